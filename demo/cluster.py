@@ -1,0 +1,121 @@
+"""A private PostgreSQL server in a temporary directory, on a free port of this machine."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+BIN = Path(os.environ.get("PG_BIN", "/usr/lib/postgresql/15/bin"))
+
+LOGICAL = {"wal_level": "logical", "max_wal_senders": "10", "max_replication_slots": "10"}
+"""What logical decoding needs; the server's default is `wal_level = replica`."""
+
+
+class ClusterError(RuntimeError):
+    """A server program failed; the message carries what it printed."""
+
+
+def free_port() -> int:
+    """Return a TCP port that nothing listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Cluster:
+    """One server: `start`, `stop`, `kill`, `dsn`. As a context manager it removes itself.
+
+    The server refuses to run as root, so root runs it as the user postgres.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="waltally-pg-"))
+        self.data = self.home / "data"
+        self.log = self.home / "server.log"
+        self.port = free_port()
+        self.settings = {
+            "port": str(self.port),
+            "listen_addresses": "'127.0.0.1'",
+            "unix_socket_directories": f"'{self.home}'",
+            **LOGICAL,
+            **(settings or {}),
+        }
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            os.chown(self.home, owner.pw_uid, owner.pw_gid)
+
+    def run(self, program: str, *arguments: str, check: bool = True) -> str:
+        """Run a PostgreSQL program as the server's owner and return its standard output."""
+        command = [str(BIN / program), *arguments]
+        if os.geteuid() == 0:
+            command = ["runuser", "-u", "postgres", "--", *command]
+        done = subprocess.run(command, cwd=self.home, capture_output=True, text=True)
+        if check and done.returncode:
+            log = self.log.read_text()[-2000:] if self.log.exists() else ""
+            raise ClusterError(f"{program} failed: {done.stderr.strip()}\n{log}")
+        return done.stdout
+
+    def create(self) -> None:
+        """Make the data directory; local connections are trusted."""
+        self.run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
+                 "--no-locale", "--no-sync", "--no-instructions")
+        if self.knows("output_plugin_libraries"):
+            # From the releases of autumn 2026 on; older minors refuse to start with it.
+            self.settings.setdefault("output_plugin_libraries", "'wal2json'")
+        self.configure({})
+
+    def knows(self, setting: str) -> bool:
+        """Say whether this server binary has the setting at all."""
+        done = self.run("postgres", "-C", setting, "-D", str(self.data), check=False)
+        return bool(done.strip())
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Write these settings over the present ones; they count from the next start."""
+        self.settings.update(settings)
+        lines = "".join(f"{name} = {value}\n" for name, value in self.settings.items())
+        (self.data / "postgresql.auto.conf").write_text(lines)
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        self.run("pg_ctl", "-D", str(self.data), "-l", str(self.log), "-w", "-t", "60", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server: smart, fast or immediate."""
+        self.run("pg_ctl", "-D", str(self.data), "-w", "-t", "60", "-m", mode, "stop", check=False)
+
+    def kill(self) -> None:
+        """Kill the server's main process dead, as a crash of the machine would."""
+        pid = int((self.data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+
+    def dsn(self, dbname: str = "postgres", user: str = "postgres", **more: str) -> str:
+        """Return a libpq connection string for a database of this server."""
+        words = {"host": "127.0.0.1", "port": str(self.port), "dbname": dbname, "user": user, **more}
+        return " ".join(f"{key}={value}" for key, value in words.items())
+
+    def environment(self, dbname: str = "postgres", user: str = "postgres") -> dict[str, str]:
+        """Return libpq's environment variables for a database of this server."""
+        return {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGDATABASE": dbname,
+                "PGUSER": user}
+
+    def remove(self) -> None:
+        """Stop the server if it runs and delete its directory."""
+        self.stop("immediate")
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def __enter__(self) -> Cluster:
+        self.create()
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.remove()
