@@ -1,0 +1,151 @@
+"""Messages in, rows for COPY out, cut only where a source transaction ends.
+
+Pure: no driver, no thread; time comes from outside. One large transaction passes through without
+being held: its rows leave as they come, and only the cut waits for its commit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loader.inbox import Message
+from loader.protocol import Keepalive
+from loader.wal2json import Begin, Commit
+
+WINDOW_BITS = 32
+"""A partition of the change log spans 4 GiB of WAL: the upper half of the position names it."""
+
+COLUMNS = ("slot_name", "commit_lsn", "xid", "committed_at", "ordinal", "payload")
+"""The columns of change_log in the order of `Batcher`'s rows; staged_at has its default."""
+
+COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
+COPY_TRAILER = struct.pack(">h", -1)
+
+_ROW_END = struct.Struct(">qi")
+
+
+def window(position: int) -> int:
+    """Return the number of the partition that holds this commit LSN."""
+    return position >> WINDOW_BITS
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a batch is full: at the first source commit after any of these."""
+
+    rows: int = 50_000
+    size: int = 32 * 1024 * 1024
+    seconds: float = 1.0
+
+
+class Batcher:
+    """Turns messages into rows of COPY's binary format and says where they may be cut.
+
+    `position` is the position of record: a transaction that commits before it is already stored
+    and is passed over, whatever the server sends again.
+    """
+
+    def __init__(
+        self,
+        slot: str,
+        position: int,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.position = position
+        self.seen = position
+        self.rows = 0
+        self._size = 0
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._started = 0.0
+        self._first_window = 0
+        self._begin: Begin | None = None
+        self._ordinal = 0
+        self._skips = False
+        name = slot.encode()
+        self._slot_field = struct.pack(">hi", len(COLUMNS), len(name)) + name
+        self._row_start = b""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a source transaction has begun and not ended: no cut here."""
+        return self._begin is not None
+
+    @property
+    def commit_lsn(self) -> int:
+        """The commit LSN of the transaction that is open. Raises ValueError where none is."""
+        if self._begin is None:
+            raise ValueError("no transaction is open")
+        return self._begin.commit_lsn
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch should end at the next cut."""
+        return bool(self.rows) and (
+            self.rows >= self._limits.rows
+            or self._size >= self._limits.size
+            or self._clock() - self._started >= self._limits.seconds
+        )
+
+    def fits(self, message: Message) -> bool:
+        """Say whether this message may join the batch; a begin far up the WAL may not.
+
+        A batch has partitions for its first window and the next.
+        """
+        if not self.rows or not isinstance(message, Begin):
+            return True
+        return window(message.commit_lsn) <= self._first_window + 1
+
+    def accept(self, message: Message) -> bytes:
+        """Return the row that the message makes, empty where it makes none.
+
+        Raises ValueError where a message comes where it cannot: the stream is then not one of
+        whole transactions, and nothing of it may be stored.
+        """
+        if isinstance(message, bytes):
+            return self._change(message)
+        if isinstance(message, Begin):
+            if self._begin is not None:
+                raise ValueError("a transaction begins inside another")
+            self._open(message)
+        elif isinstance(message, Commit):
+            if self._begin is None or self._begin.end_lsn != message.end_lsn:
+                raise ValueError("a transaction ends that did not begin")
+            self._begin = None
+            self.seen = max(self.seen, message.end_lsn)
+        elif isinstance(message, Keepalive) and self._begin is None:
+            self.seen = max(self.seen, message.position)
+        return b""
+
+    def stored(self) -> None:
+        """Note that everything up to `seen` is durable: the next row begins a new batch."""
+        if self._begin is not None:
+            raise ValueError("a batch cannot end inside a transaction")
+        self.position = self.seen
+        self.rows = 0
+        self._size = 0
+
+    def _open(self, begin: Begin) -> None:
+        self._begin = begin
+        self._ordinal = 0
+        self._skips = begin.commit_lsn < self.position
+        if not self._skips:
+            self._row_start = self._slot_field + struct.pack(
+                ">iqiqiqi", 8, begin.commit_lsn, 8, begin.xid, 8, begin.committed_at, 8
+            )
+
+    def _change(self, payload: bytes) -> bytes:
+        if self._begin is None:
+            raise ValueError("a change comes outside a transaction")
+        if self._skips:
+            return b""
+        if not self.rows:
+            self._started = self._clock()
+            self._first_window = window(self._begin.commit_lsn)
+        self._ordinal += 1
+        self.rows += 1
+        self._size += len(payload)
+        return b"".join((self._row_start, _ROW_END.pack(self._ordinal, len(payload)), payload))

@@ -1,0 +1,118 @@
+"""Applies the dbt models in this process: parsed once, then run after each staged batch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, cast
+
+from loader.database import connect
+from loader.errors import BuildFailed
+from loader.settings import Settings
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
+
+log = logging.getLogger("loader")
+
+_SELECT = ("--select", "config.materialized:incremental")
+_QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
+_RETRY_SECONDS = 5.0
+
+
+def export_target(settings: Settings) -> None:
+    """Put the target and the settings into this process's environment, where dbt reads them.
+
+    The profile names the database by libpq's PG* variables; a password stays out of sight of
+    other users there. Raises LoginRefused, CannotConnect.
+    """
+    with closing(connect(settings.target, "target")) as connection:
+        info = connection.info
+        names = {
+            "PGHOST": info.host,
+            "PGPORT": str(info.port),
+            "PGDATABASE": info.dbname,
+            "PGUSER": info.user,
+            "PGPASSWORD": info.password,
+            "PGSSLMODE": info.dsn_parameters.get("sslmode"),
+            "PGSSLROOTCERT": info.dsn_parameters.get("sslrootcert"),
+        }
+    os.environ.update({name: value for name, value in names.items() if value})
+    os.environ["LOADER_SLOT"] = settings.slot
+    os.environ["LOADER_SCHEMA"] = settings.schema
+    os.environ["LOADER_TABLES"] = ",".join(map(str, settings.tables))
+
+
+class Models:
+    """The project's incremental models. Importing dbt takes seconds, so it waits until here."""
+
+    def __init__(self) -> None:
+        self._manifest: Manifest | None = None
+
+    def apply(self) -> None:
+        """Run the models once. Raises BuildFailed."""
+        from dbt.cli.main import dbtRunner
+
+        if self._manifest is None:
+            parsed = dbtRunner().invoke(["parse", *_QUIET])
+            self._refuse(parsed.success, str(parsed.exception))
+            self._manifest = cast("Manifest", parsed.result)
+        outcome = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_QUIET])
+        said = str(outcome.exception or "")
+        for result in getattr(outcome.result, "results", ()):
+            if result.status not in ("success", "skipped"):
+                said += f"{result.node.name}: {result.message}; "
+        self._refuse(outcome.success, said)
+
+    def _refuse(self, success: bool, said: str) -> None:
+        if not success:
+            raise BuildFailed(
+                f"dbt could not apply the models: {' '.join(said.split())}",
+                "`dbt build` in the repository's root shows it whole",
+            )
+
+
+class Builder:
+    """A thread that applies the models whenever something new was staged.
+
+    A failed build changes nothing, as each model is one transaction, so it is tried again; the
+    loader meanwhile goes on staging.
+    """
+
+    def __init__(self, models: Models, position: Callable[[], int]) -> None:
+        """`position` returns the position of record as this process knows it."""
+        self._models = models
+        self._position = position
+        self._built = -1
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dbt", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch for staged changes."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Apply what is still staged, then end. Raises BuildFailed."""
+        self._stop.set()
+        self._thread.join()
+        if self._position() != self._built:
+            self._models.apply()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            position = self._position()
+            if position == self._built:
+                self._stop.wait(0.02)
+                continue
+            started = time.monotonic()
+            try:
+                self._models.apply()
+                self._built = position
+                log.debug("built in %.2f s", time.monotonic() - started)
+            except BuildFailed as error:
+                log.error("%s; trying again in %g s", error.sentence, _RETRY_SECONDS)
+                self._stop.wait(_RETRY_SECONDS)

@@ -1,0 +1,163 @@
+"""Every way the loader can refuse: a sentence, a remedy, an exit code.
+
+The docstring's first line is what the README's table of exit codes says of it; a test ties both.
+"""
+
+from __future__ import annotations
+
+
+class LoaderError(Exception):
+    """The loader failed in a way it does not know; please report it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+    @property
+    def sentence(self) -> str:
+        """The message and its remedy, as printed on stderr."""
+        return f"{self}\nTry: {self.remedy}" if self.remedy else str(self)
+
+
+class SettingError(LoaderError):
+    """A setting or an option is not usable."""
+
+    exit_code = 2
+
+
+class Unhealthy(LoaderError):
+    """`loader status`: a threshold is passed or a check fails."""
+
+    exit_code = 3
+
+
+class CannotConnect(LoaderError):
+    """The source or the target cannot be reached; `loader run` waits, `--once` gives up."""
+
+    exit_code = 10
+
+
+class LoginRefused(LoaderError):
+    """The source or the target refuses the login: password, role, database or pg_hba.conf."""
+
+    exit_code = 10
+
+
+class WalLevelTooLow(LoaderError):
+    """The source does not write the WAL that logical decoding needs."""
+
+    exit_code = 11
+
+
+class PluginMissing(LoaderError):
+    """wal2json is not installed on the source."""
+
+    exit_code = 12
+
+
+class PluginNotAllowed(LoaderError):
+    """The source does not allow wal2json as an output plugin."""
+
+    exit_code = 13
+
+
+class NoFreeSlot(LoaderError):
+    """The source has no free replication slot or no free WAL sender."""
+
+    exit_code = 14
+
+
+class MissingRight(LoaderError):
+    """The role lacks a right at the source or the target."""
+
+    exit_code = 15
+
+
+class IsStandby(LoaderError):
+    """The source is a standby."""
+
+    exit_code = 16
+
+
+class TableUnfit(LoaderError):
+    """A table does not exist, lacks a dimension, or is of a kind that cannot be followed."""
+
+    exit_code = 17
+
+
+class IdentityTooNarrow(LoaderError):
+    """A table's replica identity does not carry the dimensions of an old row."""
+
+    exit_code = 18
+
+
+class SlotCreationBlocked(LoaderError):
+    """A long transaction keeps the slot from being made."""
+
+    exit_code = 19
+
+
+class NotSetUp(LoaderError):
+    """The staging schema or this slot's row in it is missing."""
+
+    exit_code = 20
+
+
+class SlotLost(LoaderError):
+    """The slot is gone or the server has dropped WAL that it needed."""
+
+    exit_code = 21
+
+
+class SlotMoved(LoaderError):
+    """The slot is ahead of the position of record: somebody moved or remade it."""
+
+    exit_code = 22
+
+
+class AnotherCluster(LoaderError):
+    """The source is not the cluster that the change log was staged from."""
+
+    exit_code = 23
+
+
+class SlotInUse(LoaderError):
+    """Another loader follows the slot; `loader run` waits for it, `--once` gives up."""
+
+    exit_code = 24
+
+
+class SourceBehind(LoaderError):
+    """The source's WAL ends before the position of record: it was restored or lost commits."""
+
+    exit_code = 25
+
+
+class TargetFull(LoaderError):
+    """The target has no disk space; `loader run` waits for it, `--once` gives up."""
+
+    exit_code = 26
+
+
+class StagingTooNew(LoaderError):
+    """The staging schema was made by a newer loader."""
+
+    exit_code = 27
+
+
+class BuildFailed(LoaderError):
+    """`loader run --once --build`: the dbt models could not be applied."""
+
+    exit_code = 28
+
+
+class Interrupted(LoaderError):
+    """A lock or another session broke a transaction; `loader run` repeats it, `--once` gives up."""
+
+    exit_code = 29
+
+
+TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted)
+"""What waiting may heal: `loader run` tries again with backoff, losing nothing."""

@@ -1,0 +1,50 @@
+"""`loader run`: sessions one after the other, with backoff between, until stopped."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from threading import Event
+
+from loader import slot
+from loader.database import connect
+from loader.errors import TRANSIENT
+from loader.session import Session, Totals
+from loader.settings import Settings
+
+log = logging.getLogger("loader")
+
+_BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
+_ONCE_TRIES = 5
+
+
+def follow(settings: Settings, stop: Event, totals: Totals, once: bool) -> None:
+    """Follow the slot until `stop` is set; with `once`, up to what is committed at the start.
+
+    What waiting may heal is tried again: for ever, or five times with `once`.
+    Raises LoaderError for the rest.
+    """
+    until = _end_of_source(settings) if once else None
+    failures = 0
+    while not stop.is_set():
+        stored = totals.batches
+        try:
+            _one_session(settings, stop, totals, until)
+            return
+        except TRANSIENT as error:
+            failures = 1 if totals.batches > stored else failures + 1
+            if once and failures >= _ONCE_TRIES:
+                raise
+            pause = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
+            log.warning("%s; trying again in %g s", error, pause)
+            stop.wait(pause)
+
+
+def _one_session(settings: Settings, stop: Event, totals: Totals, until: int | None) -> None:
+    with closing(Session(settings, stop, totals)) as session:
+        session.follow(until)
+
+
+def _end_of_source(settings: Settings) -> int:
+    with closing(connect(settings.source, "source")) as connection:
+        return slot.mark_end(connection)

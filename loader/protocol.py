@@ -1,0 +1,148 @@
+"""PostgreSQL's streaming replication protocol over libpq, with feedback entirely in our hands.
+
+psycopg2's replication cursor confirms keepalive positions by itself, also ones that nothing
+durable records (docs/decisions/0006-replication-protocol.md), so the few messages that logical
+streaming needs are spoken here, over psycopg's libpq wrapper.
+Source: PostgreSQL documentation, "Streaming Replication Protocol".
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import psycopg
+from psycopg import pq
+
+from loader import lsn
+
+_STATUS = struct.Struct(">cQQQqB")
+_DATA, _KEEPALIVE = 0x77, 0x6B
+_KEEPALIVE_BODY = struct.Struct(">QQB")
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Keepalive(NamedTuple):
+    """The server's word that every commit before `position` has been sent."""
+
+    position: int
+    wants_reply: bool
+
+
+class ProtocolError(Exception):
+    """The replication connection failed; `sqlstate` is the server's code, if it gave one."""
+
+    def __init__(self, message: str, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class ReplicationConnection:
+    """One connection to the server's WAL sender."""
+
+    def __init__(self, conninfo: str) -> None:
+        """Connect with a libpq connection string that carries `replication=database`.
+
+        Raises ProtocolError where the server cannot be reached or refuses us.
+        """
+        self._conn = pq.PGconn.connect(conninfo.encode())
+        if self._conn.status != pq.ConnStatus.OK:
+            message = self._error()
+            self._conn.finish()
+            raise ProtocolError(message)
+
+    def query(self, sql: str) -> list[tuple[str | None, ...]]:
+        """Run one SQL or replication command and return its rows as text. Raises ProtocolError."""
+        result = self._conn.exec_(sql.encode())
+        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            raise ProtocolError(self._error(), _sqlstate(result))
+        return [
+            tuple(
+                None if (value := result.get_value(row, column)) is None else value.decode()
+                for column in range(result.nfields)
+            )
+            for row in range(result.ntuples)
+        ]
+
+    def start(self, slot: str, position: int, options: Mapping[str, str]) -> None:
+        """Start streaming the slot at the position. Raises ProtocolError, 55006 if it is in use."""
+        words = ", ".join(f'"{name}" {_literal(value)}' for name, value in options.items())
+        command = f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn.show(position)} ({words})'
+        result = self._conn.exec_(command.encode())
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            raise ProtocolError(self._error(), _sqlstate(result))
+        self._conn.nonblocking = 1
+
+    def receive(self) -> bytes | Keepalive | None:
+        """Return the next message that has arrived, None where none has.
+
+        A data message comes back as its payload. Raises ProtocolError where the stream ended.
+        """
+        try:
+            size, data = self._conn.get_copy_data(1)
+        except psycopg.Error as error:
+            raise ProtocolError(str(error).strip()) from error
+        if size == 0:
+            return None
+        if size < 0:
+            raise ProtocolError(self._stream_end())
+        kind = data[0]
+        if kind == _DATA:
+            return bytes(data[25:])
+        if kind == _KEEPALIVE:
+            position, _, wants_reply = _KEEPALIVE_BODY.unpack_from(data, 1)
+            return Keepalive(position, bool(wants_reply))
+        raise ProtocolError(f"the server sent an unknown replication message {kind:#x}")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until something arrives, at most so long; say if it did. Raises ProtocolError."""
+        readable, _, _ = select.select([self._conn.socket], [], [], seconds)
+        if readable:
+            self._call(self._conn.consume_input)
+        return bool(readable)
+
+    def send_status(self, position: int, *, want_reply: bool = False) -> None:
+        """Confirm that everything before the position is durable. Raises ProtocolError."""
+        since = datetime.now(UTC) - _EPOCH
+        clock = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        self._put(_STATUS.pack(b"r", position, position, position, clock, want_reply))
+
+    def finish(self) -> None:
+        """Close the connection; the WAL sender ends with it."""
+        self._conn.finish()
+
+    def _put(self, message: bytes) -> None:
+        def attempt() -> None:
+            self._conn.put_copy_data(message)
+            while self._conn.flush() == 1:
+                readable, _, _ = select.select([self._conn.socket], [self._conn.socket], [], 1.0)
+                if readable:
+                    self._conn.consume_input()
+
+        self._call(attempt)
+
+    def _call(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except psycopg.Error as error:
+            raise ProtocolError(str(error).strip()) from error
+
+    def _stream_end(self) -> str:
+        result = self._conn.get_result()
+        said = result.error_message.decode(errors="replace").strip() if result else ""
+        return said or "the server ended the stream"
+
+    def _error(self) -> str:
+        return self._conn.error_message.decode(errors="replace").strip()
+
+
+def _sqlstate(result: pq.abc.PGresult) -> str | None:
+    code = result.error_field(pq.DiagnosticField.SQLSTATE)
+    return code.decode() if code else None
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

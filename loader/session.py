@@ -1,0 +1,149 @@
+"""One try at following the slot: both connections open, judged sound, and streaming."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from threading import Event
+
+from loader import slot
+from loader.batches import Batcher
+from loader.change_log import ChangeLog
+from loader.copy_source import CopySource, Stopped
+from loader.errors import LoaderError
+from loader.inbox import Inbox
+from loader.protocol import ProtocolError
+from loader.settings import Settings
+from loader.stream import Stream
+from loader.verdict import objection
+
+_WAIT = 0.25
+_IDLE_SECONDS = 3.0
+_IDLE_BYTES = 1024
+
+
+@dataclass
+class Totals:
+    """What this run has stored so far."""
+
+    changes: int = 0
+    batches: int = 0
+    position: int = 0
+
+
+class Session:
+    """Follows the slot until stopped, until a position, or until something breaks."""
+
+    def __init__(self, settings: Settings, stop: Event, totals: Totals) -> None:
+        """Open and check everything. Raises LoaderError; the slot is then as it was."""
+        self._settings = settings
+        self._stop = stop
+        self._totals = totals
+        self._inbox = Inbox()
+        self._log = ChangeLog(settings.target, settings.schema, settings.slot)
+        try:
+            self._open()
+        except BaseException:
+            self._log.close()
+            raise
+
+    def _open(self) -> None:
+        name = self._settings.slot
+        replication = slot.connect_replication(self._settings.source)
+        try:
+            try:
+                # The slot before the record: the record may only be further.
+                state = slot.read_state(replication, name)
+                server = slot.identify(replication)
+                origin = slot.read_origin(replication, name)
+                interval = slot.status_seconds(replication)
+            except ProtocolError as error:
+                raise slot.protocol_error(error, name) from error
+            record = self._log.record()
+            complaint = objection(name, server, state, record)
+            if complaint is not None:
+                raise complaint
+            slot.start(replication, name, record.position_lsn, self._settings.tables, origin)
+            # The slot is ours from here on; only now is the record final.
+            self._log.fence()
+            position = self._log.record().position_lsn
+        except BaseException:
+            replication.finish()
+            raise
+        if origin is not None:
+            self._log.use_origin(slot.origin_name(name))
+        self._writes_own_wal = self._log.system_identifier() == server.system_identifier
+        self._batcher = Batcher(name, position, clock=time.monotonic)
+        self._totals.position = position
+        self._own_wal_end = 0
+        self._idle_since = time.monotonic()
+        self._stream = Stream(replication, self._inbox, position, interval)
+        self._stream.start()
+
+    def follow(self, until: int | None) -> None:
+        """Store what comes until the stop event is set or everything before `until` is stored.
+
+        Raises LoaderError where either side breaks; what was not committed comes again.
+        """
+        try:
+            self._follow(until)
+        except Stopped:
+            self._log.rollback()
+        except ProtocolError as error:
+            raise slot.protocol_error(error, self._settings.slot) from error
+        except ValueError as error:
+            raise LoaderError(f"The slot sent what is no wal2json stream: {error}") from error
+
+    def close(self) -> None:
+        """Free the slot and close the target."""
+        self._stream.close()
+        self._log.close()
+
+    def _follow(self, until: int | None) -> None:
+        batcher = self._batcher
+        while not self._stop.is_set() and (until is None or batcher.seen < until):
+            message = self._inbox.take(_WAIT)
+            if message is not None and (row := batcher.accept(message)):
+                self._store(row)
+            elif not batcher.in_transaction and self._idles():
+                self._store_position()
+                if self._writes_own_wal:
+                    self._own_wal_end = self._log.wal_position()
+        if not batcher.in_transaction and batcher.seen > batcher.position:
+            self._store_position()
+
+    def _store(self, first_row: bytes) -> None:
+        """Append one batch and move the position with it, then let it be confirmed."""
+        batcher = self._batcher
+        self._log.ensure_partitions(batcher.commit_lsn)
+        source = CopySource(first_row, self._inbox, batcher, self._stop)
+        try:
+            self._log.append(source)
+        except LoaderError:
+            if source.failure is not None:
+                raise source.failure from None
+            raise
+        self._totals.changes += batcher.rows
+        self._totals.batches += 1
+        self._store_position()
+
+    def _store_position(self) -> None:
+        batcher = self._batcher
+        self._log.commit_position(batcher.position, batcher.seen)
+        # Adjacent and in this order: confirmed before committed would be lost in a crash.
+        batcher.stored()
+        self._stream.confirm(batcher.position)
+        self._totals.position = batcher.position
+        self._idle_since = time.monotonic()
+
+    def _idles(self) -> bool:
+        """Whether WAL has passed without a change for us, so that the slot should follow.
+
+        Moving the position is WAL too: were it counted, an idle loader would follow itself for
+        ever.
+        """
+        reached = max(self._batcher.position, self._own_wal_end)
+        return (
+            self._batcher.seen > reached + _IDLE_BYTES
+            and time.monotonic() - self._idle_since >= _IDLE_SECONDS
+        )

@@ -1,0 +1,174 @@
+"""`loader setup` and `loader teardown`: check, make, and take away what the loader needs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from psycopg2 import extensions, sql
+
+from loader import checks, lsn, slot, staging
+from loader.change_log import read_record
+from loader.database import connect, explained
+from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
+from loader.settings import Settings
+from loader.slot_admin import create_slot, drop_origin, drop_slot, make_origin
+from loader.source_facts import ask_server, ask_table
+from loader.verdict import Server, SlotState, objection
+
+COUNTED = 2
+"""The first table is live and the second is its archive; further ones are only logged."""
+
+_TRIAL_SECONDS = 3
+
+
+def findings(settings: Settings, source: extensions.connection) -> list[LoaderError]:
+    """Return everything at the source that must be put right before a slot is made."""
+    server = checks.server_findings(ask_server(source, settings.slot))
+    return server + table_findings(settings, source)
+
+
+def table_findings(settings: Settings, source: extensions.connection) -> list[LoaderError]:
+    """Return what is wrong with the source's tables."""
+    found = []
+    for number, table in enumerate(settings.tables):
+        found += checks.table_findings(ask_table(source, table), number < COUNTED)
+    return found
+
+
+def check(settings: Settings) -> list[LoaderError]:
+    """`setup --check`: return what is wrong, changing nothing. Raises if none can be asked."""
+    with closing(connect(settings.source, "source")) as source:
+        if found := findings(settings, source):
+            return found
+        server = read_server(source)
+        state = slot.read_state_sql(source, settings.slot)
+        if state is None:
+            try:
+                create_slot(source, settings.slot, _TRIAL_SECONDS, temporary=True)
+            except SlotCreationBlocked:
+                pass  # the plugin was loaded before the wait, and nothing else was asked
+            except LoaderError as error:
+                return [error]
+    with closing(connect(settings.target, "target")) as target:
+        record = None
+        if staging.version(target, settings.schema):
+            record = read_record(target, settings.schema, settings.slot)
+    if record is None:
+        return [NotSetUp(f"The slot {settings.slot} is not set up yet", "run `loader setup`")]
+    complaint = objection(settings.slot, server, state, record)
+    return [complaint] if complaint else []
+
+
+def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
+    """Make the staging schema and the slot where they are missing; return what was done.
+
+    `timeout` bounds, in seconds, the wait for transactions that are writing at the moment.
+    `renew` makes the slot and its row anew. Raises the first finding, and what setting up meets.
+    """
+    done: list[str] = []
+    with closing(connect(settings.source, "source")) as source:
+        if found := findings(settings, source):
+            raise found[0]
+        with closing(connect(settings.target, "target")) as target:
+            done += [
+                f"applied {name} in schema {settings.schema}"
+                for name in staging.upgrade(target, settings.schema)
+            ]
+            record = read_record(target, settings.schema, settings.slot)
+            state = slot.read_state_sql(source, settings.slot)
+            server = read_server(source)
+            if renew and state is not None:
+                drop_slot(source, settings.slot)
+                state = None
+            if record is not None and not renew:
+                complaint = objection(settings.slot, server, state, record)
+                if complaint is not None:
+                    raise complaint
+                return done
+            if state is None:
+                start = create_slot(source, settings.slot, timeout, temporary=False)
+                done.append(f"made the slot {settings.slot} at {lsn.show(start)}")
+            else:
+                start = _take_over(settings.slot, state, server)
+                done.append(f"took over the slot {settings.slot} at {lsn.show(start)}")
+            _write_record(target, settings, server, start)
+            if make_origin(source, settings.slot):
+                done.append("made a replication origin, so that the slot skips our own rows")
+    return done
+
+
+def tear_down(settings: Settings, purge: bool) -> list[str]:
+    """Drop the slot, with `purge` the staging schema too; return what was done.
+
+    Raises SlotInUse while a loader follows the slot.
+    """
+    done = []
+    with closing(connect(settings.source, "source")) as source:
+        if slot.read_state_sql(source, settings.slot) is not None:
+            drop_slot(source, settings.slot)
+            done.append(f"dropped the slot {settings.slot}")
+        if drop_origin(source, settings.slot):
+            done.append("dropped the replication origin")
+    with closing(connect(settings.target, "target")) as target:
+        if staging.version(target, settings.schema):
+            with explained("target"), target, target.cursor() as cursor:
+                schema = sql.Identifier(settings.schema)
+                if purge:
+                    cursor.execute(sql.SQL("drop schema {} cascade").format(schema))
+                    done.append(f"dropped the schema {settings.schema}")
+                else:
+                    cursor.execute(
+                        sql.SQL("delete from {}.slot_position where slot_name = %s").format(schema),
+                        (settings.slot,),
+                    )
+    return done
+
+
+def read_server(source: extensions.connection) -> Server:
+    """Return who the source is, over a plain connection. Raises LoaderError."""
+    with explained("source"), source, source.cursor() as cursor:
+        cursor.execute(
+            "select (select system_identifier::text from pg_control_system()), "
+            "current_database(), pg_current_wal_insert_lsn()"
+        )
+        row = cursor.fetchone()
+    assert row is not None
+    return Server(row[0], row[1], lsn.parse(row[2]))
+
+
+def _take_over(name: str, state: SlotState, server: Server) -> int:
+    """Return where the log of a slot that somebody else made begins: nothing of it was staged."""
+    if state.plugin != "wal2json" or state.database != server.database:
+        raise SlotMoved(
+            f"A slot {name} exists already, of plugin {state.plugin} in database {state.database}",
+            "drop it, or choose another name with LOADER_SLOT",
+        )
+    if state.confirmed_lsn is None or state.wal_status == "lost":
+        raise SlotMoved(
+            f"A slot {name} exists already and has lost its WAL",
+            f"select pg_drop_replication_slot('{name}'); then `loader setup`",
+        )
+    return state.confirmed_lsn
+
+
+def _write_record(
+    target: extensions.connection, settings: Settings, server: Server, start: int
+) -> None:
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(
+            sql.SQL(
+                "insert into {}.slot_position (slot_name, system_identifier, source_database, "
+                "start_lsn, position_lsn) values (%s, %s, %s, %s, %s) "
+                "on conflict (slot_name) do update set "
+                "system_identifier = excluded.system_identifier, "
+                "source_database = excluded.source_database, start_lsn = excluded.start_lsn, "
+                "position_lsn = excluded.position_lsn, moved_at = now()"
+            ).format(sql.Identifier(settings.schema)),
+            (
+                settings.slot,
+                server.system_identifier,
+                server.database,
+                lsn.show(start),
+                lsn.show(start),
+            ),
+        )

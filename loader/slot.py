@@ -1,0 +1,146 @@
+"""The source's slot: ask about it, make it, drop it, stream it."""
+
+from __future__ import annotations
+
+from psycopg.conninfo import make_conninfo
+from psycopg2 import extensions
+
+from loader import lsn, wal2json
+from loader.database import connection_error, explained
+from loader.errors import LoaderError, MissingRight, NoFreeSlot, SlotInUse, SlotLost
+from loader.protocol import ProtocolError, ReplicationConnection
+from loader.settings import Table
+from loader.verdict import Server, SlotState
+
+_STATE = (
+    "select plugin, database, active_pid, wal_status, confirmed_flush_lsn, restart_lsn, "
+    "safe_wal_size from pg_replication_slots where slot_name = "
+)
+
+# wal2json prints values as the session would: pin what changes their text.
+_PINNED = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+}
+
+
+def origin_name(slot: str) -> str:
+    """Return the name of the replication origin that tags the loader's own writes."""
+    return f"waltally_{slot}"
+
+
+def connect_replication(source: str) -> ReplicationConnection:
+    """Open a replication connection to the source's database. Raises LoaderError."""
+    try:
+        connection = ReplicationConnection(make_conninfo(source, replication="database"))
+        for name, value in _PINNED.items():
+            connection.query(f"set {name} to '{value}'")
+    except ProtocolError as error:
+        raise protocol_error(error, "") from error
+    return connection
+
+
+def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
+    """Return the LoaderError for a failure of the replication connection."""
+    said = " ".join(str(error).split())
+    if error.sqlstate == "55006":
+        return SlotInUse(
+            f"The slot {slot} is in use: {said}",
+            "stop the other loader; after a crash the server frees it by wal_sender_timeout",
+        )
+    if error.sqlstate in ("55000", "58P01") and "slot" in said:
+        return SlotLost(f"The slot {slot} cannot be read: {said}", "`loader status` says more")
+    if "wal senders" in said or "max_wal_senders" in said:
+        return NoFreeSlot(
+            "The source has no free WAL sender",
+            "alter system set max_wal_senders = 20; then restart the source",
+        )
+    if error.sqlstate == "42501" or "must be superuser or replication role" in said:
+        return MissingRight(
+            f"The role may not replicate: {said}", "as a superuser: alter role ... replication"
+        )
+    return connection_error(said, "source")
+
+
+def identify(connection: ReplicationConnection) -> Server:
+    """Return who answers. Raises ProtocolError."""
+    ((system, _, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
+    return Server(str(system), str(database), lsn.parse(str(wal_end)))
+
+
+def read_state(connection: ReplicationConnection, slot: str) -> SlotState | None:
+    """Return the slot's row, None where there is none. Raises ProtocolError."""
+    rows = connection.query(f"{_STATE} '{slot}'")
+    return _state(rows[0]) if rows else None
+
+
+def read_state_sql(connection: extensions.connection, slot: str) -> SlotState | None:
+    """Return the slot's row over a plain connection, None where there is none."""
+    with explained("source"), connection, connection.cursor() as cursor:
+        cursor.execute(f"{_STATE} %s", (slot,))
+        row = cursor.fetchone()
+    return _state(row) if row else None
+
+
+def _state(row: tuple[object, ...]) -> SlotState:
+    plugin, database, pid, wal_status, confirmed, restart, safe = (
+        None if field is None else str(field) for field in row
+    )
+    return SlotState(
+        plugin,
+        database,
+        int(pid) if pid else None,
+        wal_status,
+        lsn.parse(confirmed) if confirmed else None,
+        lsn.parse(restart) if restart else None,
+        int(safe) if safe else None,
+    )
+
+
+def read_origin(connection: ReplicationConnection, slot: str) -> int | None:
+    """Return the number of the loader's replication origin, None where it has none."""
+    name = origin_name(slot)
+    rows = connection.query(f"select roident from pg_replication_origin where roname = '{name}'")
+    return int(str(rows[0][0])) if rows else None
+
+
+def status_seconds(connection: ReplicationConnection) -> float:
+    """Return how often to send feedback so that the server does not think us dead, in seconds."""
+    ((value,),) = connection.query(
+        "select setting from pg_settings where name = 'wal_sender_timeout'"
+    )
+    milliseconds = int(str(value))
+    return min(10.0, milliseconds / 4000) if milliseconds else 10.0
+
+
+def start(
+    connection: ReplicationConnection,
+    slot: str,
+    position: int,
+    tables: tuple[Table, ...],
+    ignored_origin: int | None,
+) -> None:
+    """Start to stream the slot. Raises SlotInUse and what else the server may object."""
+    names = [(table.schema, table.name) for table in tables]
+    try:
+        connection.start(slot, position, wal2json.options(names, ignored_origin))
+    except ProtocolError as error:
+        raise protocol_error(error, slot) from error
+
+
+def mark_end(connection: extensions.connection) -> int:
+    """Return a position that the stream passes only after all that is committed by now.
+
+    A logical message, no row: it flushes the WAL up to itself, so that the position is reached
+    also where the server is idle and earlier commits were asynchronous.
+    """
+    with explained("source"), connection, connection.cursor() as cursor:
+        cursor.execute("set local synchronous_commit to 'local'")
+        cursor.execute("select pg_logical_emit_message(true, 'waltally', '')")
+        row = cursor.fetchone()
+    assert row is not None
+    return lsn.parse(row[0])

@@ -1,0 +1,109 @@
+"""A thread that reads the slot into an inbox and confirms what the storing thread made durable."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from loader import wal2json
+from loader.inbox import Inbox, Message
+from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
+
+_BUNDLE_SIZE = 128 * 1024
+_MESSAGE_OVERHEAD = 64
+_IDLE_WAIT = 0.5
+_SILENCE_TO_ASK = 15.0
+_SILENCE_TO_GIVE_UP = 60.0
+
+
+class Stream:
+    """Follows a started replication connection until closed.
+
+    Only positions given to `confirm` ever go out as feedback, so the server cannot overtake the
+    position of record. Feedback also goes out while the inbox is full, so that a slow target
+    does not make the server think us dead.
+    """
+
+    def __init__(
+        self, connection: ReplicationConnection, inbox: Inbox, position: int, status_seconds: float
+    ) -> None:
+        """`position` is durable already; a status goes out at least every `status_seconds`."""
+        self._connection = connection
+        self._inbox = inbox
+        self._durable = position
+        self._sent = 0
+        self._sent_at = float("-inf")
+        self._heard_at = time.monotonic()
+        self._asked = False
+        self._status_seconds = status_seconds
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="slot reader", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def confirm(self, position: int) -> None:
+        """Let the server know, soon, that everything before the position is durable."""
+        self._durable = max(self._durable, position)
+
+    def close(self) -> None:
+        """Confirm what is durable, stop reading and free the slot."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._connection.finish()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._read_bundle()
+            self._send_status()
+        except (ProtocolError, ValueError) as error:
+            self._inbox.fail(error)
+
+    def _read_bundle(self) -> None:
+        bundle: list[Message] = []
+        size = 0
+        receive, decode = self._connection.receive, wal2json.decode
+        while size < _BUNDLE_SIZE:
+            message = receive()
+            if message is None:
+                break
+            if isinstance(message, Keepalive):
+                if message.wants_reply:
+                    self._send_status()
+                bundle.append(message)
+                size += _MESSAGE_OVERHEAD
+            elif (decoded := decode(message)) is not None:
+                bundle.append(decoded)
+                size += len(message) + _MESSAGE_OVERHEAD
+        self._send_status_if_due()
+        if bundle:
+            self._heard_at = time.monotonic()
+            self._asked = False
+            while not self._inbox.offer(bundle, size, _IDLE_WAIT):
+                if self._stopping.is_set():
+                    return
+                self._send_status_if_due()
+        if message is None and not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
+            self._watch_silence()
+
+    def _watch_silence(self) -> None:
+        silence = time.monotonic() - self._heard_at
+        if silence > _SILENCE_TO_GIVE_UP:
+            raise ProtocolError(f"the server has been silent for {silence:.0f} seconds")
+        if silence > _SILENCE_TO_ASK and not self._asked:
+            self._asked = True
+            self._connection.send_status(self._durable, want_reply=True)
+
+    def _send_status_if_due(self) -> None:
+        overdue = time.monotonic() - self._sent_at >= self._status_seconds
+        if overdue or self._durable > self._sent:
+            self._send_status()
+
+    def _send_status(self) -> None:
+        durable = self._durable
+        self._connection.send_status(durable)
+        self._sent = durable
+        self._sent_at = time.monotonic()

@@ -1,0 +1,102 @@
+"""What wal2json's format version 2 sends: one JSON text a message, begin and commit around changes.
+
+Pure: no driver. A change is never parsed here; it is kept as the bytes that came.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from loader import lsn
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_ACTION = b'{"action":"'
+_BEGIN, _COMMIT, _MESSAGE = ord("B"), ord("C"), ord("M")
+
+
+class Begin(NamedTuple):
+    """The start of a source transaction; it carries the position of its end already."""
+
+    commit_lsn: int
+    """Where the commit record starts: the position of the whole transaction."""
+    end_lsn: int
+    """Where the commit record ends: the position to confirm once the transaction is stored."""
+    xid: int
+    committed_at: int
+    """Microseconds since 2000-01-01 UTC, the wire form of a timestamptz."""
+
+
+class Commit(NamedTuple):
+    """The end of a source transaction."""
+
+    end_lsn: int
+
+
+Change = bytes
+"""One change, untouched."""
+
+
+def decode(payload: bytes) -> Begin | Commit | Change | None:
+    """Return what the payload is; None for a logical message, which changes no row.
+
+    Anything that is neither a begin, a commit nor a logical message is a change and comes back
+    as it is, also where it is no valid JSON. Raises ValueError where a begin or a commit lacks
+    its positions: the slot is then read without `include-lsn` and nothing can be placed.
+    """
+    if payload[:11] != _ACTION:
+        return payload
+    action = payload[11]
+    if action == _BEGIN:
+        fields = json.loads(payload)
+        try:
+            return Begin(
+                lsn.parse(fields["lsn"]),
+                lsn.parse(fields["nextlsn"]),
+                int(fields["xid"]),
+                _microseconds(fields["timestamp"]),
+            )
+        except KeyError as missing:
+            raise ValueError(f"a begin without {missing}") from None
+    if action == _COMMIT:
+        fields = json.loads(payload)
+        try:
+            return Commit(lsn.parse(fields["nextlsn"]))
+        except KeyError as missing:
+            raise ValueError(f"a commit without {missing}") from None
+    if action == _MESSAGE:
+        return None
+    return payload
+
+
+def _microseconds(timestamp: str) -> int:
+    """Return microseconds since 2000 for a timestamp as the server prints it under UTC."""
+    since = datetime.fromisoformat(timestamp) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def options(tables: list[tuple[str, str]], ignored_origin: int | None) -> dict[str, str]:
+    """Return the plugin's options for these (schema, table) pairs.
+
+    `ignored_origin` is a replication origin's number whose changes the plugin drops unread.
+    Only options that wal2json 2.5 knows: it refuses any other.
+    """
+    chosen = {
+        "format-version": "2",
+        "include-lsn": "true",
+        "include-xids": "true",
+        "include-timestamp": "true",
+        "include-types": "false",
+        # A prefix that nothing uses: the application's own logical messages stay at the server.
+        "add-msg-prefixes": "waltally-none",
+        "add-tables": ",".join(f"{_escape(schema)}.{_escape(table)}" for schema, table in tables),
+    }
+    if ignored_origin is not None:
+        chosen["filter-origins"] = str(ignored_origin)
+    return chosen
+
+
+def _escape(name: str) -> str:
+    """Return a name as `add-tables` wants it: comma, dot, blank and the like behind a backslash."""
+    return "".join(f"\\{c}" if c in " '\\,.*" else c for c in name)
