@@ -13,7 +13,7 @@ from loader import lsn
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTION = b'{"action":"'
-_BEGIN, _COMMIT, _MESSAGE = ord("B"), ord("C"), ord("M")
+_BEGIN, _COMMIT, _MESSAGE = b"B", b"C", b"M"
 
 
 class Begin(NamedTuple):
@@ -47,7 +47,7 @@ def decode(payload: bytes) -> Begin | Commit | Change | None:
     """
     if payload[:11] != _ACTION:
         return payload
-    action = payload[11]
+    action = payload[11:12]
     if action == _BEGIN:
         fields = json.loads(payload)
         try:

@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh Debian 12 machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help install demo test check fix lock clean
+
+help:  ## Show these targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+install: $(INSTALLED)  ## Install everything into .venv, Debian packages by apt-get where missing
+
+$(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh
+	ops/install-debian.sh
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: install  ## Run the whole pipeline on a private server with live traffic
+	$(BIN)/python -m demo.run
+
+test: check  ## Run every check and every test
+	$(BIN)/python -m pytest
+
+check: install  ## Lint, types, dbt parse and unit tests: the gate before a commit
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy loader spark demo tests
+	$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
+	$(BIN)/python -m pytest -q tests/unit
+
+fix:  ## Format and mend what the linters can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock:  ## Compile requirements.in into requirements.lock
+	$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host -o requirements.lock requirements.in
+
+clean:  ## Remove what was installed and built
+	rm -rf .venv target logs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

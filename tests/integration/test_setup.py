@@ -1,0 +1,203 @@
+"""`loader setup` and `teardown` on real servers, also on those that cannot serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+
+from demo.cluster import Cluster
+from tests.conftest import connect
+from tests.support import LOADER, Database, run
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Cluster]:
+    """A server whose only slot is taken."""
+    with Cluster({"fsync": "off", "max_replication_slots": "1"}) as made:
+        connect(made.dsn()).cursor().execute("select pg_create_physical_replication_slot('taken')")
+        yield made
+
+
+def refusal(database: Database, *arguments: str) -> tuple[int, str]:
+    done = database.loader(*(arguments or ("setup",)))
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("Error: ") == 1
+    assert "\nTry: " in done.stderr
+    return done.returncode, done.stderr
+
+
+def test_setup_makes_everything_and_then_nothing(source: Database) -> None:
+    assert source.loader("setup", "--check").returncode == 20
+    first = source.must("setup")
+    assert "applied 0001_staging.sql in schema cdc" in first
+    assert f"made the slot {source.slot}" in first
+    assert source.must("setup") == "Everything is set up already.\n"
+    assert source.must("setup", "--check") == "Everything is set up.\n"
+    tables = source.execute("select tablename from pg_tables where schemaname = 'cdc'")
+    assert {name for (name,) in tables} >= {
+        "change_log",
+        "slot_position",
+        "model_watermark",
+        "historical_counts",
+    }
+
+
+def test_check_changes_nothing(source: Database) -> None:
+    source.loader("setup", "--check")
+    assert source.value("select count(*) from pg_namespace where nspname = 'cdc'") == 0
+    slots = "select count(*) from pg_replication_slots where database = current_database()"
+    assert source.value(slots) == 0
+
+
+def test_setup_takes_over_a_slot_that_a_migration_made(source: Database) -> None:
+    made = source.value(
+        "select lsn from pg_create_logical_replication_slot(%s, 'wal2json')", source.slot
+    )
+    source.insert(3)
+    assert f"took over the slot {source.slot} at {made}" in source.must("setup")
+    source.must("run", "--once")
+    assert source.staged() == 3
+
+
+def test_a_slot_of_another_plugin_is_refused(source: Database) -> None:
+    source.execute("select pg_create_logical_replication_slot(%s, 'test_decoding')", source.slot)
+    code, said = refusal(source)
+    assert code == 22
+    assert "test_decoding" in said
+
+
+def test_a_missing_table_is_refused(database: Database) -> None:
+    code, said = refusal(database)
+    assert code == 17
+    assert "public.notifications does not exist" in said
+
+
+def test_a_narrow_identity_is_refused_with_sql_that_mends_it(source: Database) -> None:
+    source.execute(
+        "alter table notifications replica identity default;"
+        "alter table notification_history alter service_id set not null,"
+        "alter template_id set not null, alter notification_status set not null,"
+        "replica identity default"
+    )
+    code, said = refusal(source)
+    assert code == 18
+    source.execute(said.split("Try: ")[1])
+    code, said = refusal(source)
+    assert code == 18
+    for statement in said.split("Try: ")[1].split(";")[:2]:
+        source.execute(statement)
+    source.must("setup")
+
+
+def test_a_plugin_that_is_not_installed_is_refused(source: Database) -> None:
+    source.execute(f"alter database {source.name} set dynamic_library_path = '/nonexistent'")
+    for arguments in (("setup",), ("setup", "--check")):
+        code, said = refusal(source, *arguments)
+        assert code == 12
+        assert "postgresql-15-wal2json" in said
+
+
+def test_a_role_without_replication_is_refused(source: Database) -> None:
+    role = f"plain_{source.name}"
+    source.execute(f"create role {role} login")
+    try:
+        done = source.loader("setup", PGUSER=role)
+        assert done.returncode == 15
+        assert f'alter role "{role}" replication' in done.stderr
+    finally:
+        source.execute(f"drop role {role}")
+
+
+def test_a_writer_that_blocks_the_slot_is_named(source: Database) -> None:
+    writer = psycopg2.connect(source.cluster.dsn(source.name))
+    writer.cursor().execute("insert into unrelated (note) values ('open')")
+    code, said = refusal(source, "setup", "--timeout", "1")
+    assert code == 19
+    assert f"pid {writer.info.backend_pid}" in said
+    writer.commit()
+    writer.close()
+    source.must("setup")
+
+
+def test_a_server_without_a_free_slot_is_refused(small: Cluster) -> None:
+    with small_database(small) as database:
+        code, said = refusal(database)
+        assert code == 14
+        assert "max_replication_slots = 6" in said
+
+
+def test_a_wal_level_too_low_is_refused() -> None:
+    with (
+        Cluster({"fsync": "off", "wal_level": "replica"}) as made,
+        small_database(made) as database,
+    ):
+        code, said = refusal(database)
+    assert code == 11
+    assert "alter system set wal_level = 'logical'" in said
+
+
+def test_a_standby_is_refused(small: Cluster) -> None:
+    standby = Cluster()
+    small.run(
+        "pg_basebackup", "-D", str(standby.data), "-d", small.dsn(), "-R", "--no-slot", "-c", "fast"
+    )
+    standby.configure({})
+    try:
+        standby.start()
+        done = run([str(LOADER), "setup"], {**standby.environment()})
+    finally:
+        standby.remove()
+    assert done.returncode == 16
+    assert "primary" in done.stderr
+
+
+def test_a_plugin_that_the_server_does_not_allow_is_refused() -> None:
+    cluster = Cluster({"fsync": "off"})
+    try:
+        cluster.create()
+        if not cluster.knows("output_plugin_libraries"):
+            pytest.skip("this minor release has no output_plugin_libraries")
+        cluster.configure({"output_plugin_libraries": "'pgoutput'"})
+        cluster.start()
+        with small_database(cluster) as database:
+            for arguments in (("setup",), ("setup", "--check")):
+                code, said = refusal(database, *arguments)
+                assert code == 13
+                assert "output_plugin_libraries" in said
+    finally:
+        cluster.remove()
+
+
+def test_a_wrong_password_is_one_sentence_without_the_password(cluster: Cluster) -> None:
+    done = run(
+        [str(LOADER), "setup", "--source", cluster.dsn("nowhere", password="hunter2")],
+    )
+    assert done.returncode == 10
+    assert "hunter2" not in done.stderr + done.stdout
+    assert 'database "nowhere" does not exist' in done.stderr
+
+
+def test_a_server_that_is_not_there_is_one_sentence() -> None:
+    done = run([str(LOADER), "run", "--once", "--source", "host=127.0.0.1 port=1"])
+    assert done.returncode == 10
+    assert "cannot be reached" in done.stderr
+
+
+def test_teardown_leaves_nothing(source: Database) -> None:
+    source.must("setup")
+    assert source.loader("teardown").returncode == 1, "it asks, and nobody says yes"
+    assert "dropped the slot" in source.must("teardown", "--purge", "--yes")
+    assert source.value("select count(*) from pg_namespace where nspname = 'cdc'") == 0
+    origins = "select count(*) from pg_replication_origin where roname like %s"
+    assert source.value(origins, f"%{source.slot}") == 0
+    assert source.must("teardown", "--yes") == "There was nothing to drop.\n"
+
+
+def small_database(cluster: Cluster) -> Database:
+    connect(cluster.dsn()).cursor().execute("drop database if exists here with (force)")
+    connect(cluster.dsn()).cursor().execute("create database here")
+    made = Database(cluster, "here")
+    made.load_notify()
+    return made

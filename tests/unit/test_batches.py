@@ -1,0 +1,182 @@
+"""Any stream, cut in any way, makes the same rows: whole transactions, each once."""
+
+from __future__ import annotations
+
+import struct
+from threading import Event
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
+from loader.copy_source import CopySource, Stopped
+from loader.inbox import Inbox, Message
+from loader.protocol import Keepalive
+from loader.wal2json import Begin, Commit
+
+SLOT = "s"
+Row = tuple[int, int, int, bytes]
+
+
+def transaction(commit_lsn: int, payloads: list[bytes]) -> list[Message]:
+    begin = Begin(commit_lsn, commit_lsn + 8, commit_lsn % 1000, 0)
+    return [begin, *payloads, Commit(commit_lsn + 8)]
+
+
+def rows_of(data: bytes) -> list[Row]:
+    """Read COPY's binary format back, as (commit LSN, xid, ordinal, payload)."""
+    assert data.startswith(COPY_HEADER)
+    assert data.endswith(COPY_TRAILER)
+    at, rows = len(COPY_HEADER), []
+    while at < len(data) - len(COPY_TRAILER):
+        (count,) = struct.unpack_from(">h", data, at)
+        at += 2
+        fields = []
+        for _ in range(count):
+            (size,) = struct.unpack_from(">i", data, at)
+            fields.append(data[at + 4 : at + 4 + size])
+            at += 4 + size
+        slot, commit, xid, _, ordinal, payload = fields
+        assert slot == SLOT.encode()
+        numbers = [int.from_bytes(field, "big") for field in (commit, xid, ordinal)]
+        rows.append((numbers[0], numbers[1], numbers[2], payload))
+    return rows
+
+
+def read_all(source: CopySource) -> bytes:
+    return b"".join(iter(lambda: source.read(8192), b""))
+
+
+def drain(bundles: list[list[Message]], position: int, limits: Limits) -> tuple[list[Row], int]:
+    """Store what arrives bundle by bundle as the loader does; return the rows and the position."""
+    inbox, batcher = Inbox(), Batcher(SLOT, position, limits)
+    rows: list[Row] = []
+    for bundle in bundles:
+        if bundle:
+            inbox.offer(bundle, 0, 0)
+    while (message := inbox.take()) is not None:
+        row = batcher.accept(message)
+        if row:
+            source = CopySource(row, inbox, batcher, Event())
+            rows += rows_of(read_all(source))
+            batcher.stored()
+    return rows, batcher.seen
+
+
+payloads = st.lists(st.binary(max_size=20).map(lambda b: b"{" + b), max_size=5)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[int, list[bytes]]]:
+    steps = draw(st.lists(st.tuples(st.integers(16, 2**33), payloads), max_size=12))
+    history, at = [], 16
+    for step, changes in steps:
+        history.append((at, changes))
+        at += step
+    return history
+
+
+@given(histories(), st.data())
+def test_any_cut_into_bundles_and_batches_stores_each_change_once(
+    history: list[tuple[int, list[bytes]]], data: st.DataObject
+) -> None:
+    messages = [m for at, changes in history for m in transaction(at, changes)]
+    bundles = []
+    while messages:
+        size = data.draw(st.integers(1, len(messages)))
+        bundles.append(messages[:size])
+        messages = messages[size:]
+    limits = Limits(rows=data.draw(st.integers(1, 10)), size=data.draw(st.integers(1, 100)))
+    rows, seen = drain(bundles, 0, limits)
+    assert rows == [
+        (at, at % 1000, ordinal, payload)
+        for at, changes in history
+        for ordinal, payload in enumerate(changes, 1)
+    ]
+    assert seen == (history[-1][0] + 8 if history else 0)
+
+
+@given(histories(), st.data())
+def test_redelivered_transactions_are_passed_over(
+    history: list[tuple[int, list[bytes]]], data: st.DataObject
+) -> None:
+    stored = data.draw(st.integers(0, len(history)))
+    position = history[stored - 1][0] + 8 if stored else 0
+    messages = [m for at, changes in history for m in transaction(at, changes)]
+    rows, _ = drain([messages], position, Limits())
+    assert [row[0] for row in rows] == [at for at, changes in history[stored:] for _ in changes]
+
+
+def test_a_keepalive_moves_the_position_only_between_transactions() -> None:
+    batcher = Batcher(SLOT, 0)
+    batcher.accept(Keepalive(50, False))
+    assert batcher.seen == 50
+    batcher.accept(Begin(100, 108, 1, 0))
+    batcher.accept(Keepalive(99, False))
+    assert batcher.seen == 50
+    batcher.accept(Commit(108))
+    assert batcher.seen == 108
+
+
+def test_an_old_keepalive_does_not_move_the_position_back() -> None:
+    batcher = Batcher(SLOT, 70)
+    batcher.accept(Keepalive(50, False))
+    assert batcher.seen == 70
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [b"{}"],
+        [Commit(8)],
+        [Begin(1, 2, 3, 4), Begin(5, 6, 7, 8)],
+        [Begin(1, 2, 3, 4), Commit(9)],
+    ],
+)
+def test_what_is_no_stream_of_whole_transactions_is_refused(messages: list[Message]) -> None:
+    batcher = Batcher(SLOT, 0)
+    with pytest.raises(ValueError, match="transaction"):
+        for message in messages:
+            batcher.accept(message)
+
+
+def test_a_batch_never_ends_inside_a_transaction() -> None:
+    batcher = Batcher(SLOT, 0)
+    batcher.accept(Begin(1, 2, 3, 4))
+    with pytest.raises(ValueError, match="inside"):
+        batcher.stored()
+
+
+def test_a_full_batch_waits_for_the_commit_of_a_large_transaction() -> None:
+    large = transaction(100, [b"x"] * 50)
+    rows, _ = drain([large + transaction(200, [b"y"])], 0, Limits(rows=3))
+    assert len(rows) == 51
+
+
+def test_a_stop_in_the_middle_of_a_transaction_breaks_the_copy() -> None:
+    inbox, batcher, stop = Inbox(), Batcher(SLOT, 0), Event()
+    batcher.accept(Begin(1, 2, 3, 4))
+    source = CopySource(batcher.accept(b"{}"), inbox, batcher, stop)
+    source.read(8192)
+    stop.set()
+    with pytest.raises(Stopped):
+        source.read(8192)
+    assert isinstance(source.failure, Stopped)
+
+
+def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
+    inbox = Inbox()
+    inbox.offer([Keepalive(1, False)], 0, 0)
+    inbox.fail(ValueError("broken"))
+    assert inbox.take() == Keepalive(1, False)
+    with pytest.raises(ValueError, match="broken"):
+        inbox.take()
+
+
+def test_a_full_inbox_refuses_more() -> None:
+    inbox = Inbox(capacity=10)
+    assert inbox.offer([Keepalive(1, False)], 100, 0), "one larger value passes alone"
+    assert not inbox.offer([Keepalive(2, False)], 1, 0)
+    inbox.take()
+    assert inbox.offer([Keepalive(2, False)], 1, 0)

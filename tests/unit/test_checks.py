@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from loader import checks
+from loader.errors import LoaderError
+from loader.settings import Table
+from loader.source_facts import ServerFacts, TableFacts
+
+SOUND = ServerFacts(
+    role="loader",
+    in_recovery=False,
+    wal_level="logical",
+    may_replicate=True,
+    allowed_plugins=None,
+    slots_used=1,
+    slots_limit=10,
+    slot_exists=False,
+    senders_used=1,
+    senders_limit=10,
+)
+COLUMNS = dict.fromkeys(("id", *checks.DIMENSIONS), True)
+TABLE = TableFacts(Table("public", "n"), "r", "p", COLUMNS, "i", frozenset(COLUMNS))
+
+
+def test_a_sound_server_has_no_findings() -> None:
+    assert checks.server_findings(SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "remedy"),
+    [
+        (replace(SOUND, in_recovery=True), 16, "primary"),
+        (replace(SOUND, wal_level="replica"), 11, "alter system set wal_level = 'logical'"),
+        (replace(SOUND, may_replicate=False), 15, 'alter role "loader" replication'),
+        (replace(SOUND, allowed_plugins=""), 13, "output_plugin_libraries = 'wal2json'"),
+        (replace(SOUND, allowed_plugins="pgoutput"), 13, "= 'pgoutput', 'wal2json'"),
+        (replace(SOUND, slots_used=10), 14, "max_replication_slots = 15"),
+        (replace(SOUND, senders_used=10), 14, "max_wal_senders = 15"),
+    ],
+)
+def test_each_server_fault_has_its_code_and_remedy(
+    broken: ServerFacts, code: int, remedy: str
+) -> None:
+    (finding,) = checks.server_findings(broken)
+    assert finding.exit_code == code
+    assert remedy in finding.remedy
+
+
+def test_a_listed_plugin_is_allowed() -> None:
+    assert not checks.server_findings(replace(SOUND, allowed_plugins="pgoutput, wal2json"))
+
+
+def test_an_existing_slot_needs_no_free_place() -> None:
+    assert not checks.server_findings(replace(SOUND, slots_used=10, slot_exists=True))
+
+
+def finding(facts: TableFacts) -> LoaderError | None:
+    found = checks.table_findings(facts, counted=True)
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("identity", ["i", "d", "f"])
+def test_a_wide_identity_is_sound(identity: str) -> None:
+    columns = frozenset() if identity == "f" else TABLE.identity_columns
+    assert finding(replace(TABLE, identity=identity, identity_columns=columns)) is None
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "remedy"),
+    [
+        (replace(TABLE, kind=None), 17, "LOADER_TABLES"),
+        (replace(TABLE, kind="v"), 17, "LOADER_TABLES"),
+        (replace(TABLE, kind="p"), 17, "partitions"),
+        (replace(TABLE, persistence="u"), 17, 'alter table "public"."n" set logged'),
+        (replace(TABLE, columns={"id": True}), 17, "service_id"),
+        (
+            replace(TABLE, identity="d", identity_columns=frozenset({"id"})),
+            18,
+            'create unique index concurrently "n_replica_identity" on "public"."n" '
+            "(id, service_id, template_id, notification_type, notification_status); "
+            'alter table "public"."n" replica identity using index "n_replica_identity";',
+        ),
+        (
+            replace(
+                TABLE,
+                identity="d",
+                identity_columns=frozenset({"id"}),
+                columns={**COLUMNS, "template_id": False},
+            ),
+            18,
+            'alter table "public"."n" replica identity full;',
+        ),
+        (replace(TABLE, identity="n", identity_columns=frozenset()), 18, "replica identity"),
+    ],
+)
+def test_each_table_fault_has_its_code_and_remedy(
+    broken: TableFacts, code: int, remedy: str
+) -> None:
+    found = finding(broken)
+    assert found is not None
+    assert found.exit_code == code
+    assert remedy in found.remedy
+
+
+def test_a_table_that_is_only_logged_needs_no_dimensions() -> None:
+    assert checks.table_findings(replace(TABLE, columns={}, identity="d"), counted=False) == []

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from loader.errors import SettingError
+from loader.process_title import split
+from loader.settings import DEFAULT_TABLES, Settings, Table, parse_tables
+
+
+def settings(**changed: str) -> Settings:
+    given = {"source": "", "target": "", "slot": "s", "tables": DEFAULT_TABLES, "schema": "cdc"}
+    return Settings.of(**{**given, **changed})
+
+
+def test_the_target_defaults_to_the_source() -> None:
+    assert settings(source="host=a dbname=b").target == settings(source="host=a dbname=b").source
+
+
+def test_a_url_and_a_string_name_the_same_database() -> None:
+    assert "host=h" in settings(source="postgresql://u@h/d").source
+    assert "host=h" in settings(source="host=h user=u dbname=d").source
+
+
+def test_what_the_user_says_of_the_connection_wins() -> None:
+    assert "keepalives_idle=5" in settings(source="keepalives_idle=5").source
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("public.a,public.b", (Table("public", "a"), Table("public", "b"))),
+        (' public.a , "My, ""S""".b', (Table("public", "a"), Table('My, "S"', "b"))),
+    ],
+)
+def test_tables_are_read_with_quotes(text: str, tables: tuple[Table, ...]) -> None:
+    assert parse_tables(text) == tables
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.", ".a", "a.b.c", "a.b,", "a.b;c.d", "a.b,a.b"])
+def test_tables_that_cannot_be_read_are_refused_with_the_setting_s_name(text: str) -> None:
+    with pytest.raises(SettingError, match="LOADER_TABLES"):
+        parse_tables(text)
+
+
+@pytest.mark.parametrize("slot", ["", "Upper", "with-dash", "a" * 64])
+def test_a_slot_that_the_server_would_refuse_is_refused(slot: str) -> None:
+    with pytest.raises(SettingError, match="LOADER_SLOT"):
+        settings(slot=slot)
+
+
+def test_a_broken_connection_string_is_refused_without_repeating_it() -> None:
+    with pytest.raises(SettingError, match="LOADER_TARGET_DSN") as caught:
+        settings(target="host=h password='se cret")
+    assert "cret" not in caught.value.sentence
+
+
+def test_no_password_shows_in_the_settings() -> None:
+    assert "hunter2" not in repr(settings(source="password=hunter2"))
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["loader", "run", "--source", "password=x", "--once"],
+        ["loader", "run", "--source=password=x", "--once"],
+    ],
+)
+def test_a_password_leaves_the_process_title(argv: list[str]) -> None:
+    assert split(argv) == (["loader", "run", "--once"], {"LOADER_SOURCE_DSN": "password=x"})
+
+
+def test_a_flag_without_a_password_stays() -> None:
+    argv = ["loader", "run", "--target", "host=h", "--once"]
+    assert split(argv) == (argv, {})

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from loader.change_log import Record
+from loader.verdict import Server, SlotState, objection
+
+SERVER = Server("7", "notify", wal_end=200)
+SLOT = SlotState("wal2json", "notify", None, "reserved", 100, 90, None)
+RECORD = Record("7", "notify", start_lsn=50, position_lsn=100)
+
+
+def test_a_slot_at_the_record_is_sound() -> None:
+    assert objection("s", SERVER, SLOT, RECORD) is None
+
+
+def test_a_slot_behind_the_record_is_sound_as_the_server_saves_it_lazily() -> None:
+    assert objection("s", SERVER, replace(SLOT, confirmed_lsn=60), RECORD) is None
+
+
+@pytest.mark.parametrize(
+    ("server", "slot", "code"),
+    [
+        (replace(SERVER, system_identifier="8"), SLOT, 23),
+        (replace(SERVER, database="other"), SLOT, 23),
+        (SERVER, None, 21),
+        (SERVER, replace(SLOT, wal_status="lost"), 21),
+        (SERVER, replace(SLOT, confirmed_lsn=101), 22),
+        (SERVER, replace(SLOT, plugin="pgoutput"), 22),
+        (replace(SERVER, wal_end=99), replace(SLOT, confirmed_lsn=99), 25),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(
+    server: Server, slot: SlotState | None, code: int
+) -> None:
+    complaint = objection("s", server, slot, RECORD)
+    assert complaint is not None
+    assert complaint.exit_code == code
+    assert "everything before 0/64 is stored" in str(complaint) or code == 25
+    assert complaint.remedy

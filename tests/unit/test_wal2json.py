@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from loader.wal2json import Begin, Commit, decode, options
+
+BEGIN = (
+    b'{"action":"B","xid":730,"timestamp":"2000-01-01 00:00:01.5+00",'
+    b'"lsn":"0/15368E0","nextlsn":"0/1536910"}'
+)
+COMMIT = BEGIN.replace(b'"B"', b'"C"')
+
+
+def test_a_begin_carries_both_ends_of_the_commit_record() -> None:
+    assert decode(BEGIN) == Begin(0x15368E0, 0x1536910, 730, 1_500_000)
+
+
+def test_a_commit_carries_the_position_to_confirm() -> None:
+    assert decode(COMMIT) == Commit(0x1536910)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"action":"I","schema":"public","table":"t","columns":[]}',
+        b'{"action":"X"}',
+        b'{"action":"',
+        b"not json",
+        b"",
+    ],
+)
+def test_a_change_is_kept_as_it_came_whatever_it_is(payload: bytes) -> None:
+    assert decode(payload) == payload
+
+
+def test_a_logical_message_is_no_change() -> None:
+    assert decode(b'{"action":"M","transactional":false,"prefix":"p","content":"c"}') is None
+
+
+@pytest.mark.parametrize("message", [BEGIN, COMMIT])
+def test_a_transaction_without_positions_is_refused(message: bytes) -> None:
+    with pytest.raises(ValueError, match="without 'nextlsn'"):
+        decode(message.replace(b'"nextlsn"', b'"other"'))
+
+
+def test_awkward_table_names_are_escaped() -> None:
+    chosen = options([("public", "a,b"), ("My Schema", "c.d*")], None)
+    assert chosen["add-tables"] == r"public.a\,b,My\ Schema.c\.d\*"
+
+
+def test_the_origin_is_filtered_by_number_only_where_there_is_one() -> None:
+    assert "filter-origins" not in options([("a", "b")], None)
+    assert options([("a", "b")], 3)["filter-origins"] == "3"
