@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import threading
@@ -61,6 +62,10 @@ class Models:
             parsed = dbtRunner().invoke(["parse", *_QUIET])
             self._refuse(parsed.success, str(parsed.exception))
             self._manifest = cast("Manifest", parsed.result)
+            self._nodes = copy.deepcopy(self._manifest.nodes)
+        # A run leaves its compiled code in the nodes, and takes an ephemeral model that has some
+        # for one that was already inlined.
+        self._manifest.nodes = copy.deepcopy(self._nodes)
         outcome = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_QUIET])
         said = str(outcome.exception or "")
         for result in getattr(outcome.result, "results", ()):
@@ -83,10 +88,13 @@ class Builder:
     loader meanwhile goes on staging.
     """
 
-    def __init__(self, models: Models, position: Callable[[], int]) -> None:
-        """`position` returns the position of record as this process knows it."""
+    def __init__(self, models: Models, batches: Callable[[], int]) -> None:
+        """`batches` returns how many batches of changes this process has staged.
+
+        Not the position: a build is WAL too, which moves an idle position, which would build.
+        """
         self._models = models
-        self._position = position
+        self._batches = batches
         self._built = -1
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dbt", daemon=True)
@@ -99,19 +107,19 @@ class Builder:
         """Apply what is still staged, then end. Raises BuildFailed."""
         self._stop.set()
         self._thread.join()
-        if self._position() != self._built:
+        if self._batches() != self._built:
             self._models.apply()
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            position = self._position()
-            if position == self._built:
+            batches = self._batches()
+            if batches == self._built:
                 self._stop.wait(0.02)
                 continue
             started = time.monotonic()
             try:
                 self._models.apply()
-                self._built = position
+                self._built = batches
                 log.debug("built in %.2f s", time.monotonic() - started)
             except BuildFailed as error:
                 log.error("%s; trying again in %g s", error.sentence, _RETRY_SECONDS)

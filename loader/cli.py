@@ -136,7 +136,7 @@ def run_command(
         with Progress(totals, console):
             if with_build and not once:
                 build.export_target(settings)
-                builder = build.Builder(build.Models(), lambda: totals.position)
+                builder = build.Builder(build.Models(), lambda: totals.batches)
                 builder.start()
                 try:
                     follow(settings, stop, totals, once)

@@ -76,7 +76,8 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
 class _Stored:
     record: Record
     moved_at: datetime
-    models: list[tuple[str, str, datetime]]
+    models: list[tuple[str, str, datetime, bool]]
+    """Name, watermark, when it moved, and whether more is staged than it has applied."""
 
 
 def _read_stored(target: extensions.connection, settings: Settings) -> _Stored | None:
@@ -94,8 +95,10 @@ def _read_stored(target: extensions.connection, settings: Settings) -> _Stored |
         row = cursor.fetchone()
         cursor.execute(
             sql.SQL(
-                "select model_name, applied_lsn, moved_at from {}.model_watermark "
-                "where slot_name = %s order by model_name"
+                "select model_name, applied_lsn, moved_at, exists ("
+                "select 1 from {0}.change_log as staged where staged.slot_name = mark.slot_name "
+                "and staged.commit_lsn >= mark.applied_lsn) "
+                "from {0}.model_watermark as mark where slot_name = %s order by model_name"
             ).format(schema),
             (settings.slot,),
         )
@@ -136,10 +139,10 @@ def _positions(stored: _Stored | None, server: Server) -> dict[str, Any]:
                 "name": name,
                 "applied_lsn": applied,
                 "moved_at": moved_at.isoformat(),
-                "lag_bytes": max(0, position - lsn.parse(applied)),
-                "lag_seconds": _age(moved_at) if lsn.parse(applied) < position else 0.0,
+                "lag_bytes": max(0, position - lsn.parse(applied)) if is_behind else 0,
+                "lag_seconds": _age(moved_at) if is_behind else 0.0,
             }
-            for name, applied, moved_at in stored.models
+            for name, applied, moved_at, is_behind in stored.models
         ],
     }
 
