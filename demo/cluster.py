@@ -65,8 +65,20 @@ class Cluster:
 
     def create(self) -> None:
         """Make the data directory; local connections are trusted."""
-        self.run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                 "--no-locale", "--no-sync", "--no-instructions")
+        self.run(
+            "initdb",
+            "-D",
+            str(self.data),
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+            "--no-sync",
+            "--no-instructions",
+        )
         if self.knows("output_plugin_libraries"):
             # From the releases of autumn 2026 on; older minors refuse to start with it.
             self.settings.setdefault("output_plugin_libraries", "'wal2json'")
@@ -98,13 +110,23 @@ class Cluster:
 
     def dsn(self, dbname: str = "postgres", user: str = "postgres", **more: str) -> str:
         """Return a libpq connection string for a database of this server."""
-        words = {"host": "127.0.0.1", "port": str(self.port), "dbname": dbname, "user": user, **more}
+        words = {
+            "host": "127.0.0.1",
+            "port": str(self.port),
+            "dbname": dbname,
+            "user": user,
+            **more,
+        }
         return " ".join(f"{key}={value}" for key, value in words.items())
 
     def environment(self, dbname: str = "postgres", user: str = "postgres") -> dict[str, str]:
         """Return libpq's environment variables for a database of this server."""
-        return {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGDATABASE": dbname,
-                "PGUSER": user}
+        return {
+            "PGHOST": "127.0.0.1",
+            "PGPORT": str(self.port),
+            "PGDATABASE": dbname,
+            "PGUSER": user,
+        }
 
     def remove(self) -> None:
         """Stop the server if it runs and delete its directory."""
@@ -112,10 +134,18 @@ class Cluster:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def __enter__(self) -> Cluster:
-        self.create()
-        self.start()
+        try:
+            self.create()
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.remove()

@@ -1,0 +1,25 @@
+{{ config(
+    indexes=[
+        {'columns': ['service_id', 'notification_type', 'notification_status']},
+        {'columns': ['template_id', 'notification_type', 'notification_status']},
+        {'columns': ['service_id', 'template_id']},
+    ],
+) }}
+
+{{ additive_fact(
+    deltas=ref('int_service_deltas'),
+    dimensions={
+        'service_id': 'uuid',
+        'template_id': 'uuid',
+        'notification_type': 'text',
+        'notification_status': 'text',
+    },
+    additive={
+        'live_count': {'part': 'live'},
+        'archived_count': {'part': 'archived'},
+    },
+    derived={
+        'count': 'greatest(live_count + archived_count, 0)' if var('count_archived')
+            else 'greatest(live_count, 0)',
+    },
+) }}

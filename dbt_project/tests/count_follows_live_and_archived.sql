@@ -1,0 +1,11 @@
+-- A stored count that its parts do not explain.
+with facts as (
+    select * from {{ ref('ft_service_stats') }}
+)
+
+select *
+from facts
+where
+    count is distinct from greatest(
+        live_count {%- if var('count_archived') %} + archived_count {%- endif %}, 0
+    )

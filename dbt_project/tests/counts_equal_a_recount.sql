@@ -1,0 +1,52 @@
+-- The counts against the source tables themselves: --vars 'recount: true', while nothing writes.
+-- Purged history stays counted, so archived counts may be above what is still stored; where history
+-- was never purged, --vars '{recount: true, recount_archived: exact}' compares them exactly.
+{%- set tables = {} -%}
+{%- for part in ['live', 'archived'] if var('recount') -%}
+    {%- do tables.update({part: source_table(counted_table(loop.index0))}) -%}
+    {%- if execute and tables[part] is none -%}
+        {{ exceptions.raise_compiler_error(
+            'A recount needs ' ~ counted_table(loop.index0) ~ ' in this database.'
+        ) }}
+    {%- endif -%}
+{%- endfor %}
+{%- set dimensions = 'service_id, template_id, notification_type, notification_status' %}
+
+with facts as (
+    select * from {{ ref('ft_service_stats') }}
+),
+
+{%- for part, table in tables.items() %}
+{{ part }} as (
+    select
+        service_id,
+        template_id,
+        notification_type::text as notification_type,
+        notification_status::text as notification_status,
+        count(*) as recount
+    from {{ table }}
+    where num_nulls({{ dimensions }}) = 0
+    group by {{ dimensions }}
+),
+{% endfor %}
+differences as (
+    {%- for part, table in tables.items() %}
+    select
+        '{{ part }}' as part,
+        {{ dimensions }},
+        coalesce(facts.{{ part }}_count, 0) as counted,
+        coalesce({{ part }}.recount, 0) as recounted
+    from facts
+    full join {{ part }} using ({{ dimensions }})
+    where
+        coalesce(facts.{{ part }}_count, 0)
+        {{ '<' if part == 'archived' and var('recount_archived') != 'exact' else 'is distinct from' }}
+        coalesce({{ part }}.recount, 0)
+    {{ 'union all' if not loop.last }}
+    {%- else %}
+    select 1 as skipped
+    where false
+    {%- endfor %}
+)
+
+select * from differences

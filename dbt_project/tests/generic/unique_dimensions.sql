@@ -1,0 +1,9 @@
+{# No two rows share these columns: the fact's grain. #}
+{% test unique_dimensions(model, columns) %}
+select
+    {{ columns | join(', ') }},
+    count(*) as row_count
+from {{ model }}
+group by {{ columns | join(', ') }}
+having count(*) > 1
+{% endtest %}

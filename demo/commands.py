@@ -1,0 +1,94 @@
+"""The demo's subprocesses: shown as they are typed, quiet unless they fail, never left behind."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+_PATIENCE = 30.0
+"""Seconds that a process has to stop on SIGTERM."""
+
+
+class CommandFailed(RuntimeError):
+    """A command ended with another exit code than 0; the message carries the end of its output."""
+
+
+class Commands:
+    """Runs commands with one environment; their output goes to files in `logs`."""
+
+    def __init__(
+        self, cwd: Path, environment: Mapping[str, str], logs: Path, console: Console
+    ) -> None:
+        self._cwd, self._environment, self._logs, self._console = cwd, environment, logs, console
+        self._logged: dict[int, Path] = {}
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def run(self, *command: str) -> None:
+        """Run the command to its end and print how long it took; raise CommandFailed."""
+        began = time.monotonic()
+        self.check(self.start(*command))
+        self._console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        """Start the command in the background."""
+        self._console.print(f"[bold]$ {shlex.join(command)}[/bold]", highlight=False)
+        log = self._logs / f"{len(self._logged) + 1} {Path(command[0]).name}.log"
+        try:
+            with log.open("wb") as output:
+                # A session of its own: Ctrl-C reaches the demo alone, which then ends its children.
+                process = subprocess.Popen(
+                    command,
+                    cwd=self._cwd,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except FileNotFoundError:
+            raise CommandFailed(f"{command[0]} is not installed.\nTry: make install") from None
+        self._logged[process.pid] = log
+        self._running.append(process)
+        return process
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        """Ask the process to stop as a supervisor would, by SIGTERM; raise CommandFailed."""
+        began = time.monotonic()
+        self._console.print(f"[bold]$ kill -TERM {process.pid}[/bold]", highlight=False)
+        process.terminate()
+        self.check(process, _PATIENCE)
+        self._console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
+
+    def check(self, process: subprocess.Popen[bytes], timeout: float | None = None) -> None:
+        """Wait for the process; raise CommandFailed unless it ended well."""
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise self.failure(process, f"did not stop in {timeout:.0f} s") from None
+        if code:
+            raise self.failure(process, f"ended with exit code {code}")
+
+    def failure(self, process: subprocess.Popen[bytes], what: str) -> CommandFailed:
+        """Return the error that shows the end of the process's output."""
+        log = self._logged[process.pid]
+        output = log.read_text(errors="replace").splitlines()
+        shown = "\n".join(f"    {line}" for line in output[-60:])
+        return CommandFailed(f"{log.stem} {what}:\n{shown}")
+
+    def end_all(self) -> None:
+        """End whatever still runs, with all that it started."""
+        for process in self._running:
+            for how in (signal.SIGTERM, signal.SIGKILL):
+                if process.poll() is None:
+                    os.killpg(process.pid, how)
+                    try:
+                        process.wait(_PATIENCE if how == signal.SIGTERM else None)
+                    except subprocess.TimeoutExpired:
+                        continue

@@ -1,0 +1,100 @@
+"""The source of the demo and the tests: Notify's two tables, what they refer to, and a past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import psycopg2
+from psycopg2.extensions import cursor as Cursor
+
+from demo.replay import DIMENSIONS
+
+Identity = Literal["full", "covering"]
+"""How old rows show their dimensions: the whole row, or a unique index over not-null columns."""
+
+TABLES = ("notifications", "notification_history")
+
+_HERE = Path(__file__).parent
+
+# The recount of the archive needs the rows that a purge took, and the source must not be altered:
+# whoever purges writes down what is gone, in the same transaction.
+_TRUTH = """
+create schema truth;
+create table truth.purged (
+    xid bigint not null default pg_current_xact_id()::xid::text::bigint,
+    service_id uuid,
+    template_id uuid,
+    notification_type notification_type not null,
+    notification_status text
+);
+"""
+
+
+@contextmanager
+def transaction(dsn: str) -> Iterator[Cursor]:
+    """Open a connection for one transaction; it commits at the end and closes in any case."""
+    connection = psycopg2.connect(dsn)
+    try:
+        with connection, connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+def create(dsn: str) -> None:
+    """Make the source's empty tables, and `truth.purged` for the recount, in an empty database."""
+    with transaction(dsn) as cursor:
+        cursor.execute((_HERE / "notify.sql").read_text())
+        cursor.execute(_TRUTH)
+
+
+def fill(
+    dsn: str,
+    services: int = 40,
+    templates: int = 200,
+    live_rows: int = 0,
+    history_rows: int = 0,
+    seed: int = 1,
+    null_share: float = 0.0,
+) -> None:
+    """Fill the empty tables on the server; the same arguments give the same rows.
+
+    `null_share` (0 to 0.1) of the rows have no service, as many no status and twice as many no
+    template; leave it at 0 for the identity 'covering'. The role must be a superuser: foreign
+    keys are not checked row by row.
+    """
+    rows = {
+        "services": services,
+        "templates": templates,
+        "live_rows": live_rows,
+        "history_rows": history_rows,
+        "seed": seed,
+        "null_share": null_share,
+    }
+    with transaction(dsn) as cursor:
+        cursor.execute("set local session_replication_role = replica")
+        cursor.execute((_HERE / "fill.sql").read_text(), rows)
+    connection = psycopg2.connect(dsn)
+    try:
+        connection.autocommit = True  # vacuum refuses a transaction
+        with connection.cursor() as cursor:
+            cursor.execute("vacuum (analyze) notifications, notification_history")
+    finally:
+        connection.close()
+
+
+def set_identity(dsn: str, identity: Identity) -> None:
+    """Give both tables the replica identity; 'covering' also makes the dimensions not null."""
+    with transaction(dsn) as cursor:
+        for table in TABLES:
+            if identity == "full":
+                cursor.execute(f"alter table {table} replica identity full")
+                continue
+            not_null = ", ".join(f"alter {column} set not null" for column in DIMENSIONS)
+            index = f"{table}_identity"
+            cursor.execute(f"alter table {table} {not_null}")
+            cursor.execute(f"create unique index {index} on {table} (id, {', '.join(DIMENSIONS)})")
+            cursor.execute(f"alter table {table} replica identity using index {index}")

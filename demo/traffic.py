@@ -1,0 +1,115 @@
+"""Random concurrent traffic on the source: several sessions, all kinds of change, one seed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from itertools import count
+from random import Random
+from threading import Event, Thread
+
+import psycopg2
+
+from demo.mix import mix
+from demo.session import Session, templates_of
+from demo.source import Identity
+from demo.worker import Worker
+
+
+class Traffic:
+    """Sessions that write until stopped, or a number of transactions each.
+
+    `rate` is in transactions a second and session; None is as fast as it goes. `weights` replaces
+    the weights of the kinds of change that it names (demo/mix.py). A seed settles what each session
+    tries; the ids of new rows and how the sessions interleave differ from run to run.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        sessions: int = 4,
+        seed: int = 1,
+        rate: float | None = None,
+        identity: Identity = "full",
+        truncates: bool = False,
+        weights: Mapping[str, int] | None = None,
+    ) -> None:
+        self._dsn, self._seed = dsn, seed
+        self._identity: Identity = identity
+        self._mix = mix(identity, truncates, weights)
+        self._sessions = sessions
+        self._pause = 1 / rate if rate else 0.0
+        self._starts = count()
+        self._stopped = Event()
+        self._threads: list[Thread] = []
+        self._workers: list[Worker] = []
+        self._errors: list[Exception] = []
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Committed changes that touched a row, by kind; `worker.SHAPES` and `collision` too."""
+        total: Counter[str] = Counter()
+        for worker in self._workers:
+            total.update(worker.counts.copy())
+        return total
+
+    def start(self, transactions: int | None = None) -> None:
+        """Begin to write in the background; `transactions` is the most that each session writes.
+
+        Started again after its end, the sessions go on with other dice. Raises RuntimeError while
+        it runs.
+        """
+        if self._threads:
+            raise RuntimeError("the traffic runs already")
+        templates = templates_of(self._dsn)
+        start = next(self._starts)
+        self._stopped.clear()
+        for number in range(self._sessions):
+            connection = psycopg2.connect(self._dsn, application_name="traffic")
+            dice = Random(f"{self._seed} {start} {number}")
+            session = Session(connection.cursor(), dice, templates, self._identity)
+            worker = Worker(session, self._mix)
+            self._workers.append(worker)
+            self._threads.append(
+                Thread(target=self._work, args=(worker, connection, transactions), daemon=True)
+            )
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End each session after its present transaction; raise the first unexpected error."""
+        self._stopped.set()
+        self._join()
+
+    def run(self, transactions: int) -> None:
+        """Write this many transactions in each session; raise the first unexpected error."""
+        self.start(transactions)
+        self._join()
+
+    def _work(
+        self,
+        worker: Worker,
+        connection: psycopg2.extensions.connection,
+        transactions: int | None,
+    ) -> None:
+        try:
+            due = time.monotonic()
+            for number in count():
+                if number == transactions or self._stopped.wait(max(due - time.monotonic(), 0)):
+                    return
+                # What a slow moment missed is not caught up with.
+                due = max(due + self._pause, time.monotonic())
+                worker.transaction()
+        except Exception as error:  # carried to whoever joins
+            self._errors.append(error)
+            self._stopped.set()
+        finally:
+            connection.close()
+
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+        if self._errors:
+            raise self._errors.pop(0)

@@ -1,0 +1,78 @@
+"""Connections of the driver, and the one string that gives executors the same."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from history.errors import CannotConnect, SettingError
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+_ALIVE = {
+    "application_name": "waltally seed",
+    "connect_timeout": "15",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
+
+# A driver session idles for as long as the executors read; a long read is not a mistake.
+# PostgreSQL before 14 lacks one of these settings, so they are set where they exist.
+NO_TIMEOUTS = """
+    select set_config(name, '0', false)
+    from pg_settings
+    where name in (
+        'statement_timeout',
+        'lock_timeout',
+        'idle_in_transaction_session_timeout',
+        'idle_session_timeout',
+        'transaction_timeout'
+    )
+"""
+
+
+def words(dsn: str, setting: str) -> dict[str, str]:
+    """Return the parts of a libpq string or URL. Raises SettingError without quoting it."""
+    try:
+        return {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    except psycopg.Error:
+        # libpq's own message may quote a part of the string, and so a password.
+        raise SettingError(
+            f"{setting} is not a libpq connection string or URL",
+            f"set {setting} like 'host=db.internal dbname=notify user=loader'",
+        ) from None
+
+
+def connect(dsn: str, setting: str) -> Connection:
+    """Open a session in autocommit mode. Raises CannotConnect, SettingError."""
+    complete = make_conninfo("", **{**_ALIVE, **words(dsn, setting)})
+    try:
+        connection = psycopg.connect(complete, autocommit=True)
+        connection.execute(NO_TIMEOUTS)
+    except psycopg.OperationalError as error:
+        raise CannotConnect(
+            f"cannot connect ({setting}): {str(error).strip()}",
+            f"check {setting}, PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD or PGPASSFILE",
+        ) from None
+    return connection
+
+
+def resolved(connection: Connection) -> str:
+    """Return a connection string that needs none of this machine's environment.
+
+    Variables, service and password files are the driver's; an executor has other ones. The host is
+    the one that answered, so that every reader of a multi-host string meets the same server.
+    """
+    parts = {
+        option.keyword.decode(): option.val.decode()
+        for option in connection.pgconn.info
+        if option.val is not None and option.val != option.compiled
+    }
+    for local in ("service", "servicefile", "passfile", "hostaddr", "target_session_attrs"):
+        parts.pop(local, None)
+    info = connection.info
+    parts.update(host=info.host, port=str(info.port), dbname=info.dbname, user=info.user)
+    if info.password:
+        parts["password"] = info.password
+    return make_conninfo("", **parts)

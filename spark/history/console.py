@@ -1,0 +1,51 @@
+"""Standard error as it was given to spark-submit.
+
+spark-submit merges the driver's standard error into its own standard output. What is for people
+goes through the JVM to the real one, so that standard output holds the result alone.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+
+class SubmitterStderr(io.TextIOBase):
+    """A text stream that writes through the JVM."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._err = jvm.java.lang.System.err
+        self._own = sys.__stderr__
+
+    def write(self, text: str) -> int:
+        """Write to the JVM's standard error, or to our own when the JVM is gone."""
+        try:
+            self._err.print(text)
+            self._err.flush()
+        except (Py4JError, OSError):
+            if self._own is not None:
+                self._own.write(text)
+        return len(text)
+
+    def isatty(self) -> bool:
+        """Say whether spark-submit, our parent, writes to a terminal."""
+        try:
+            target = str(Path(f"/proc/{os.getppid()}/fd/2").readlink())
+        except OSError:
+            return False
+        return target.startswith(("/dev/pts/", "/dev/tty"))
+
+
+def restore_stderr() -> None:
+    """Under spark-submit, make sys.stderr the one that the caller sees."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    sys.stderr = SubmitterStderr(SparkContext._jvm)

@@ -1,0 +1,153 @@
+"""The seed from end to end: checks, snapshot, counting, replacement."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from history import checks, lsn, parquet, ranges, session, snapshot, store
+from history.connections import connect, resolved
+from history.counts import count_by_dimension
+from history.errors import CountingFailed, SeedError, SnapshotBlocked
+from history.progress import Measure, Progress, say
+from history.reading import Snapshot, snapshot_source
+from history.settings import Settings
+from history.writing import incoming_target
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the seed did; `tables` has (rows, groups) of each."""
+
+    seed_id: str
+    slot: str
+    snapshot_lsn: str
+    rows: int
+    groups: int
+    seconds: float
+    tables: dict[str, tuple[int, int]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        tables = {name: {"rows": r, "groups": g} for name, (r, g) in self.tables.items()}
+        return {**self.__dict__, "seconds": round(self.seconds, 1), "tables": tables}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows:,} rows in {self.groups:,} groups, counted at {self.snapshot_lsn}"
+            f" in {self.seconds:.1f} s"
+        )
+
+
+def seed(settings: Settings) -> Summary:
+    """Count history and replace the slot's seed. Raises SeedError; the old seed then stays."""
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(
+            contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN"))
+        )
+        position = checks.staging(target, settings)
+        if settings.snapshot_lsn is not None:
+            present = store.stored_lsn(target, settings)
+            checks.position(settings.snapshot_lsn, position.start_lsn, present)
+        else:
+            monitor = stack.enter_context(
+                contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN"))
+            )
+            checks.source(monitor, position)
+            checks.tables(monitor, settings.tables)
+        stack.enter_context(store.only_seed(target, settings, say))
+        spark = stack.enter_context(session.running())
+        table = store.incoming_table(settings.slot)
+        incoming = incoming_target(resolved(target), settings.schema, table)
+        spark.dataSource.register(incoming)
+
+        if settings.parquet is not None and settings.snapshot_lsn is not None:
+            snapshot_lsn = settings.snapshot_lsn
+            found = parquet.rows(spark, settings.parquet, settings.tables)
+            with Progress(lambda: tasks(spark), lambda: None):
+                write(spark, found, lambda: None)
+        else:
+            with snapshot.hold(settings, monitor, say) as held:
+                snapshot_lsn = held.position
+                present = store.stored_lsn(target, settings)
+                checks.position(snapshot_lsn, position.start_lsn, present)
+                say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
+                count(spark, settings, held)
+        stored = store.replace(target, settings, snapshot_lsn)
+    return Summary(
+        str(stored.seed_id),
+        settings.slot,
+        lsn.show(snapshot_lsn),
+        sum(rows for rows, _ in stored.tables.values()),
+        sum(groups for _, groups in stored.tables.values()),
+        time.monotonic() - begun,
+        stored.tables,
+    )
+
+
+def count(spark: SparkSession, settings: Settings, held: snapshot.Held) -> None:
+    """Read every range in the held snapshot and write the counts. Raises SnapshotLost."""
+    plan = ranges.plan(held.found, settings.partitions)
+    rows, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
+    total = sum(part.pages for part in plan)
+    spark.dataSource.register(
+        snapshot_source(Snapshot(held.conninfo, held.name), plan, rows, pages)
+    )
+
+    def cancel_if_lost() -> None:
+        try:
+            held.check()
+        except SeedError:
+            with contextlib.suppress(Py4JError, OSError):
+                spark.sparkContext.cancelAllJobs()
+
+    with Progress(lambda: Measure(pages.value, total, rows.value), cancel_if_lost):
+        write(spark, spark.read.format("snapshot").load(), held.check)
+
+
+def write(spark: SparkSession, rows: DataFrame, check: Callable[[], None]) -> None:
+    """Run the whole job: count the rows and bring the counts in.
+
+    `check` is asked once more when the last row is read, and first when the job has failed: what
+    it raises is then the reason.
+    """
+    try:
+        count_by_dimension(rows).write.format("incoming").mode("append").save()
+    except (PySparkException, Py4JError, OSError) as error:
+        check()
+        text = reason(error)
+        if "lock timeout" in text:
+            raise SnapshotBlocked(
+                "a session waits for an exclusive lock on the tables, and the seed gave way to it",
+                "run the seed again when that TRUNCATE or ALTER has ended",
+            ) from None
+        raise CountingFailed(text, "run the seed again") from None
+    check()
+
+
+def reason(error: Exception) -> str:
+    """Return the executor's own sentence out of Spark's report of a failed job."""
+    match = re.search(r"(?:ReadFailed|WriteFailed): (.*)", str(error))
+    if match:
+        return f"a task failed: {match[1].strip()}"
+    return f"Spark failed: {str(error).strip().splitlines()[0][:300]}"
+
+
+def tasks(spark: SparkSession) -> Measure:
+    """Measure the running stages by their tasks."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return Measure(
+        sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+    )
+

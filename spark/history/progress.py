@@ -1,0 +1,87 @@
+"""How far the counting is: a line that renews itself on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+_LOG_SECONDS = 10.0
+_LOG_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Work done and to do in any unit, and the rows read so far where that is known."""
+
+    done: int
+    total: int
+    rows: int | None = None
+
+    @property
+    def share(self) -> float:
+        """The part done, from 0 to 1."""
+        return min(self.done / self.total, 1.0) if self.total else 0.0
+
+
+def line(measure: Measure, seconds: float) -> str:
+    """Return the progress in words; the time left assumes the rate so far."""
+    words = [f"{measure.share:4.0%}"]
+    if measure.rows is not None:
+        words.append(f"{measure.rows:,} rows read")
+        words.append(f"{measure.rows / max(seconds, 0.001):,.0f} rows/s")
+    if 0 < measure.share < 1:
+        words.append(f"about {seconds / measure.share - seconds:.0f} s left")
+    return ", ".join(words)
+
+
+def say(text: str) -> None:
+    """Print a line for people."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Shows `measure()` while the block runs; calls `watch` each second, on the same thread."""
+
+    def __init__(self, measure: Callable[[], Measure], watch: Callable[[], None]) -> None:
+        self._measure = measure
+        self._watch = watch
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._start = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        if kind is None:
+            self._show(self._measure(), last=True)
+
+    def _run(self) -> None:
+        shown_at, shown_share = self._start, 0.0
+        while not self._ended.wait(1.0):
+            self._watch()
+            measure, now = self._measure(), time.monotonic()
+            due = now - shown_at >= _LOG_SECONDS or measure.share - shown_share >= _LOG_SHARE
+            if due or sys.stderr.isatty():
+                self._show(measure)
+                shown_at, shown_share = now, measure.share
+
+    def _show(self, measure: Measure, last: bool = False) -> None:
+        text = line(measure, time.monotonic() - self._start)
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if last else ""))
+            sys.stderr.flush()
+        else:
+            say(text)

@@ -1,0 +1,55 @@
+"""The Spark session: quiet, small, and with this package on every executor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+DEFAULTS = {
+    "spark.app.name": "waltally seed",
+    # Not ERROR: a failure is one sentence of ours, not a stack of Java for each attempt.
+    "spark.log.level": "FATAL",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Adaptive execution joins what is small; this only bounds how large one part can get.
+    "spark.sql.shuffle.partitions": "64",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Each gives way to `spark-submit --conf`."""
+
+
+@contextlib.contextmanager
+def running() -> Iterator[SparkSession]:
+    """Yield the session; stop it on leaving, also where Spark has died."""
+    # Local executors run the driver's Python; elsewhere the cluster's own setting counts.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf()
+    for key, value in DEFAULTS.items():
+        conf.setIfMissing(key, value)
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
+        spark.sparkContext.addPyFile(str(package(Path(folder))))
+        try:
+            yield spark
+        finally:
+            with contextlib.suppress(Py4JError, OSError):
+                spark.stop()
+
+
+def package(folder: Path) -> Path:
+    """Zip this package into the folder, for executors that do not share our disk."""
+    archive = folder / "history.zip"
+    here = Path(__file__).parent
+    with zipfile.ZipFile(archive, "w") as out:
+        for file in sorted(here.glob("*.py")):
+            out.write(file, f"{here.name}/{file.name}")
+    return archive

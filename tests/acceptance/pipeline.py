@@ -1,0 +1,80 @@
+"""One source under random traffic, and the project's commands run on it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from demo import recount
+from demo import source as notify
+from demo.cluster import Cluster
+from demo.source import Identity
+from demo.traffic import Traffic
+from tests.support import ROOT, Database
+
+BIN = Path(sys.executable).parent
+
+
+class Pipeline:
+    """A database with history, its traffic, and the commands in their environment."""
+
+    def __init__(
+        self, cluster: Cluster, database: Database, home: Path, identity: Identity, seed: int
+    ) -> None:
+        self.database = database
+        self.dsn = cluster.dsn(database.name)
+        self.dice = random.Random(seed)
+        notify.create(self.dsn)
+        notify.fill(
+            self.dsn,
+            services=5,
+            templates=15,
+            live_rows=2000,
+            history_rows=3000,
+            seed=seed,
+            null_share=0.02 if identity == "full" else 0.0,
+        )
+        notify.set_identity(self.dsn, identity)
+        self.traffic = Traffic(self.dsn, seed=seed, rate=60, identity=identity, truncates=True)
+        shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+        self.environment = {
+            **database.environment(),
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "DBT_PROFILES_DIR": str(home),
+            "DBT_TARGET_PATH": str(home / "target"),
+            "DBT_LOG_PATH": str(home / "logs"),
+        }
+
+    def run(self, *command: str) -> str:
+        """Run a command to its end; fail the test where it fails."""
+        done = subprocess.run(
+            command, env=self.environment, cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    def start(self, *command: str) -> subprocess.Popen[str]:
+        """Start a command in the background."""
+        return subprocess.Popen(
+            command,
+            env=self.environment,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def write(self) -> None:
+        """Let some more be written, and come back while the traffic goes on."""
+        until = self.traffic.counts.total() + self.dice.randint(50, 400)
+        while self.traffic.counts.total() < until:
+            # The traffic paces itself; there is no condition on a server to wait for.
+            self.database.execute("select pg_sleep(0.05)")
+
+    def differences(self) -> list[recount.Difference]:
+        """Return where the fact differs from a recount."""
+        return recount.differences(self.dsn, slot=self.database.slot)

@@ -1,0 +1,80 @@
+"""Random concurrent traffic, the seed in the middle of it: the fact equals a recount.
+
+`make acceptance` runs every random seed under both identities; `make test` each under one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from demo.cluster import Cluster
+from demo.source import Identity
+from tests.acceptance.pipeline import Pipeline
+from tests.support import Database, wait_until
+
+SEEDS = range(1, 11)
+IDENTITIES: tuple[Identity, ...] = ("full", "covering")
+CASES = [
+    (seed, identity)
+    for seed in SEEDS
+    for identity in IDENTITIES
+    if os.environ.get("WALTALLY_ALL_CASES") or (identity == "full") == bool(seed % 2)
+]
+
+
+@pytest.mark.parametrize(("seed", "identity"), CASES)
+def test_the_fact_equals_a_recount(
+    seed: int, identity: Identity, cluster: Cluster, database: Database, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(cluster, database, tmp_path, identity, seed)
+    pipeline.traffic.start()
+    try:
+        pipeline.run("loader", "setup")
+        pipeline.write()
+        pipeline.run("loader", "run", "--once")
+        if seed % 3 == 0:
+            # A fact that was built before there was a seed must take it up.
+            pipeline.run("dbt", "build")
+        pipeline.run("spark-submit", "spark/seed.py")
+        pipeline.write()
+        if seed % 2:
+            between_bursts(pipeline)
+        else:
+            while_running(pipeline)
+    finally:
+        pipeline.traffic.stop()
+    pipeline.run("loader", "run", "--once")
+    pipeline.run("dbt", "build")
+    assert pipeline.differences() == []
+    pipeline.run("dbt", "test", "--vars", "recount: true")
+    pipeline.run("dbt", "run", "--full-refresh")
+    assert pipeline.differences() == []
+
+
+def between_bursts(pipeline: Pipeline) -> None:
+    """Stage and build while the traffic goes on, again and again."""
+    for _ in range(3):
+        pipeline.run("loader", "run", "--once")
+        pipeline.run("dbt", "run")
+        pipeline.write()
+
+
+def while_running(pipeline: Pipeline) -> None:
+    """Let a loader follow and build, and builds from outside come in between."""
+    loader = pipeline.start("loader", "run", "--build")
+    try:
+        fact = "select to_regclass('analytics.ft_service_stats') is not null"
+        wait_until(
+            lambda: loader.poll() is not None or pipeline.database.value(fact), "the fact is built"
+        )
+        pipeline.write()
+        pipeline.run("dbt", "run")
+        pipeline.write()
+    finally:
+        loader.send_signal(signal.SIGTERM)
+        _, said = loader.communicate(timeout=60)
+    assert loader.returncode == 0, said

@@ -1,0 +1,63 @@
+"""A private server with the staging tables, and a project that builds on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from demo.cluster import Cluster
+from tests.dbt.warehouse import DATABASE, Warehouse
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with Cluster({"fsync": "off"}) as server:
+        with psycopg2.connect(server.dsn()) as connection, connection.cursor() as cursor:
+            cursor.execute("create schema cdc; set search_path = cdc")
+            cursor.execute((ROOT / "loader/migrations/0001_staging.sql").read_text())
+            cursor.execute("create table change_log_all partition of change_log "
+                           "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')")
+            cursor.execute("set search_path = public")
+            cursor.execute((ROOT / "demo/notify.sql").read_text())
+        connection.close()
+        yield server
+
+
+@pytest.fixture(scope="session")
+def project(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The project with the example facts beside its own, and a profile for the server."""
+    home = tmp_path_factory.mktemp("project")
+    (home / "dbt_project").symlink_to(ROOT / "dbt_project")
+    (home / "examples").symlink_to(ROOT / "tests/dbt/examples")
+    settings = (ROOT / "dbt_project.yml").read_text()
+    paths = "model-paths: [dbt_project/models"
+    assert paths in settings
+    (home / "dbt_project.yml").write_text(settings.replace(paths, f"{paths}, examples"))
+    shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("PG", "LOADER_", "DBT_"))]:
+            patch.delenv(name)
+        for name, value in cluster.environment(DATABASE).items():
+            patch.setenv(name, value)
+        yield home
+
+
+@pytest.fixture
+def warehouse(cluster: Cluster, project: Path) -> Iterator[Warehouse]:
+    """A fresh database. Its name stays: another one would make dbt parse everything again."""
+    server = psycopg2.connect(cluster.dsn("template1"))
+    server.autocommit = True
+    with server.cursor() as cursor:
+        cursor.execute(f"drop database if exists {DATABASE} with (force)")
+        cursor.execute(f"create database {DATABASE} template postgres")
+    server.close()
+    made = Warehouse(cluster, project)
+    yield made
+    made.connection.close()

@@ -1,0 +1,143 @@
+"""Whatever the batches, the counts are those of the rows."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+from dbt.cli.main import dbtRunner
+from dbt.contracts.graph.manifest import Manifest
+
+from tests.dbt.warehouse import Warehouse, messages
+from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
+
+FACT = ("--select", "ft_service_stats")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_any_cut_into_batches_gives_the_counts_of_the_rows(
+    warehouse: Warehouse, seed: int
+) -> None:
+    source = Source(seed)
+    for size in (1, 150, 2, 40, 0, 200):
+        warehouse.append(*(source.transaction() for _ in range(size)))
+        warehouse.build(*FACT)
+        assert warehouse.counts() == source.counts()
+    assert source.truncated
+    in_batches = warehouse.execute("select * from analytics.ft_service_stats order by id")
+
+    warehouse.build("--full-refresh", *FACT)
+    rebuilt = warehouse.execute("select * from analytics.ft_service_stats order by id")
+    assert rebuilt == in_batches
+
+
+def test_a_first_build_equals_many_small_ones(warehouse: Warehouse) -> None:
+    source = Source(4)
+    warehouse.append(*(source.transaction() for _ in range(300)))
+    warehouse.build(*FACT)
+    assert source.truncated
+    assert warehouse.counts() == source.counts()
+
+
+def test_the_last_truncate_of_a_transaction_counts(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row(id="1")), change("I", ARCHIVE, new=row(id="9"))])
+    warehouse.build(*FACT)
+    warehouse.append([
+        change("I", LIVE, new=row(id="2")),
+        change("T", LIVE),
+        change("I", LIVE, new=row(id="3")),
+        change("T", LIVE),
+        change("I", LIVE, new=row(id="4")),
+    ])
+    warehouse.build(*FACT)
+    assert list(warehouse.counts().values()) == [(1, 1)]
+
+
+def test_an_unseeded_delete_is_remembered_below_the_floor(warehouse: Warehouse) -> None:
+    warehouse.append([change("D", LIVE, old=row(id="1"))])
+    warehouse.build(*FACT)
+    stats = "select count, live_count from analytics.ft_service_stats"
+    assert warehouse.execute(stats) == [(0, -1)]
+    warehouse.append([change("I", LIVE, new=row(id=str(number))) for number in (2, 3)])
+    warehouse.build(*FACT)
+    assert warehouse.execute(stats) == [(1, 1)]
+
+
+def test_a_rebuild_repairs_a_count_that_someone_changed(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(*FACT)
+    warehouse.execute("update analytics.ft_service_stats set count = 7")
+    warehouse.build("--full-refresh", *FACT)
+    assert warehouse.execute("select count from analytics.ft_service_stats") == [(1,)]
+
+
+def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build()
+    state = ("select (select array_agg(xmin::text) from analytics.ft_service_stats), "
+             "(select array_agg(xmin::text order by model_name) from cdc.model_watermark)")
+    before = warehouse.execute(state)
+    warehouse.build()
+    assert warehouse.execute(state) == before
+
+
+def test_rejected_changes_are_listed_and_the_rest_counts(warehouse: Warehouse) -> None:
+    warehouse.append(["not json", change("I", LIVE, new=row()), {"action": "Z"}])
+    warehouse.append([change("D", LIVE, old={"id": "1"})])
+    warehouse.build()
+    assert list(warehouse.counts().values()) == [(1, 0)]
+    listed = "select ordinal, reason, payload from analytics.rejected_changes order by 1, 2"
+    reasons = warehouse.execute(listed)
+    assert [(ordinal, reason) for ordinal, reason, _ in reasons] == [
+        (1, "the payload is not valid JSON"),
+        (1, "the replica identity does not carry the old service_id, template_id, "
+            "notification_type, notification_status"),
+        (3, "the action is not known"),
+    ]
+    assert reasons[0][2] == "not json"
+    warehouse.build("--full-refresh")
+    assert warehouse.execute(listed) == reasons
+
+
+def test_a_second_fact_is_one_short_model(warehouse: Warehouse) -> None:
+    source = Source(6)
+    for size in (60, 60):
+        warehouse.append(*(source.transaction() for _ in range(size)))
+        warehouse.build()
+    for _ in "twice":
+        rows = [each for each in source.live.values() if each["service_id"]]
+        key_types = {(each["service_id"], each["key_type"]): 0 for each in rows}
+        units = {each["service_id"]: 0 for each in rows}
+        for each in rows:
+            key_types[each["service_id"], each["key_type"]] += 1
+            units[each["service_id"]] += each["billable_units"]
+        assert {
+            (service, key_type): count for service, key_type, count in warehouse.execute(
+                "select service_id::text, key_type, count from analytics.ft_key_types "
+                "where count <> 0"
+            )
+        } == key_types
+        assert dict(warehouse.execute(
+            "select service_id::text, units from analytics.ft_billable_units where units <> 0"
+        )) == {service: total for service, total in units.items() if total}
+        assert warehouse.execute(
+            "select service_id, live_count, archived_count from analytics.ft_services order by 1"
+        ) == warehouse.execute(
+            "select service_id, sum(live_count)::bigint, sum(archived_count)::bigint "
+            "from analytics.ft_service_stats group by 1 order by 1"
+        )
+        warehouse.build("--full-refresh")
+
+
+def test_a_cached_manifest_serves_many_builds(warehouse: Warehouse) -> None:
+    manifest = warehouse.dbt("parse").result
+    assert isinstance(manifest, Manifest)
+    for number in (1, 2):
+        warehouse.append([change("I", LIVE, new=row(id=str(number)))])
+        # A copy each: dbt does not inline an ephemeral model twice into the same manifest.
+        done = dbtRunner(deepcopy(manifest)).invoke(
+            warehouse.arguments("run", "--select", "config.materialized:incremental",
+                                "--log-level-file", "none", "--no-write-json")
+        )
+        assert done.success, messages(done)
+        assert list(warehouse.counts().values()) == [(number, 0)]

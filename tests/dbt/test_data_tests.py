@@ -1,0 +1,117 @@
+"""`dbt test` passes on what is right and fails on each thing that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dbt.artifacts.schemas.run import RunExecutionResult
+
+from tests.dbt.warehouse import Warehouse, messages
+from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
+
+RECOUNT = "{recount: true}"
+EXACT = "{recount: true, recount_archived: exact}"
+OWN = ("--exclude", "path:examples")
+FACT = "analytics.ft_service_stats"
+
+# Two rounds: what the constraints allow, and what only a lost constraint lets in.
+BREAKAGES = {
+    (
+        f"update {FACT} set count = count + 1, live_count = live_count - 1, "
+        "notification_type = 'fax', notification_status = 'unheard of', template_id = service_id; "
+        "insert into analytics.rejected_changes values "
+        "('s', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
+    ): {
+        "accepted_values_ft_service_stats_notification_type",
+        "belongs_to_source_ft_service_stats_template_id",
+        "count_follows_live_and_archived",
+        "counts_equal_a_recount",
+        "no_rejected_changes",
+    },
+    (
+        f"alter table {FACT} drop constraint uix_ft_service_stats_dimensions; "
+        f"insert into {FACT} select gen_random_uuid(), service_id, template_id, "
+        f"notification_type, notification_status, 0, 0, 0 from {FACT}; "
+        f"alter table {FACT} alter service_id drop not null; "
+        f"insert into {FACT} select gen_random_uuid(), null, template_id, "
+        f"notification_type, notification_status, 0, 0, 0 from {FACT} limit 1"
+    ): {
+        "not_null_ft_service_stats_service_id",
+        "unique_dimensions_ft_service_stats",
+    },
+}
+
+
+@pytest.fixture
+def counted(warehouse: Warehouse) -> Warehouse:
+    """A source with two live rows and one archived, and a fact that says so."""
+    columns = "id, service_id, template_id, notification_type, notification_status"
+    warehouse.execute("insert into services values (%s, 'a service')", SERVICES[0])
+    warehouse.execute("insert into templates values (%s, %s, 'email', 'a template')",
+                      TEMPLATES[0], SERVICES[0])
+    for table, extra, value, copies in (
+        ("notifications", '"to"', "'someone'", 2),
+        ("notification_history", "created_at", "now()", 1),
+    ):
+        warehouse.execute(
+            f"insert into {table} ({columns}, {extra}) select gen_random_uuid(), %s, %s, "
+            f"'email', 'created', {value} from generate_series(1, %s)",
+            SERVICES[0], TEMPLATES[0], copies,
+        )
+    warehouse.append([change("I", LIVE, new=row()), change("I", LIVE, new=row()),
+                      change("I", ARCHIVE, new=row())])
+    warehouse.build(*OWN)
+    return warehouse
+
+
+def failures(warehouse: Warehouse, *words: str) -> set[str]:
+    """The data tests that failed."""
+    done = warehouse.dbt("test", "--select", "test_type:data", *words)
+    assert isinstance(done.result, RunExecutionResult), done.exception
+    results: list[Any] = list(done.result.results)
+    return {each.node.name for each in results if each.status not in ("pass", "warn")}
+
+
+def test_each_data_test_fails_when_its_claim_is_broken(counted: Warehouse) -> None:
+    assert failures(counted, "--vars", RECOUNT) == set()
+    for statement, claims in BREAKAGES.items():
+        counted.execute("begin; " + statement + "; commit")
+        broken = failures(counted, "--vars", RECOUNT)
+        silent = {claim for claim in claims if not any(name.startswith(claim) for name in broken)}
+        assert not silent
+        counted.execute("drop table analytics.ft_service_stats, analytics.rejected_changes")
+        counted.build(*OWN)
+
+
+def test_purged_history_may_be_above_the_recount(counted: Warehouse) -> None:
+    counted.execute("delete from notification_history")
+    assert failures(counted, "--vars", RECOUNT) == set()
+    assert failures(counted, "--vars", EXACT) == {"counts_equal_a_recount"}
+
+
+def test_a_missing_group_is_a_difference(counted: Warehouse) -> None:
+    counted.execute("insert into notifications (\"to\", service_id, template_id, "
+                    "notification_type, notification_status) select 'someone', service_id, "
+                    "template_id, notification_type, 'sent' from notifications limit 1")
+    assert failures(counted, "--vars", RECOUNT) == {"counts_equal_a_recount"}
+
+
+def test_relationships_are_skipped_where_the_tables_are_elsewhere(counted: Warehouse) -> None:
+    counted.execute("alter table templates rename to elsewhere")
+    counted.execute(f"update {FACT} set template_id = service_id")
+    assert failures(counted) == set()
+
+
+def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:
+    for words in (("build",), ("docs", "generate", "--static"), ("source", "freshness")):
+        done = warehouse.dbt(*words)
+        assert done.success, messages(done)
+    assert (warehouse.project / "target/static_index.html").exists()
+
+
+def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:
+    assert counted.execute(f"select count from {FACT}") == [(3,)]
+    counted.build("--full-refresh", "--vars", "{count_archived: false}",
+                  "--select", "ft_service_stats")
+    assert counted.execute(f"select count, archived_count from {FACT}") == [(2, 1)]

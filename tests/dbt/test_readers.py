@@ -1,0 +1,51 @@
+"""Readers see the old totals or the new ones, never a table that is missing or half built."""
+
+from __future__ import annotations
+
+from tests.dbt.warehouse import Warehouse
+from tests.dbt.workload import Source
+
+FACT = ("--select", "ft_service_stats")
+
+
+def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> None:
+    source = Source(31)
+    warehouse.append(*(source.transaction() for _ in range(100)))
+    warehouse.build(*FACT)
+    old = warehouse.counts()
+    warehouse.seed(old, at=warehouse.position)
+    warehouse.append(*(source.transaction() for _ in range(100)))
+    settled = warehouse.connect()
+    settled.autocommit = False
+    settled.set_session(isolation_level="REPEATABLE READ")
+    assert warehouse.counts(settled) == old
+
+    with warehouse.holding("lock table cdc.model_watermark in exclusive mode"):
+        build = warehouse.start("run", "--full-refresh", *FACT)
+        warehouse.wait_for_waiting(1)
+        assert warehouse.counts() == old
+    output, _ = build.communicate(timeout=60)
+    assert build.returncode == 0, output
+
+    assert warehouse.counts() == source.counts()
+    assert warehouse.counts(settled) == old
+    settled.close()
+
+
+def test_names_grants_and_views_survive_a_full_refresh(warehouse: Warehouse) -> None:
+    source = Source(32)
+    warehouse.append(*(source.transaction() for _ in range(50)))
+    warehouse.build(*FACT)
+    warehouse.execute("create view reader as select * from analytics.ft_service_stats; "
+                      "grant select on analytics.ft_service_stats to public")
+    state = ("select 'analytics.ft_service_stats'::regclass::oid, relacl::text, reloptions, "
+             "(select array_agg(conname order by 1) from pg_constraint where conrelid = c.oid), "
+             "(select array_agg(relname order by 1) from pg_class as i "
+             "join pg_index as x on x.indexrelid = i.oid where x.indrelid = c.oid) "
+             "from pg_class as c where oid = 'analytics.ft_service_stats'::regclass")
+    before = warehouse.execute(state)
+    warehouse.build("--full-refresh", *FACT)
+    assert warehouse.execute(state) == before
+    assert before[0][2] == ["fillfactor=80"]
+    assert before[0][3] == ["ft_service_stats_pkey", "uix_ft_service_stats_dimensions"]
+    assert warehouse.execute("select count(*) > 0 from reader") == [(True,)]

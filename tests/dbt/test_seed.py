@@ -1,0 +1,95 @@
+"""The historical seed and the stream meet without a gap, and a new seed takes effect by itself."""
+
+from __future__ import annotations
+
+from tests.dbt.warehouse import Warehouse
+from tests.dbt.workload import LIVE, Source, change, row
+
+FACT = ("--select", "ft_service_stats")
+
+
+def test_a_new_seed_replaces_what_was_wrong(warehouse: Warehouse) -> None:
+    source = Source(11, truncates=False)
+    while len(source.live) < 20 or len(source.history) < 5:
+        source.step()
+    before_the_slot = source.counts()
+    at_the_slot = warehouse.position
+    warehouse.append(*(source.transaction() for _ in range(100)))
+    warehouse.build(*FACT)
+    assert warehouse.counts() != source.counts(), "history is still missing"
+
+    warehouse.seed(before_the_slot, at=at_the_slot)
+    warehouse.build(*FACT)
+    assert warehouse.counts() == source.counts()
+
+    warehouse.seed(source.counts())
+    warehouse.append(*(source.transaction() for _ in range(100)))
+    warehouse.build(*FACT)
+    assert warehouse.counts() == source.counts()
+    warehouse.append(*(source.transaction() for _ in range(20)))
+    warehouse.build(*FACT)
+    warehouse.build("--full-refresh", *FACT)
+    assert warehouse.counts() == source.counts()
+
+
+def test_a_seed_ahead_of_the_log_waits_for_it(warehouse: Warehouse) -> None:
+    source = Source(12)
+    warehouse.append(*(source.transaction() for _ in range(50)))
+    staged_later = [source.transaction() for _ in range(50)]
+    warehouse.seed(source.counts(), at=warehouse.position + 50 * 0x30)
+    warehouse.build(*FACT)
+    assert warehouse.counts() == source.counts()
+    for half in (staged_later[:25], staged_later[25:]):
+        warehouse.append(*half)
+        warehouse.build(*FACT)
+        assert warehouse.counts() == source.counts()
+    warehouse.append(source.transaction())
+    warehouse.build(*FACT)
+    assert warehouse.counts() == source.counts()
+
+
+def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:
+    group = ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-00000000000a",
+             "email", "created")
+    warehouse.seed({group: (5, 7)})
+    warehouse.append([change("T", LIVE), change("I", LIVE, new=row())])
+    warehouse.build(*FACT)
+    assert warehouse.counts() == {group: (1, 7)}
+    warehouse.build("--full-refresh", *FACT)
+    assert warehouse.counts() == {group: (1, 7)}
+
+
+def test_a_new_seed_clears_the_rejected_changes(warehouse: Warehouse) -> None:
+    warehouse.append([change("D", LIVE, old={"id": "1"})])
+    warehouse.build()
+    listed = "select count(*) from analytics.rejected_changes"
+    assert warehouse.execute(listed) == [(1,)]
+    warehouse.seed({})
+    warehouse.build()
+    assert warehouse.execute(listed) == [(0,)]
+
+
+def test_a_fact_that_no_seed_can_feed_ignores_seeds(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row(billable_units=3))])
+    warehouse.build()
+    warehouse.seed({})
+    warehouse.build()
+    assert warehouse.execute("select units from analytics.ft_billable_units") == [(3,)]
+
+
+def test_a_seed_replaced_during_a_rebuild_fails_the_build(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(*FACT)
+    before = warehouse.counts()
+    with warehouse.holding("lock table cdc.historical_counts in access exclusive mode"):
+        # The build is past bound_batch and waits to read the seed.
+        build = warehouse.start("run", "--full-refresh", *FACT)
+        warehouse.wait_for_waiting(1)
+        warehouse.execute("insert into cdc.historical_snapshot select slot_name, "
+                          "gen_random_uuid(), position_lsn, '1' from cdc.slot_position")
+    output, _ = build.communicate(timeout=60)
+    assert build.returncode
+    assert "the historical seed was replaced during the build" in output
+    assert warehouse.counts() == before
+    warehouse.build(*FACT)
+    assert warehouse.counts() == {}

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
+
+from demo.cluster import Cluster  # noqa: E402
+from tests.spark.support import GATE, Source  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(("PG", "LOADER_", "PYSPARK", "SPARK")):
+                patch.delenv(name)
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        yield
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    # Only a session that asks for synchronous_commit = on waits for the standby, which never comes.
+    waiting = {"synchronous_standby_names": "'missing'", "synchronous_commit": "local"}
+    with Cluster({**waiting, "fsync": "off"}) as started:
+        with psycopg.connect(started.dsn(), autocommit=True) as connection:
+            connection.execute("create database template_notify")
+        with psycopg.connect(started.dsn("template_notify"), autocommit=True) as connection:
+            connection.execute((ROOT / "demo/notify.sql").read_bytes())
+            connection.execute("create schema cdc")
+            connection.execute("set search_path = cdc")
+            for migration in sorted((ROOT / "loader/migrations").glob("*.sql")):
+                connection.execute(migration.read_bytes())
+            connection.execute("set search_path = public")
+            for table in ("notifications", "notification_history"):
+                connection.execute(f"alter table {table} replica identity full")
+            connection.execute(GATE)
+        yield started
+
+
+@pytest.fixture
+def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]:
+    name = request.node.name.split("[")[0][:50]
+    with psycopg.connect(cluster.dsn(), autocommit=True) as admin:
+        admin.execute(f'create database "{name}" template template_notify')
+        made = Source(cluster, name)
+        with made.connect() as connection:
+            connection.execute(
+                "insert into cdc.slot_position select %s, system_identifier, current_database(),"
+                " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
+                (made.slot,),
+            )
+        yield made
+        made.close()
+        admin.execute(
+            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+            " where database = %s",
+            (name,),
+        )
+        admin.execute(f'drop database "{name}" with (force)')

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from demo.cluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+TABLES = ("public.notifications", "public.notification_history")
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+# While a session holds the exclusive side, every reader stops at its first row.
+GATE = """
+    create function gate(value notification_type) returns text language plpgsql as $$
+    begin
+        perform pg_advisory_xact_lock_shared(4711);
+        return format('%s', value);
+    end $$;
+    create cast (notification_type as text) with function gate (notification_type);
+"""
+
+COUNTS = """
+    select service_id::text, template_id::text, notification_type, notification_status, row_count
+    from cdc.historical_counts where slot_name = %s and source_table = %s
+"""
+
+RECOUNT = """
+    select service_id::text, template_id::text, format('%s', notification_type),
+        notification_status, count(*)
+    from {} where num_nulls(service_id, template_id, notification_type, notification_status) = 0
+    group by 1, 2, 3, 4
+"""
+
+Counts = dict[str, Counter[tuple[Any, ...]]]
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.05)
+
+
+class Source:
+    """A database with the source tables and the staging schema, and what a test does with it."""
+
+    slot = "notify_dashboard_replication_slot"
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.dsn = cluster.dsn(name)
+        self.environment = {**os.environ, **cluster.environment(name)}
+        bin_ = Path(sys.executable).parent
+        self.environment["PATH"] = f"{bin_}:{self.environment['PATH']}"
+        self._started: list[subprocess.Popen[str]] = []
+
+    def connect(self, autocommit: bool = True, application: str = "") -> psycopg.Connection[Any]:
+        return psycopg.connect(self.dsn, autocommit=autocommit, application_name=application)
+
+    def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self.connect() as connection:
+            return connection.execute(query, values or None).fetchall()
+
+    def fill(self, services: int = 3, templates: int = 4, rows: int = 50) -> None:
+        """Rows of every status in both tables, a fifth of them with a null dimension."""
+        with self.connect() as connection:
+            connection.execute(
+                "insert into services (name) select 'x' from generate_series(1, %s)", (services,)
+            )
+            connection.execute(
+                "insert into templates (service_id, template_type, name)"
+                " select id, 'sms', 'x' from services, generate_series(1, %s)",
+                (templates,),
+            )
+            for table, columns in (
+                ("notifications", '"to"'),
+                ("notification_history", "id, created_at"),
+            ):
+                values = "'x'" if columns == '"to"' else "gen_random_uuid(), now()"
+                connection.execute(
+                    f"insert into {table} ({columns}, service_id, template_id, notification_type,"
+                    f" notification_status) select {values},"
+                    " case when i %% 10 <> 0 then service_id end, id,"
+                    " (array['email', 'sms', 'letter'])[1 + i %% 3]::notification_type,"
+                    " (array['sent', 'delivered', 'failed', 'sending', null])[1 + i %% 5]"
+                    " from templates, generate_series(1, %s) as i",
+                    (rows,),
+                )
+
+    def previous_seed(self) -> None:
+        """Store a seed that no count would give, so that its survival can be seen."""
+        with self.connect() as connection:
+            connection.execute(
+                "insert into cdc.historical_counts select %s, 'public.notifications',"
+                " gen_random_uuid(), gen_random_uuid(), 'sms', 'previous', 7",
+                (self.slot,),
+            )
+            connection.execute(
+                "insert into cdc.historical_snapshot select slot_name, gen_random_uuid(),"
+                " start_lsn, system_identifier from cdc.slot_position"
+            )
+
+    def has_previous_seed(self) -> bool:
+        kept = self.ask("select notification_status, row_count from cdc.historical_counts")
+        return kept == [("previous", 7)]
+
+    def start(self, *flags: str, master: str = "local[2]", **more: str) -> subprocess.Popen[str]:
+        command = ["spark-submit", "--master", master, "--driver-java-options", FAST_START]
+        process = subprocess.Popen(
+            [*command, "spark/seed.py", *flags],
+            cwd=ROOT,
+            env={**self.environment, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def submit(
+        self, *flags: str, master: str = "local[2]", **more: str
+    ) -> tuple[int, str, str]:
+        process = self.start(*flags, master=master, **more)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def close(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def baseline(self) -> Counts:
+        return {
+            table: Counter({row[:4]: row[4] for row in self.ask(COUNTS, self.slot, table)})
+            for table in TABLES
+        }
+
+    def recount(self) -> Counts:
+        return {
+            table: Counter({row[:4]: row[4] for row in self.ask(RECOUNT.format(table), )})
+            for table in TABLES
+        }
+
+    def incoming_tables(self) -> list[tuple[Any, ...]]:
+        return self.ask("select 1 from pg_class where relname ~ '^historical_counts_incoming'")
+
+    def waiting(self, kind: str) -> int:
+        """How many sessions of this database wait for a lock of this kind."""
+        return int(
+            self.ask(
+                "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+                " and wait_event = %s and datname = current_database()",
+                kind,
+            )[0][0]
+        )
+
+    @contextmanager
+    def closed_gate(self) -> Any:
+        with self.connect() as gate:
+            gate.execute("select pg_advisory_lock(4711)")
+            yield

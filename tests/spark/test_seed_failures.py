@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import closing
+
+import psycopg
+import pytest
+from history import snapshot
+from history.connections import connect
+from history.errors import SnapshotBlocked
+from history.settings import Settings, parse_tables
+
+from tests.spark.support import TABLES, Source, wait_until
+
+
+def settings(source: Source, timeout: float) -> Settings:
+    tables = parse_tables(",".join(TABLES))
+    return Settings(source.dsn, source.dsn, source.slot, tables, "cdc", timeout=timeout)
+
+
+def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source: Source) -> None:
+    source.fill()
+    source.previous_seed()
+    with source.closed_gate():
+        killed = source.start()
+        wait_until(lambda: source.waiting("advisory") == 2)
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+        assert source.has_previous_seed()
+    wait_until(
+        lambda: not source.ask(
+            "select 1 from pg_stat_activity where application_name = 'waltally seed'"
+        )
+    )
+    assert source.has_previous_seed()
+
+    before = source.recount()
+    with source.closed_gate():
+        seed = source.start()
+        wait_until(lambda: source.waiting("advisory") == 2)
+        code, _, err = source.submit("--timeout", "0.1")
+        assert (code, "another seed of slot" in err) == (33, True), err
+
+        truncate = threading.Thread(target=truncate_both, args=(source,))
+        truncate.start()
+        wait_until(lambda: source.waiting("relation") == 1)
+        assert source.has_previous_seed()
+    _, err = seed.communicate(timeout=120)
+    truncate.join()
+    assert seed.returncode == 0, err
+    assert source.baseline() == before
+    assert source.recount() == {table: {} for table in TABLES}
+    assert not source.incoming_tables()
+
+
+def truncate_both(source: Source) -> None:
+    with source.connect() as connection:
+        connection.execute("truncate notifications, notification_history")
+
+
+@pytest.mark.parametrize("session", ["slot", "locks"])
+def test_the_seed_fails_when_a_holder_is_terminated(source: Source, session: str) -> None:
+    source.fill()
+    source.previous_seed()
+    holder = (
+        "select active_pid from pg_replication_slots where slot_name ~ '^waltally_seed_'"
+        if session == "slot"
+        else "select pid from pg_stat_activity where datname = current_database()"
+        " and state = 'idle in transaction' and query ~ 'limit 0$'"
+    )
+    with source.closed_gate():
+        seed = source.start()
+        wait_until(lambda: source.waiting("advisory") == 2)
+        assert source.ask(f"select pg_terminate_backend(({holder}))") == [(True,)]
+        # The job must not wait for its readers to come to an end.
+        _, err = seed.communicate(timeout=120)
+    assert seed.returncode == 30, err
+    assert "the session that holds the snapshot or the table locks has ended" in err
+    assert "Traceback" not in err and "\tat " not in err
+    assert source.has_previous_seed()
+
+
+def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source) -> None:
+    source.fill()
+    source.previous_seed()
+    with source.connect() as connection:
+        connection.execute(
+            "create or replace function gate(value notification_type) returns text"
+            " language plpgsql as $$ begin raise 'the page is broken'; end $$"
+        )
+    code, out, err = source.submit()
+    assert (code, out) == (34, ""), err
+    assert "the page is broken" in err and "Traceback" not in err and "\tat " not in err
+    assert source.has_previous_seed()
+
+
+def test_a_seed_that_waits_for_a_writer_names_it_and_times_out(source: Source) -> None:
+    with (
+        source.connect(application="nightly batch") as writer,
+        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
+        writer.transaction(),
+    ):
+        writer.execute("insert into unrelated (note) values ('open')")
+        with (
+            pytest.raises(SnapshotBlocked) as caught,
+            snapshot.hold(settings(source, 0.5), monitor, print),
+        ):
+            pass
+        assert f"pid {writer.info.backend_pid} (postgres nightly batch) open for" in str(caught)
+    wait_until(lambda: not source.ask("select 1 from pg_replication_slots where temporary"))
+
+
+def test_a_table_that_stays_locked_times_out(source: Source) -> None:
+    with (
+        source.connect() as altering,
+        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
+        altering.transaction(),
+    ):
+        altering.execute("lock table notification_history")
+        with (
+            pytest.raises(SnapshotBlocked, match="notification_history was locked"),
+            snapshot.hold(settings(source, 0.2), monitor, print),
+        ):
+            pass
+
+
+class Committing:
+    """A commit whose record is written and which does not end before the standby setting goes."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._thread = threading.Thread(target=self._commit)
+
+    def start(self) -> None:
+        self._thread.start()
+        wait_until(lambda: self._source.ask(
+            "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
+            " and datname = current_database()"
+        ))
+
+    def end(self) -> None:
+        with self._source.connect() as connection:
+            connection.execute(
+                "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
+                " and datname = current_database()"
+            )
+        self._thread.join()
+
+    def _commit(self) -> None:
+        with self._source.connect() as connection:
+            # Cancelled while it waits for the standby, the commit ends with a warning.
+            connection.execute(
+                "set synchronous_commit = on; insert into notifications"
+                " (\"to\", notification_type) values ('late', 'sms')"
+            )
+
+
+@pytest.mark.parametrize("timeout", [60.0, 3.0])
+def test_a_half_ended_commit_below_the_position_is_waited_for(
+    source: Source, timeout: float
+) -> None:
+    told: list[str] = []
+    outcome: list[int | SnapshotBlocked] = []
+    committing = Committing(source)
+
+    def hold() -> None:
+        try:
+            with (
+                closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
+                snapshot.hold(settings(source, timeout), monitor, told.append) as held,
+                source.connect(autocommit=False) as reader,
+            ):
+                reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                reader.execute(f"set transaction snapshot '{held.name}'")
+                found = reader.execute("select count(*) from notifications").fetchone()
+                outcome.append(found[0] if found else -1)
+        except SnapshotBlocked as error:
+            outcome.append(error)
+
+    # The slot waits for the first writer, then for those that run when it ends: the second. What
+    # commits in that time is in the snapshot by its commit record alone.
+    first, second = source.connect(autocommit=False), source.connect(autocommit=False)
+    first.execute("insert into unrelated (note) values ('first')")
+    holding = threading.Thread(target=hold)
+    holding.start()
+    waits_for = (
+        "select 1 from pg_locks where locktype = 'transactionid' and not granted"
+        " and transactionid = any(select transactionid from pg_locks"
+        " where granted and locktype = 'transactionid' and pid = %s)"
+    )
+    wait_until(lambda: source.ask(waits_for, first.info.backend_pid))
+    second.execute("insert into unrelated (note) values ('second')")
+    first.commit()
+    wait_until(lambda: source.ask(waits_for, second.info.backend_pid))
+    committing.start()
+    second.commit()
+    wait_until(lambda: source.ask("select 1 from pg_replication_slots where temporary and"
+                                  " confirmed_flush_lsn is not null"))
+    try:
+        if timeout < 60:
+            holding.join()
+            assert isinstance(outcome[0], SnapshotBlocked)
+            assert "has not ended its commit" in str(outcome[0])
+        else:
+            wait_until(lambda: told, seconds=20)
+            assert "waiting for commits to end, now pid" in told[-1]
+            assert not outcome
+    finally:
+        committing.end()
+        holding.join()
+    if timeout == 60:
+        assert outcome == [1]
+    first.close()
+    second.close()

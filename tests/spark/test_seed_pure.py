@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from history.counts import count_by_dimension, dimensions
+from history.errors import SettingError
+from history.progress import Measure, line
+from history.ranges import Leaf, cut, plan
+from history.settings import Settings, Table, parse_lsn, parse_tables
+from history.visibility import Visibility, unfinished
+from pyspark.sql import SparkSession
+
+SCHEMA = (
+    "source_table string, service_id string, template_id string,"
+    " notification_type string, notification_status string"
+)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def test_rows_are_counted_by_table_and_dimensions(spark: SparkSession) -> None:
+    rows = [
+        ("live", "s", "t", "sms", "sent"),
+        ("live", "S", "T", "sms", "sent"),
+        ("live", "s", "t", "sms", "Sent"),
+        ("archive", "s", "t", "sms", "sent"),
+    ]
+    counted = count_by_dimension(spark.createDataFrame(rows, SCHEMA)).collect()
+    assert {tuple(row) for row in counted} == {
+        ("live", "s", "t", "sms", "sent", 2),
+        ("live", "s", "t", "sms", "Sent", 1),
+        ("archive", "s", "t", "sms", "sent", 1),
+    }
+
+
+def test_a_null_in_any_dimension_leaves_the_row_out(spark: SparkSession) -> None:
+    whole = ("live", "s", "t", "sms", "sent")
+    rows = [whole, *((*whole[:n], None, *whole[n + 1 :]) for n in range(1, 5))]
+    counted = count_by_dimension(spark.createDataFrame(rows, SCHEMA)).collect()
+    assert [tuple(row) for row in counted] == [(*whole, 1)]
+
+
+def test_binary_uuids_become_text(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [(bytearray(range(16)), "t", "sms", "sent", 1)],
+        "service_id binary, template_id string, notification_type string,"
+        " notification_status string, other int",
+    )
+    [row] = dimensions(rows, "live").collect()
+    assert tuple(row) == ("live", "00010203-0405-0607-0809-0a0b0c0d0e0f", "t", "sms", "sent")
+
+
+@pytest.mark.parametrize(
+    ("imported", "live", "expected"),
+    [
+        ("10:12:", "12:12:", []),
+        ("10:12:", "11:12:11", [11]),
+        ("10:12:11", "11:12:11", []),
+        ("10:12:", "11:11:", [11]),
+        ("10:12:11", "10:11:10", [10]),
+        # A slot's snapshot: xmin above xmax, and all below xmin taken for finished.
+        ("13:12:", "12:12:", [12]),
+        ("13:12:", "13:13:", []),
+        ("10:12:", "12:14:12,13", []),
+    ],
+)
+def test_only_what_the_snapshot_takes_for_finished_is_waited_for(
+    imported: str, live: str, expected: list[int]
+) -> None:
+    assert unfinished(Visibility.parse(imported), Visibility.parse(live)) == expected
+
+
+def test_ranges_cover_every_page_once_and_the_last_is_open() -> None:
+    assert cut(Leaf(Table("a", "b"), 5), 2) == [
+        "ctid >= '(0,0)'::tid and ctid < '(2,0)'::tid",
+        "ctid >= '(2,0)'::tid and ctid < '(4,0)'::tid",
+        "ctid >= '(4,0)'::tid",
+    ]
+
+
+def test_an_empty_table_and_a_foreign_leaf_are_one_range_each() -> None:
+    assert cut(Leaf(Table("a", "b"), 0), 2) == ["ctid >= '(0,0)'::tid"]
+    assert cut(Leaf(Table("a", "b"), 0, has_addresses=False), 2) == ["true"]
+
+
+def test_a_leaf_is_read_by_itself_under_the_name_of_its_table() -> None:
+    [part] = plan([(Table("public", "n"), [Leaf(Table("Odd", 'le"af'), 3)])], 1)
+    assert part.source_table == "public.n"
+    assert 'from only "Odd"."le""af" where' in part.query
+
+
+def test_the_first_two_tables_of_the_setting_are_counted() -> None:
+    assert parse_tables('public.a, "Odd.x"."b,""c" ,public.d') == (
+        Table("public", "a"),
+        Table("Odd.x", 'b,"c'),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.b,", "a.b c.d", "a.b.c"])
+def test_a_list_of_tables_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SettingError):
+        parse_tables(text)
+
+
+def test_parquet_and_its_position_belong_together() -> None:
+    tables = parse_tables("public.a")
+    with pytest.raises(SettingError, match="belong together"):
+        Settings("", "", "slot", tables, "cdc", parquet="/x")
+    with pytest.raises(SettingError, match="not a WAL position"):
+        parse_lsn("12")
+
+
+def test_progress_tells_rows_rate_and_time_left() -> None:
+    assert line(Measure(25, 100, 5000), 10) == (
+        " 25%, 5,000 rows read, 500 rows/s, about 30 s left"
+    )
+
+
+def test_connection_strings_are_not_shown() -> None:
+    assert "secret" not in repr(Settings("password=secret", "password=secret", "s", (), "cdc"))
