@@ -4,22 +4,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo test check fix lock clean
+.PHONY: help install demo acceptance test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 install: $(INSTALLED)  ## Install everything into .venv, Debian packages by apt-get where missing
 
-$(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh
+$(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-submit
 	ops/install-debian.sh
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	install -m 755 ops/spark-submit $(BIN)/spark-submit
 	touch $@
 
 demo: install  ## Run the whole pipeline on a private server with live traffic
 	$(BIN)/python -m demo.run
+
+acceptance: install  ## Ten random seeds under each replica identity, about fifteen minutes
+	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest tests/acceptance
 
 test: check  ## Run every check and every test
 	$(BIN)/python -m pytest
@@ -29,6 +33,8 @@ check: install  ## Lint, types, dbt parse and unit tests: the gate before a comm
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy loader spark demo tests
 	$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
+	mkdir -p target && cp profiles.yml.example target/profiles.yml
+	$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats
 	$(BIN)/python -m pytest -q tests/unit
 
 fix:  ## Format and mend what the linters can

@@ -150,4 +150,3 @@ def tasks(spark: SparkSession) -> Measure:
     return Measure(
         sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
     )
-

@@ -1,9 +1,9 @@
 """Which transactions a snapshot takes for finished, and which of them are not.
 
 A transaction's commit record can lie below a slot's consistent point while its backend has not yet
-marked it committed (a slow disk, a synchronous standby). The exported snapshot takes it for
-finished, a reader would not see its rows, and the stream after the point does not bring them: they
-would be lost. So nothing is read until no such transaction is left.
+marked it committed, for instance on a slow disk. The exported snapshot takes it for finished, a
+reader would not see its rows, and the stream after the point does not bring them: they would be
+lost. So nothing is read until no such transaction is left.
 """
 
 from __future__ import annotations
@@ -36,8 +36,4 @@ def unfinished(imported: Visibility, live: Visibility) -> list[int]:
     From its xmax on, a live snapshot lists nothing: all of those may be running.
     """
     unlisted = range(live.xmax, max(imported.xmin, imported.xmax))
-    return [
-        xid
-        for xid in (*sorted(live.running), *unlisted)
-        if imported.takes_for_finished(xid)
-    ]
+    return [xid for xid in (*sorted(live.running), *unlisted) if imported.takes_for_finished(xid)]

@@ -1,6 +1,6 @@
 """Random concurrent traffic, the seed in the middle of it: the fact equals a recount.
 
-`make acceptance` runs every random seed under both identities; `make test` each under one.
+`make acceptance` runs ten random seeds under both identities; `make test` two of them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,10 @@ from demo.source import Identity
 from tests.acceptance.pipeline import Pipeline
 from tests.support import Database, wait_until
 
-SEEDS = range(1, 11)
 IDENTITIES: tuple[Identity, ...] = ("full", "covering")
-CASES = [
-    (seed, identity)
-    for seed in SEEDS
-    for identity in IDENTITIES
-    if os.environ.get("WALTALLY_ALL_CASES") or (identity == "full") == bool(seed % 2)
-]
+CASES: list[tuple[int, Identity]] = [(3, "full"), (2, "covering")]
+if os.environ.get("WALTALLY_ALL_CASES"):
+    CASES = [(seed, identity) for seed in range(1, 11) for identity in IDENTITIES]
 
 
 @pytest.mark.parametrize(("seed", "identity"), CASES)

@@ -22,8 +22,10 @@ def cluster() -> Iterator[Cluster]:
         with psycopg2.connect(server.dsn()) as connection, connection.cursor() as cursor:
             cursor.execute("create schema cdc; set search_path = cdc")
             cursor.execute((ROOT / "loader/migrations/0001_staging.sql").read_text())
-            cursor.execute("create table change_log_all partition of change_log "
-                           "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')")
+            cursor.execute(
+                "create table change_log_all partition of change_log "
+                "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
+            )
             cursor.execute("set search_path = public")
             cursor.execute((ROOT / "demo/notify.sql").read_text())
         connection.close()

@@ -15,9 +15,7 @@ FACT = ("--select", "ft_service_stats")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_any_cut_into_batches_gives_the_counts_of_the_rows(
-    warehouse: Warehouse, seed: int
-) -> None:
+def test_any_cut_into_batches_gives_the_counts_of_the_rows(warehouse: Warehouse, seed: int) -> None:
     source = Source(seed)
     for size in (1, 150, 2, 40, 0, 200):
         warehouse.append(*(source.transaction() for _ in range(size)))
@@ -42,13 +40,15 @@ def test_a_first_build_equals_many_small_ones(warehouse: Warehouse) -> None:
 def test_the_last_truncate_of_a_transaction_counts(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row(id="1")), change("I", ARCHIVE, new=row(id="9"))])
     warehouse.build(*FACT)
-    warehouse.append([
-        change("I", LIVE, new=row(id="2")),
-        change("T", LIVE),
-        change("I", LIVE, new=row(id="3")),
-        change("T", LIVE),
-        change("I", LIVE, new=row(id="4")),
-    ])
+    warehouse.append(
+        [
+            change("I", LIVE, new=row(id="2")),
+            change("T", LIVE),
+            change("I", LIVE, new=row(id="3")),
+            change("T", LIVE),
+            change("I", LIVE, new=row(id="4")),
+        ]
+    )
     warehouse.build(*FACT)
     assert list(warehouse.counts().values()) == [(1, 1)]
 
@@ -74,8 +74,10 @@ def test_a_rebuild_repairs_a_count_that_someone_changed(warehouse: Warehouse) ->
 def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build()
-    state = ("select (select array_agg(xmin::text) from analytics.ft_service_stats), "
-             "(select array_agg(xmin::text order by model_name) from cdc.model_watermark)")
+    state = (
+        "select (select array_agg(xmin::text) from analytics.ft_service_stats), "
+        "(select array_agg(xmin::text order by model_name) from cdc.model_watermark)"
+    )
     before = warehouse.execute(state)
     warehouse.build()
     assert warehouse.execute(state) == before
@@ -90,8 +92,11 @@ def test_rejected_changes_are_listed_and_the_rest_counts(warehouse: Warehouse) -
     reasons = warehouse.execute(listed)
     assert [(ordinal, reason) for ordinal, reason, _ in reasons] == [
         (1, "the payload is not valid JSON"),
-        (1, "the replica identity does not carry the old service_id, template_id, "
-            "notification_type, notification_status"),
+        (
+            1,
+            "the replica identity does not carry the old service_id, template_id, "
+            "notification_type, notification_status",
+        ),
         (3, "the action is not known"),
     ]
     assert reasons[0][2] == "not json"
@@ -112,14 +117,17 @@ def test_a_second_fact_is_one_short_model(warehouse: Warehouse) -> None:
             key_types[each["service_id"], each["key_type"]] += 1
             units[each["service_id"]] += each["billable_units"]
         assert {
-            (service, key_type): count for service, key_type, count in warehouse.execute(
+            (service, key_type): count
+            for service, key_type, count in warehouse.execute(
                 "select service_id::text, key_type, count from analytics.ft_key_types "
                 "where count <> 0"
             )
         } == key_types
-        assert dict(warehouse.execute(
-            "select service_id::text, units from analytics.ft_billable_units where units <> 0"
-        )) == {service: total for service, total in units.items() if total}
+        assert dict(
+            warehouse.execute(
+                "select service_id::text, units from analytics.ft_billable_units where units <> 0"
+            )
+        ) == {service: total for service, total in units.items() if total}
         assert warehouse.execute(
             "select service_id, live_count, archived_count from analytics.ft_services order by 1"
         ) == warehouse.execute(
@@ -136,8 +144,14 @@ def test_a_cached_manifest_serves_many_builds(warehouse: Warehouse) -> None:
         warehouse.append([change("I", LIVE, new=row(id=str(number)))])
         # A copy each: dbt does not inline an ephemeral model twice into the same manifest.
         done = dbtRunner(deepcopy(manifest)).invoke(
-            warehouse.arguments("run", "--select", "config.materialized:incremental",
-                                "--log-level-file", "none", "--no-write-json")
+            warehouse.arguments(
+                "run",
+                "--select",
+                "config.materialized:incremental",
+                "--log-level-file",
+                "none",
+                "--no-write-json",
+            )
         )
         assert done.success, messages(done)
         assert list(warehouse.counts().values()) == [(number, 0)]

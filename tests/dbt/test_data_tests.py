@@ -48,8 +48,9 @@ def counted(warehouse: Warehouse) -> Warehouse:
     """A source with two live rows and one archived, and a fact that says so."""
     columns = "id, service_id, template_id, notification_type, notification_status"
     warehouse.execute("insert into services values (%s, 'a service')", SERVICES[0])
-    warehouse.execute("insert into templates values (%s, %s, 'email', 'a template')",
-                      TEMPLATES[0], SERVICES[0])
+    warehouse.execute(
+        "insert into templates values (%s, %s, 'email', 'a template')", TEMPLATES[0], SERVICES[0]
+    )
     for table, extra, value, copies in (
         ("notifications", '"to"', "'someone'", 2),
         ("notification_history", "created_at", "now()", 1),
@@ -57,10 +58,17 @@ def counted(warehouse: Warehouse) -> Warehouse:
         warehouse.execute(
             f"insert into {table} ({columns}, {extra}) select gen_random_uuid(), %s, %s, "
             f"'email', 'created', {value} from generate_series(1, %s)",
-            SERVICES[0], TEMPLATES[0], copies,
+            SERVICES[0],
+            TEMPLATES[0],
+            copies,
         )
-    warehouse.append([change("I", LIVE, new=row()), change("I", LIVE, new=row()),
-                      change("I", ARCHIVE, new=row())])
+    warehouse.append(
+        [
+            change("I", LIVE, new=row()),
+            change("I", LIVE, new=row()),
+            change("I", ARCHIVE, new=row()),
+        ]
+    )
     warehouse.build(*OWN)
     return warehouse
 
@@ -91,9 +99,11 @@ def test_purged_history_may_be_above_the_recount(counted: Warehouse) -> None:
 
 
 def test_a_missing_group_is_a_difference(counted: Warehouse) -> None:
-    counted.execute("insert into notifications (\"to\", service_id, template_id, "
-                    "notification_type, notification_status) select 'someone', service_id, "
-                    "template_id, notification_type, 'sent' from notifications limit 1")
+    counted.execute(
+        'insert into notifications ("to", service_id, template_id, '
+        "notification_type, notification_status) select 'someone', service_id, "
+        "template_id, notification_type, 'sent' from notifications limit 1"
+    )
     assert failures(counted, "--vars", RECOUNT) == {"counts_equal_a_recount"}
 
 
@@ -112,6 +122,7 @@ def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:
 
 def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:
     assert counted.execute(f"select count from {FACT}") == [(3,)]
-    counted.build("--full-refresh", "--vars", "{count_archived: false}",
-                  "--select", "ft_service_stats")
+    counted.build(
+        "--full-refresh", "--vars", "{count_archived: false}", "--select", "ft_service_stats"
+    )
     assert counted.execute(f"select count, archived_count from {FACT}") == [(2, 1)]

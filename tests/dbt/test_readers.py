@@ -36,13 +36,17 @@ def test_names_grants_and_views_survive_a_full_refresh(warehouse: Warehouse) -> 
     source = Source(32)
     warehouse.append(*(source.transaction() for _ in range(50)))
     warehouse.build(*FACT)
-    warehouse.execute("create view reader as select * from analytics.ft_service_stats; "
-                      "grant select on analytics.ft_service_stats to public")
-    state = ("select 'analytics.ft_service_stats'::regclass::oid, relacl::text, reloptions, "
-             "(select array_agg(conname order by 1) from pg_constraint where conrelid = c.oid), "
-             "(select array_agg(relname order by 1) from pg_class as i "
-             "join pg_index as x on x.indexrelid = i.oid where x.indrelid = c.oid) "
-             "from pg_class as c where oid = 'analytics.ft_service_stats'::regclass")
+    warehouse.execute(
+        "create view reader as select * from analytics.ft_service_stats; "
+        "grant select on analytics.ft_service_stats to public"
+    )
+    state = (
+        "select 'analytics.ft_service_stats'::regclass::oid, relacl::text, reloptions, "
+        "(select array_agg(conname order by 1) from pg_constraint where conrelid = c.oid), "
+        "(select array_agg(relname order by 1) from pg_class as i "
+        "join pg_index as x on x.indexrelid = i.oid where x.indrelid = c.oid) "
+        "from pg_class as c where oid = 'analytics.ft_service_stats'::regclass"
+    )
     before = warehouse.execute(state)
     warehouse.build("--full-refresh", *FACT)
     assert warehouse.execute(state) == before

@@ -13,26 +13,39 @@ REFUSALS = {
     "no_slot": ("delete from cdc.slot_position", (), "no change log for slot", "loader setup"),
     "log_starts_after_seed": (
         "update cdc.historical_snapshot set snapshot_lsn = '0/1', seed_id = gen_random_uuid()",
-        (), "after the historical seed at 0/1", "spark/seed.py",
+        (),
+        "after the historical seed at 0/1",
+        "spark/seed.py",
     ),
     "seed_of_another_cluster": (
         "update cdc.historical_snapshot set system_identifier = '2', seed_id = gen_random_uuid()",
-        (), "another cluster", "spark/seed.py",
+        (),
+        "another cluster",
+        "spark/seed.py",
     ),
     "seed_is_gone": (
-        "delete from cdc.historical_snapshot", (), "is gone", "dbt build --full-refresh",
+        "delete from cdc.historical_snapshot",
+        (),
+        "is gone",
+        "dbt build --full-refresh",
     ),
     "log_ends_before_watermark": (
         "update cdc.slot_position set position_lsn = start_lsn",
-        (), "the change log only up to 0/1000", "dbt build --full-refresh",
+        (),
+        "the change log only up to 0/1000",
+        "dbt build --full-refresh",
     ),
     "log_starts_after_watermark": (
         "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'",
-        (), "holds changes only up to", "spark/seed.py",
+        (),
+        "holds changes only up to",
+        "spark/seed.py",
     ),
     "seed_below_log_in_full_refresh": (
         "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'",
-        ("--full-refresh",), "the change log starts at 1/0", "spark/seed.py",
+        ("--full-refresh",),
+        "the change log starts at 1/0",
+        "spark/seed.py",
     ),
 }
 

@@ -49,8 +49,12 @@ def test_a_seed_ahead_of_the_log_waits_for_it(warehouse: Warehouse) -> None:
 
 
 def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:
-    group = ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-00000000000a",
-             "email", "created")
+    group = (
+        "00000000-0000-0000-0000-000000000001",
+        "00000000-0000-0000-0000-00000000000a",
+        "email",
+        "created",
+    )
     warehouse.seed({group: (5, 7)})
     warehouse.append([change("T", LIVE), change("I", LIVE, new=row())])
     warehouse.build(*FACT)
@@ -85,8 +89,10 @@ def test_a_seed_replaced_during_a_rebuild_fails_the_build(warehouse: Warehouse) 
         # The build is past bound_batch and waits to read the seed.
         build = warehouse.start("run", "--full-refresh", *FACT)
         warehouse.wait_for_waiting(1)
-        warehouse.execute("insert into cdc.historical_snapshot select slot_name, "
-                          "gen_random_uuid(), position_lsn, '1' from cdc.slot_position")
+        warehouse.execute(
+            "insert into cdc.historical_snapshot select slot_name, "
+            "gen_random_uuid(), position_lsn, '1' from cdc.slot_position"
+        )
     output, _ = build.communicate(timeout=60)
     assert build.returncode
     assert "the historical seed was replaced during the build" in output

@@ -34,8 +34,12 @@ class Warehouse:
         self.project = project
         self.position = 0x1000
         self.connection = self.connect()
-        self.execute("insert into cdc.slot_position values (%s, '1', 'app', %s, %s)",
-                     SLOT, lsn(self.position), lsn(self.position))
+        self.execute(
+            "insert into cdc.slot_position values (%s, '1', 'app', %s, %s)",
+            SLOT,
+            lsn(self.position),
+            lsn(self.position),
+        )
 
     def connect(self) -> Any:
         connection = psycopg2.connect(self.cluster.dsn(DATABASE))
@@ -69,16 +73,25 @@ class Warehouse:
 
     def seed(self, counts: dict[Group, tuple[int, int]], at: int | None = None) -> None:
         """Replace the historical seed by these live and archived counts, in one transaction."""
-        self.execute("begin; delete from cdc.historical_counts; "
-                     "delete from cdc.historical_snapshot")
-        self.execute("insert into cdc.historical_snapshot values (%s, %s, %s, '1')",
-                     SLOT, str(uuid.uuid4()), lsn(self.position if at is None else at))
+        self.execute(
+            "begin; delete from cdc.historical_counts; delete from cdc.historical_snapshot"
+        )
+        self.execute(
+            "insert into cdc.historical_snapshot values (%s, %s, %s, '1')",
+            SLOT,
+            str(uuid.uuid4()),
+            lsn(self.position if at is None else at),
+        )
         for group, parts in counts.items():
             for table, rows in zip(("notifications", "notification_history"), parts, strict=True):
                 if rows:
-                    self.execute("insert into cdc.historical_counts values "
-                                 "(%s, %s, %s, %s, %s, %s, %s)",
-                                 SLOT, f"public.{table}", *group, rows)
+                    self.execute(
+                        "insert into cdc.historical_counts values (%s, %s, %s, %s, %s, %s, %s)",
+                        SLOT,
+                        f"public.{table}",
+                        *group,
+                        rows,
+                    )
         self.execute("commit")
 
     def counts(self, connection: Any = None) -> dict[Group, tuple[int, int]]:
@@ -92,9 +105,17 @@ class Warehouse:
             return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
 
     def arguments(self, *words: str) -> list[str]:
-        return [*words, "--project-dir", str(self.project), "--profiles-dir", str(self.project),
-                "--target-path", str(self.project / "target"),
-                "--log-path", str(self.project / "logs")]
+        return [
+            *words,
+            "--project-dir",
+            str(self.project),
+            "--profiles-dir",
+            str(self.project),
+            "--target-path",
+            str(self.project / "target"),
+            "--log-path",
+            str(self.project / "logs"),
+        ]
 
     def dbt(self, *words: str) -> dbtRunnerResult:
         """Run dbt in this process."""
@@ -110,7 +131,9 @@ class Warehouse:
         """Start dbt as a process of its own."""
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("dbt")), *self.arguments(*words)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     @contextmanager

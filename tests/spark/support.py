@@ -127,9 +127,7 @@ class Source:
         self._started.append(process)
         return process
 
-    def submit(
-        self, *flags: str, master: str = "local[2]", **more: str
-    ) -> tuple[int, str, str]:
+    def submit(self, *flags: str, master: str = "local[2]", **more: str) -> tuple[int, str, str]:
         process = self.start(*flags, master=master, **more)
         out, err = process.communicate(timeout=120)
         return process.returncode, out, err
@@ -148,7 +146,14 @@ class Source:
 
     def recount(self) -> Counts:
         return {
-            table: Counter({row[:4]: row[4] for row in self.ask(RECOUNT.format(table), )})
+            table: Counter(
+                {
+                    row[:4]: row[4]
+                    for row in self.ask(
+                        RECOUNT.format(table),
+                    )
+                }
+            )
             for table in TABLES
         }
 

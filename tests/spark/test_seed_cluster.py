@@ -55,9 +55,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             yield url
 
 
-def test_a_standalone_cluster_counts_the_same(
-    source: Source, master: str, tmp_path: Path
-) -> None:
+def test_a_standalone_cluster_counts_the_same(source: Source, master: str, tmp_path: Path) -> None:
     source.fill()
     passwords = tmp_path / "passwords"
     passwords.write_text(f"127.0.0.1:{source.cluster.port}:*:keeper:secret of the keeper\n")

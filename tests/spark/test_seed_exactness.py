@@ -17,7 +17,7 @@ from tests.spark.support import TABLES, Counts, Source
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
 CHANGES = (
-    "insert into notifications (\"to\", service_id, template_id, notification_type,"
+    'insert into notifications ("to", service_id, template_id, notification_type,'
     " notification_status) select 'x', service_id, id, 'sms', 'created' from templates"
     " order by random() limit 3",
     "update notifications set notification_status = 'moved' where id in"
@@ -111,8 +111,9 @@ def test_seed_amid_writers_plus_the_stream_from_its_position_is_a_recount(source
     assert source.ask("select seed_id::text, snapshot_lsn::text from cdc.historical_snapshot") == [
         (summary["seed_id"], summary["snapshot_lsn"])
     ]
-    assert source.ask("select slot_name from pg_replication_slots where database = %s",
-                      source.name) == [("truth",)]
+    assert source.ask(
+        "select slot_name from pg_replication_slots where database = %s", source.name
+    ) == [("truth",)]
     assert not source.incoming_tables()
 
 

@@ -29,8 +29,10 @@ def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source
         killed.communicate()
         assert source.has_previous_seed()
     wait_until(
-        lambda: not source.ask(
-            "select 1 from pg_stat_activity where application_name = 'waltally seed'"
+        lambda: (
+            not source.ask(
+                "select 1 from pg_stat_activity where application_name = 'waltally seed'"
+            )
         )
     )
     assert source.has_previous_seed()
@@ -134,10 +136,12 @@ class Committing:
 
     def start(self) -> None:
         self._thread.start()
-        wait_until(lambda: self._source.ask(
-            "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
-            " and datname = current_database()"
-        ))
+        wait_until(
+            lambda: self._source.ask(
+                "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
+                " and datname = current_database()"
+            )
+        )
 
     def end(self) -> None:
         with self._source.connect() as connection:
@@ -195,9 +199,9 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
     wait_until(lambda: source.ask(waits_for, second.info.backend_pid))
     committing.start()
     second.commit()
-    wait_until(lambda: source.ask("select 1 from pg_replication_slots where temporary and"
-                                  " confirmed_flush_lsn is not null"))
+    made = "select 1 from pg_replication_slots where temporary and confirmed_flush_lsn is not null"
     try:
+        wait_until(lambda: outcome or source.ask(made))
         if timeout < 60:
             holding.join()
             assert isinstance(outcome[0], SnapshotBlocked)

@@ -14,8 +14,9 @@ from tests.spark.support import TABLES, Source
 
 
 def settings(source: Source, dsn: str = "", tables: str = ",".join(TABLES)) -> Settings:
-    return Settings(dsn or source.dsn, source.dsn, source.slot, parse_tables(tables), "cdc",
-                    timeout=5)
+    return Settings(
+        dsn or source.dsn, source.dsn, source.slot, parse_tables(tables), "cdc", timeout=5
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,6 +199,7 @@ def test_leaves_of_a_partitioned_table_are_read_one_by_one(source: Source) -> No
         assert [str(leaf.table) for leaf in held.found[1][1]] == ["public.leaf_a", "public.leaf_b"]
         locked = source.ask(
             "select relation::regclass::text from pg_locks where pid = %s and relation::regclass"
-            "::text ~ '^leaf' order by 1", held.pids[1]
+            "::text ~ '^leaf' order by 1",
+            held.pids[1],
         )
         assert locked == [("leaf_a",), ("leaf_b",)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 import typer.main
 from typer.core import TyperGroup, TyperOption
@@ -13,8 +14,7 @@ from loader.errors import LoaderError
 from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text()
-GROUP = typer.main.get_command(app)
-assert isinstance(GROUP, TyperGroup)
+GROUP = cast(TyperGroup, typer.main.get_command(app))
 
 
 def errors(kind: type[LoaderError] = LoaderError) -> Iterator[type[LoaderError]]:
