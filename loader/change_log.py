@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 from psycopg2 import extensions, sql
 
-from loader import lsn
+from loader import kill_points, lsn
 from loader.batches import COLUMNS, WINDOW_BITS, window
 from loader.database import connect, explained
 from loader.errors import Interrupted, LoaderError, NotSetUp
@@ -137,6 +137,7 @@ class ChangeLog:
                     f"The position of {self._slot} is no longer {lsn.show(before)}",
                     "see that only one loader runs; this one goes on from the new position",
                 )
+            kill_points.reach("before-commit")
             self.connection.commit()
 
     def rollback(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
+from loader import kill_points
 from loader.batches import COPY_HEADER, COPY_TRAILER, Batcher
 from loader.inbox import Inbox
 from loader.wal2json import Commit
@@ -31,6 +32,7 @@ class CopySource:
 
     def read(self, _size: int) -> bytes:
         """Return the next piece, empty at the end. Raises Stopped and what the stream raised."""
+        kill_points.reach("copy-chunk")
         try:
             while not self._ended and self._size < _CHUNK and self._advance():
                 pass

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from threading import Event
 
-from loader import slot
+from loader import kill_points, slot
 from loader.batches import Batcher
 from loader.change_log import ChangeLog
 from loader.copy_source import CopySource, Stopped
@@ -131,6 +131,7 @@ class Session:
         batcher = self._batcher
         self._log.commit_position(batcher.position, batcher.seen)
         # Adjacent and in this order: confirmed before committed would be lost in a crash.
+        kill_points.reach("after-commit")
         batcher.stored()
         self._stream.confirm(batcher.position)
         self._totals.position = batcher.position

@@ -25,8 +25,9 @@ def kill(build: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("words", [(), ("--full-refresh",)], ids=["incremental", "full_refresh"])
 def test_a_build_killed_at_a_named_place_is_repeated_exactly(
-    warehouse: Warehouse, place: str
+    warehouse: Warehouse, place: str, words: tuple[str, ...]
 ) -> None:
     source = Source(21)
     warehouse.append(*(source.transaction() for _ in range(50)))
@@ -34,7 +35,7 @@ def test_a_build_killed_at_a_named_place_is_repeated_exactly(
     before = warehouse.counts()
     warehouse.append(*(source.transaction() for _ in range(50)))
     with warehouse.holding(PLACES[place]):
-        build = warehouse.start("run", *FACT)
+        build = warehouse.start("run", *words, *FACT)
         warehouse.wait_for_waiting(1)
         kill(build)
     assert warehouse.counts() == before

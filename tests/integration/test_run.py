@@ -15,13 +15,8 @@ import pytest
 
 from demo.cluster import Cluster
 from tests.conftest import connect
+from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import Database, wait_until
-
-OPTIONS = (
-    "'format-version', '2', 'include-lsn', 'true', 'include-xids', 'true', "
-    "'include-timestamp', 'true', 'include-types', 'false', "
-    "'add-tables', 'public.notifications,public.notification_history'"
-)
 
 
 @contextmanager
@@ -53,34 +48,6 @@ def end(process: subprocess.Popen[str]) -> str:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     return said
-
-
-def second_opinion(database: Database, slot: str) -> list[tuple[str, int, str]]:
-    """Return (commit LSN, ordinal, payload) of every change that an untouched slot delivers."""
-    rows = database.execute(
-        f"select data from pg_logical_slot_peek_changes(%s, null, null, {OPTIONS})", slot
-    )
-    found, commit, ordinal = [], "", 0
-    for (text,) in rows:
-        action = json.loads(text)["action"]
-        if action == "B":
-            commit, ordinal = json.loads(text)["lsn"], 0
-        elif action not in "CM":
-            ordinal += 1
-            found.append((commit, ordinal, text))
-    return found
-
-
-def change_log(database: Database) -> list[tuple[str, int, str]]:
-    return database.execute(
-        "select commit_lsn::text, ordinal, payload from cdc.change_log order by commit_lsn, ordinal"
-    )
-
-
-def other_slot(database: Database) -> str:
-    name = f"other_{database.name}"
-    database.execute("select pg_create_logical_replication_slot(%s, 'wal2json')", name)
-    return name
 
 
 def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database) -> None:

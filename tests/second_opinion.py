@@ -1,0 +1,46 @@
+"""What an untouched second slot delivers, to hold against the change log."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support import Database
+
+Delivered = list[tuple[str, int, str]]
+"""Commit LSN, ordinal and payload of each change, in order."""
+
+_OPTIONS = (
+    "'format-version', '2', 'include-lsn', 'true', 'include-xids', 'true', "
+    "'include-timestamp', 'true', 'include-types', 'false', "
+    "'add-tables', 'public.notifications,public.notification_history'"
+)
+
+
+def other_slot(database: Database) -> str:
+    """Make a slot that nobody follows, and return its name."""
+    name = f"other_{database.name}"
+    database.execute("select pg_create_logical_replication_slot(%s, 'wal2json')", name)
+    return name
+
+
+def second_opinion(database: Database, slot: str) -> Delivered:
+    """Return every change that the slot delivers, without consuming it."""
+    rows = database.execute(
+        f"select data from pg_logical_slot_peek_changes(%s, null, null, {_OPTIONS})", slot
+    )
+    found, commit, ordinal = [], "", 0
+    for (text,) in rows:
+        action = json.loads(text)["action"]
+        if action == "B":
+            commit, ordinal = json.loads(text)["lsn"], 0
+        elif action not in "CM":
+            ordinal += 1
+            found.append((commit, ordinal, text))
+    return found
+
+
+def change_log(database: Database) -> Delivered:
+    """Return what the loader has stored."""
+    return database.execute(
+        "select commit_lsn::text, ordinal, payload from cdc.change_log order by commit_lsn, ordinal"
+    )
