@@ -42,5 +42,6 @@ def second_opinion(database: Database, slot: str) -> Delivered:
 def change_log(database: Database) -> Delivered:
     """Return what the loader has stored."""
     return database.execute(
-        "select commit_lsn::text, ordinal, payload from cdc.change_log order by commit_lsn, ordinal"
+        "select log.commit_lsn::text, log.ordinal, log.payload from cdc.change_log as log "
+        "order by log.commit_lsn, log.ordinal"
     )

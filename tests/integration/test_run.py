@@ -42,6 +42,12 @@ def is_followed(database: Database) -> bool:
     )
 
 
+def is_copying(database: Database) -> bool:
+    return bool(
+        database.value("select count(*) from pg_stat_progress_copy where tuples_processed > 1000")
+    )
+
+
 def end(process: subprocess.Popen[str]) -> str:
     """Stop the loader cleanly and return what it logged."""
     process.send_signal(signal.SIGTERM)
@@ -199,25 +205,29 @@ def test_a_second_loader_gives_up_and_says_who_has_the_slot(source: Database) ->
 
 
 def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
-    """A frozen loader holds an open transaction; the next one must not wait for it, nor lose."""
+    """A frozen loader holds rows in an open transaction; the next one must not wait for them."""
     source.must("setup")
     other = other_slot(source)
-    with following(source) as frozen:
-        source.insert(1)
-        wait_until(lambda: source.staged() == 1, "it stores")
+    source.insert(200_000)
+    frozen = source.start_loader("run")
+    try:
+        wait_until(lambda: is_copying(source), "a COPY is under way")
         frozen.send_signal(signal.SIGSTOP)
         source.execute(
             "select pg_terminate_backend(active_pid) from pg_replication_slots "
             "where slot_name = %s",
             source.slot,
         )
-        source.insert(5)
         wait_until(lambda: not is_followed(source), "the server frees the slot")
+        assert source.staged() == 0
         source.must("run", "--once")
         frozen.send_signal(signal.SIGCONT)
         source.insert(3)
-        wait_until(lambda: source.staged() == 9, "the first loader follows again")
+        wait_until(lambda: source.staged() == 200_003, "the first loader follows again")
         end(frozen)
+    finally:
+        frozen.kill()
+        frozen.communicate()
     assert change_log(source) == second_opinion(source, other)
 
 
@@ -266,12 +276,7 @@ def test_a_stop_amid_a_large_transaction_leaves_nothing_of_it(source: Database) 
     source.must("setup")
     source.insert(300_000)
     process = source.start_loader("run")
-    wait_until(
-        lambda: source.value(
-            "select count(*) from pg_stat_progress_copy where tuples_processed > 1000"
-        ),
-        "a COPY is under way",
-    )
+    wait_until(lambda: is_copying(source), "a COPY is under way")
     end(process)
     assert source.staged() == 0
     source.must("run", "--once")
