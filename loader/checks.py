@@ -19,9 +19,7 @@ from loader.errors import (
     WalLevelTooLow,
 )
 from loader.source_facts import ServerFacts, TableFacts
-
-DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
-"""The columns of a counted table whose values a count belongs to."""
+from loader.tables import DIMENSIONS
 
 
 def standby(facts: ServerFacts) -> LoaderError | None:

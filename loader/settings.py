@@ -6,16 +6,17 @@ import os
 import re
 from dataclasses import dataclass, field
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from loader.errors import SettingError
+from loader.tables import Table, parse_tables
 
 DEFAULT_SLOT = "notify_dashboard_replication_slot"
 DEFAULT_TABLES = "public.notifications,public.notification_history"
 DEFAULT_SCHEMA = "cdc"
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
-_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",.]+))\s*')
 
 _DETECT_DEAD_PEER = {
     "keepalives_idle": "30",
@@ -24,22 +25,6 @@ _DETECT_DEAD_PEER = {
     "tcp_user_timeout": "60000",
     "connect_timeout": "15",
 }
-
-
-@dataclass(frozen=True)
-class Table:
-    """A source table by its schema and name."""
-
-    schema: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
-
-    @property
-    def quoted(self) -> str:
-        """The name as SQL wants it."""
-        return ".".join('"' + part.replace('"', '""') + '"' for part in (self.schema, self.name))
 
 
 @dataclass(frozen=True)
@@ -59,16 +44,7 @@ class Settings:
         An empty connection string leaves everything to libpq's PG* variables.
         Raises SettingError, naming the setting.
         """
-        if not _SLOT.fullmatch(slot):
-            raise SettingError(
-                f"LOADER_SLOT is {slot!r}: a slot's name has lower-case letters, digits and _",
-                "set LOADER_SLOT or --slot, for instance to " + DEFAULT_SLOT,
-            )
-        if not schema or len(schema.encode()) > 63:
-            raise SettingError(
-                f"LOADER_SCHEMA is {schema!r}: not a schema's name",
-                "set LOADER_SCHEMA or --schema, for instance to " + DEFAULT_SCHEMA,
-            )
+        check_names(slot, schema)
         return cls(
             connection(source, "LOADER_SOURCE_DSN"),
             connection(target or source, "LOADER_TARGET_DSN"),
@@ -78,47 +54,35 @@ class Settings:
         )
 
 
-def parse_tables(text: str) -> tuple[Table, ...]:
-    """Return the tables of a list like `public.a,"Odd".b`. Raises SettingError."""
-    remedy = "set LOADER_TABLES or --tables to schema.table,schema.table"
-    tables = []
-    position = 0
-    while True:
-        schema = _PART.match(text, position)
-        if schema is None or text[schema.end() : schema.end() + 1] != ".":
-            raise SettingError(f"LOADER_TABLES has no schema.table at {text[position:]!r}", remedy)
-        name = _PART.match(text, schema.end() + 1)
-        if name is None:
-            raise SettingError(f"LOADER_TABLES has no table at {text[position:]!r}", remedy)
-        tables.append(Table(_unquote(schema), _unquote(name)))
-        position = name.end()
-        if position == len(text):
-            break
-        if text[position] != ",":
-            raise SettingError(f"LOADER_TABLES is not a list at {text[position:]!r}", remedy)
-        position += 1
-    if len(set(tables)) < len(tables):
-        raise SettingError("LOADER_TABLES names a table twice", remedy)
-    return tuple(tables)
+def check_names(slot: str, schema: str) -> None:
+    """Raise SettingError where the slot or the schema cannot have such a name."""
+    if not _SLOT.fullmatch(slot):
+        raise SettingError(
+            f"LOADER_SLOT is {slot!r}: a slot's name has lower-case letters, digits and _",
+            "set LOADER_SLOT or --slot, for instance to " + DEFAULT_SLOT,
+        )
+    if not schema or len(schema.encode()) > 63:
+        raise SettingError(
+            f"LOADER_SCHEMA is {schema!r}: not a schema's name",
+            "set LOADER_SCHEMA or --schema, for instance to " + DEFAULT_SCHEMA,
+        )
 
 
-def _unquote(part: re.Match[str]) -> str:
-    quoted: str | None = part[1]
-    plain: str = part[2]
-    return quoted.replace('""', '"') if quoted is not None else plain
-
-
-def connection(dsn: str, setting: str) -> str:
-    """Return the libpq string or URL with what notices a dead peer added. Raises SettingError."""
+def words(dsn: str, setting: str) -> dict[str, str]:
+    """Return the parts of a libpq string or URL. Raises SettingError without quoting it."""
     try:
-        words = conninfo_to_dict(dsn)
-    except Exception:
+        return {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    except psycopg.Error:
         # libpq's own message may quote a part of the string, and so a password.
         raise SettingError(
             f"{setting} is not a libpq connection string or URL",
             f"set {setting} like 'host=db.internal dbname=notify user=loader'",
         ) from None
+
+
+def connection(dsn: str, setting: str) -> str:
+    """Return the libpq string or URL with what notices a dead peer added. Raises SettingError."""
     defaults: dict[str, str] = {**_DETECT_DEAD_PEER, "application_name": "waltally loader"}
     if "PGCONNECT_TIMEOUT" in os.environ:
         del defaults["connect_timeout"]
-    return make_conninfo("", **{**defaults, **words})
+    return make_conninfo("", **{**defaults, **words(dsn, setting)})

@@ -13,10 +13,8 @@ from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
 from loader.settings import Settings
 from loader.slot_admin import create_slot, drop_origin, drop_slot, make_origin
 from loader.source_facts import ask_server, ask_table
+from loader.tables import COUNTED
 from loader.verdict import Server, SlotState, objection
-
-COUNTED = 2
-"""The first table is live and the second is its archive; further ones are only logged."""
 
 _TRIAL_SECONDS = 3
 

@@ -9,7 +9,7 @@ from loader import lsn, wal2json
 from loader.database import connection_error, explained
 from loader.errors import LoaderError, MissingRight, NoFreeSlot, SlotInUse, SlotLost
 from loader.protocol import ProtocolError, ReplicationConnection
-from loader.settings import Table
+from loader.tables import Table
 from loader.verdict import Server, SlotState
 
 _STATE = (

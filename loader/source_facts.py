@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from psycopg2 import extensions
 
 from loader.database import explained
-from loader.settings import Table
+from loader.tables import Table
 
 
 @dataclass(frozen=True)

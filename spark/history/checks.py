@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from history import lsn
 from history.connections import Connection
-from history.errors import (
+from history.errors import SnapshotTooOld
+from history.settings import Settings
+from loader import lsn
+from loader.errors import (
     AnotherCluster,
     IsStandby,
     MissingRight,
     NotSetUp,
     PluginNotAllowed,
-    SnapshotTooOld,
     TableUnfit,
     WalLevelTooLow,
 )
-from history.settings import DIMENSIONS, Settings, Table
+from loader.tables import DIMENSIONS, Table
 
 STAGING_TABLES = ("slot_position", "historical_snapshot", "historical_counts")
 

@@ -8,18 +8,11 @@ from typing import Annotated
 
 import typer
 
-from history.connections import words
 from history.console import restore_stderr
-from history.errors import SeedError, SettingError
 from history.job import seed
-from history.settings import (
-    DEFAULT_SCHEMA,
-    DEFAULT_SLOT,
-    DEFAULT_TABLES,
-    Settings,
-    parse_lsn,
-    parse_tables,
-)
+from history.settings import Settings, counted_tables, parse_lsn
+from loader.errors import LoaderError, SettingError
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, words
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -77,7 +70,7 @@ def run(
             without_password(context, "source", source),
             without_password(context, "target", target) or source,
             slot,
-            parse_tables(tables),
+            counted_tables(tables),
             schema,
             partitions,
             timeout,
@@ -93,7 +86,7 @@ def main() -> None:
     restore_stderr()
     try:
         app()
-    except SeedError as error:
+    except LoaderError as error:
         print(f"{error.sentence}\nThe previous seed, if any, is intact.", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:

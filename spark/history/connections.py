@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
-from history.errors import CannotConnect, SettingError
+from loader.errors import CannotConnect
+from loader.settings import words
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -30,18 +31,6 @@ NO_TIMEOUTS = """
         'transaction_timeout'
     )
 """
-
-
-def words(dsn: str, setting: str) -> dict[str, str]:
-    """Return the parts of a libpq string or URL. Raises SettingError without quoting it."""
-    try:
-        return {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
-    except psycopg.Error:
-        # libpq's own message may quote a part of the string, and so a password.
-        raise SettingError(
-            f"{setting} is not a libpq connection string or URL",
-            f"set {setting} like 'host=db.internal dbname=notify user=loader'",
-        ) from None
 
 
 def connect(dsn: str, setting: str) -> Connection:

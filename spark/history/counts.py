@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BinaryType
 
-from history.settings import DIMENSIONS
+from loader.tables import DIMENSIONS
 
 COLUMNS = ("source_table", *DIMENSIONS, "row_count")
 

@@ -13,14 +13,16 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from history import checks, lsn, parquet, ranges, session, snapshot, store
+from history import checks, parquet, ranges, session, snapshot, store
 from history.connections import connect, resolved
 from history.counts import count_by_dimension
-from history.errors import CountingFailed, SeedError, SnapshotBlocked
+from history.errors import CountingFailed, SnapshotBlocked
 from history.progress import Measure, Progress, say
 from history.reading import Snapshot, snapshot_source
 from history.settings import Settings
 from history.writing import incoming_target
+from loader import lsn
+from loader.errors import LoaderError
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Summary:
 
 
 def seed(settings: Settings) -> Summary:
-    """Count history and replace the slot's seed. Raises SeedError; the old seed then stays."""
+    """Count history and replace the slot's seed. Raises LoaderError; the old seed then stays."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(
@@ -106,7 +108,7 @@ def count(spark: SparkSession, settings: Settings, held: snapshot.Held) -> None:
     def cancel_if_lost() -> None:
         try:
             held.check()
-        except SeedError:
+        except LoaderError:
             with contextlib.suppress(Py4JError, OSError):
                 spark.sparkContext.cancelAllJobs()
 

@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from history.counts import dimensions
-from history.errors import SettingError, TableUnfit
-from history.settings import DIMENSIONS, Table
+from loader.errors import SettingError, TableUnfit
+from loader.tables import DIMENSIONS, Table
 
 
 def rows(spark: SparkSession, path: str, tables: tuple[Table, ...]) -> DataFrame:

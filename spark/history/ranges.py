@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from history.connections import Connection
-from history.settings import DIMENSIONS, Table
+from loader.tables import DIMENSIONS, Table
 
 PAGES_A_RANGE = 8192
 """64 MB with the usual page of 8 kB: a second or two of reading, and a step of progress."""

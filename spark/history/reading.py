@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from history.ranges import Range
-from history.settings import DIMENSIONS
+from loader.tables import DIMENSIONS
 
 LOCK_TIMEOUT = "5s"
 SCHEMA = ", ".join(f"{name} string" for name in ("source_table", *DIMENSIONS))

@@ -14,6 +14,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+import loader
+
 DEFAULTS = {
     "spark.app.name": "waltally seed",
     # Not ERROR: a failure is one sentence of ours, not a stack of Java for each attempt.
@@ -46,10 +48,10 @@ def running() -> Iterator[SparkSession]:
 
 
 def package(folder: Path) -> Path:
-    """Zip this package into the folder, for executors that do not share our disk."""
+    """Zip this package and the loader's into the folder, for executors with another disk."""
     archive = folder / "history.zip"
-    here = Path(__file__).parent
     with zipfile.ZipFile(archive, "w") as out:
-        for file in sorted(here.glob("*.py")):
-            out.write(file, f"{here.name}/{file.name}")
+        for home in (Path(__file__).parent, Path(loader.__file__).parent):
+            for file in sorted(home.glob("*.py")):
+                out.write(file, f"{home.name}/{file.name}")
     return archive

@@ -13,20 +13,21 @@ import psycopg
 import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
-from history import blockers, lsn, ranges
+from history import blockers, ranges
 from history.connections import NO_TIMEOUTS, Connection, connect, resolved
-from history.errors import (
+from history.errors import SnapshotBlocked, SnapshotLost
+from history.settings import Settings
+from history.visibility import Visibility, unfinished
+from loader import lsn
+from loader.errors import (
     CannotConnect,
+    LoaderError,
     MissingRight,
     NoFreeSlot,
     PluginMissing,
     PluginNotAllowed,
-    SeedError,
-    SnapshotBlocked,
-    SnapshotLost,
 )
-from history.settings import DIMENSIONS, Settings, Table
-from history.visibility import Visibility, unfinished
+from loader.tables import DIMENSIONS, Table
 
 _POLL_SECONDS = 0.1
 Tell = Callable[[str], None]
@@ -170,7 +171,7 @@ def open_slot(
     return lsn.parse(row[1]), row[2]
 
 
-def refusal(error: psycopg2.Error) -> SeedError:
+def refusal(error: psycopg2.Error) -> LoaderError:
     """Return what the server's refusal to make a slot means."""
     text = str(error).strip()
     if "output_plugin_libraries" in text:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from history import checks, lsn
+from history import checks
 from history.connections import Connection
 from history.counts import COLUMNS
 from history.errors import AnotherSeed, CountingFailed
 from history.settings import Settings
+from loader import lsn
 
 _POLL_SECONDS = 0.2
 

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from history.counts import COLUMNS
-from history.settings import quoted
+from loader.tables import quoted
 
 
 class WriteFailed(Exception):

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pyarrow.parquet
 from adbc_driver_postgresql import dbapi
-from history import lsn
 
+from loader import lsn
 from tests.spark.support import TABLES, Counts, Source
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")

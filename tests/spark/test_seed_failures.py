@@ -9,8 +9,9 @@ import pytest
 from history import snapshot
 from history.connections import connect
 from history.errors import SnapshotBlocked
-from history.settings import Settings, parse_tables
+from history.settings import Settings
 
+from loader.tables import parse_tables
 from tests.spark.support import TABLES, Source, wait_until
 
 

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 from history.counts import count_by_dimension, dimensions
-from history.errors import SettingError
 from history.progress import Measure, line
 from history.ranges import Leaf, cut, plan
-from history.settings import Settings, Table, parse_lsn, parse_tables
+from history.settings import Settings, counted_tables, parse_lsn
 from history.visibility import Visibility, unfinished
 from pyspark.sql import SparkSession
+
+from loader.errors import SettingError
+from loader.tables import Table, parse_tables
 
 SCHEMA = (
     "source_table string, service_id string, template_id string,"
@@ -102,7 +104,7 @@ def test_a_leaf_is_read_by_itself_under_the_name_of_its_table() -> None:
 
 
 def test_the_first_two_tables_of_the_setting_are_counted() -> None:
-    assert parse_tables('public.a, "Odd.x"."b,""c" ,public.d') == (
+    assert counted_tables('public.a, "Odd.x"."b,""c" ,public.d') == (
         Table("public", "a"),
         Table("Odd.x", 'b,"c'),
     )

@@ -4,12 +4,15 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from history import checks, errors, lsn, reading, snapshot, store
+from history import checks, reading, snapshot, store
 from history.connections import connect
+from history.errors import SnapshotTooOld
 from history.job import seed
-from history.settings import Settings, parse_tables
+from history.settings import Settings
 
 from demo.cluster import Cluster
+from loader import errors, lsn
+from loader.tables import parse_tables
 from tests.spark.support import TABLES, Source
 
 
@@ -37,7 +40,7 @@ def settings(source: Source, dsn: str = "", tables: str = ",".join(TABLES)) -> S
     ],
 )
 def test_what_is_not_there_is_refused(
-    source: Source, sql: str, error: type[errors.SeedError], words: str
+    source: Source, sql: str, error: type[errors.LoaderError], words: str
 ) -> None:
     with source.connect() as connection:
         connection.execute(sql)
@@ -140,14 +143,14 @@ def test_a_server_below_logical_and_a_standby_are_refused() -> None:
 
 def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused() -> None:
     checks.position(10, 10, 10)
-    with pytest.raises(errors.SnapshotTooOld, match="change log"):
+    with pytest.raises(SnapshotTooOld, match="change log"):
         checks.position(9, 10, None)
-    with pytest.raises(errors.SnapshotTooOld, match="stored seed"):
+    with pytest.raises(SnapshotTooOld, match="stored seed"):
         checks.position(10, 9, 11)
 
 
 def test_an_old_parquet_export_is_refused_before_anything_is_read(source: Source) -> None:
-    with pytest.raises(errors.SnapshotTooOld):
+    with pytest.raises(SnapshotTooOld):
         seed(Settings("", source.dsn, source.slot, (), "cdc", parquet="/x", snapshot_lsn=1))
 
 
@@ -158,7 +161,7 @@ def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
         target.execute("update cdc.historical_snapshot set snapshot_lsn = snapshot_lsn + 100")
         with (
             store.only_seed(target, settings(source), print),
-            pytest.raises(errors.SnapshotTooOld),
+            pytest.raises(SnapshotTooOld),
         ):
             store.replace(target, settings(source), lsn.parse(start) + 99)
     assert source.has_previous_seed()

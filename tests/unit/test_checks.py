@@ -6,8 +6,8 @@ import pytest
 
 from loader import checks
 from loader.errors import LoaderError
-from loader.settings import Table
 from loader.source_facts import ServerFacts, TableFacts
+from loader.tables import DIMENSIONS, Table
 
 SOUND = ServerFacts(
     role="loader",
@@ -21,7 +21,7 @@ SOUND = ServerFacts(
     senders_used=1,
     senders_limit=10,
 )
-COLUMNS = dict.fromkeys(("id", *checks.DIMENSIONS), True)
+COLUMNS = dict.fromkeys(("id", *DIMENSIONS), True)
 TABLE = TableFacts(Table("public", "n"), "r", "p", COLUMNS, "i", frozenset(COLUMNS))
 
 

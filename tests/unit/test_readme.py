@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import cast
 
+import history.errors  # noqa: F401  # the seed's codes stand in the same table
 import typer.main
 from typer.core import TyperGroup, TyperOption
 

@@ -4,7 +4,8 @@ import pytest
 
 from loader.errors import SettingError
 from loader.process_title import split
-from loader.settings import DEFAULT_TABLES, Settings, Table, parse_tables
+from loader.settings import DEFAULT_TABLES, Settings
+from loader.tables import Table, parse_tables
 
 
 def settings(**changed: str) -> Settings:
