@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo acceptance test check fix lock clean
+.PHONY: help install demo acceptance soak bench-idle test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,17 +25,23 @@ demo: install  ## Run the whole pipeline on a private server with live traffic
 acceptance: install  ## Ten random seeds under each replica identity, about fifteen minutes
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest tests/acceptance
 
+soak: install  ## Random faults under load: make soak MINUTES=20 SEED=1
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
+
 test: check  ## Run every check and every test
 	$(BIN)/python -m pytest
 
 check: install  ## Lint, types, dbt parse and unit tests: the gate before a commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy loader spark demo tests
+	$(BIN)/mypy loader spark demo tests benchmarks
 	$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
 	mkdir -p target && cp profiles.yml.example target/profiles.yml
 	$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats
 	$(BIN)/python -m pytest -q tests/unit
+
+bench-idle: install  ## Draw the WAL that a slot holds while only other tables are written to
+	$(BIN)/python -m benchmarks.idle_wal
 
 fix:  ## Format and mend what the linters can
 	$(BIN)/ruff check --fix .

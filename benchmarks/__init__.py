@@ -1,0 +1,1 @@
+"""Measurements, each against a baseline in the same run; figures for the docs."""
