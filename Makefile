@@ -28,8 +28,8 @@ acceptance: install  ## Ten random seeds under each replica identity, about fift
 soak: install  ## Random faults under load: make soak MINUTES=20 SEED=1
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
 
-test: check  ## Run every check and every test
-	$(BIN)/python -m pytest
+test: check  ## Run every check and every test, two at a time
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: install  ## Lint, types, dbt parse and unit tests: the gate before a commit
 	$(BIN)/ruff check .

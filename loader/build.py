@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
 from loader.database import connect
-from loader.errors import BuildFailed
+from loader.errors import BuildFailed, LoaderError
 from loader.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def export_target(settings: Settings) -> None:
     os.environ.update({name: value for name, value in names.items() if value})
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
-    os.environ["LOADER_TABLES"] = ",".join(map(str, settings.tables))
+    os.environ["LOADER_TABLES"] = ",".join(table.quoted for table in settings.tables)
 
 
 class Models:
@@ -88,12 +88,13 @@ class Builder:
     loader meanwhile goes on staging.
     """
 
-    def __init__(self, models: Models, batches: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, batches: Callable[[], int]) -> None:
         """`batches` returns how many batches of changes this process has staged.
 
         Not the position: a build is WAL too, which moves an idle position, which would build.
         """
-        self._models = models
+        self._settings = settings
+        self._models: Models | None = None
         self._batches = batches
         self._built = -1
         self._stop = threading.Event()
@@ -104,11 +105,21 @@ class Builder:
         self._thread.start()
 
     def close(self) -> None:
-        """Apply what is still staged, then end. Raises BuildFailed."""
+        """Apply what is still staged, then end; a failure is logged and left to the next run."""
         self._stop.set()
         self._thread.join()
         if self._batches() != self._built:
-            self._models.apply()
+            try:
+                self._apply()
+            except LoaderError as error:
+                log.error("%s; what is staged waits for the next build", error.sentence)
+
+    def _apply(self) -> None:
+        if self._models is None:
+            # Here and not at the start: the loader waits for a target that is down.
+            export_target(self._settings)
+            self._models = Models()
+        self._models.apply()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -118,9 +129,9 @@ class Builder:
                 continue
             started = time.monotonic()
             try:
-                self._models.apply()
+                self._apply()
                 self._built = batches
                 log.debug("built in %.2f s", time.monotonic() - started)
-            except BuildFailed as error:
+            except LoaderError as error:
                 log.error("%s; trying again in %g s", error.sentence, _RETRY_SECONDS)
                 self._stop.wait(_RETRY_SECONDS)

@@ -103,6 +103,11 @@ class ChangeLog:
             return False
         return True
 
+    def use_encoding(self, name: str) -> None:
+        """Let the server take what is copied as text in this encoding."""
+        with explained("target"), self.connection, self.connection.cursor() as cursor:
+            cursor.execute("set client_encoding to %s", (name,))
+
     def ensure_partitions(self, position: int) -> None:
         """Make the partitions for a commit LSN and for what follows, where they are missing."""
         for number in (window(position), window(position) + 1):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loader.errors import (
+    EncodingUnfit,
     IdentityTooNarrow,
     IsStandby,
     LoaderError,
@@ -148,6 +149,17 @@ def identity_remedy(facts: TableFacts) -> str:
         f'create unique index concurrently "{index}" on {table.quoted} '
         f"(id, {', '.join(DIMENSIONS)}); "
         f'alter table {table.quoted} replica identity using index "{index}";'
+    )
+
+
+def encodings_fit(source: str, target: str) -> LoaderError | None:
+    """The plugin sends text as the source stores it, and the target must hold every character."""
+    if target in (source, "SQL_ASCII") or (target == "UTF8" and source != "SQL_ASCII"):
+        return None
+    return EncodingUnfit(
+        f"The target's encoding is {target}, which cannot hold every text of a source in {source}",
+        f"name a target database made with: create database ... encoding '{source}' template "
+        "template0" + ("" if source == "SQL_ASCII" else "; UTF8 holds every encoding's text"),
     )
 
 

@@ -135,8 +135,7 @@ def run_command(
         totals = Totals()
         with Progress(totals, console):
             if with_build and not once:
-                build.export_target(settings)
-                builder = build.Builder(build.Models(), lambda: totals.batches)
+                builder = build.Builder(settings, lambda: totals.batches)
                 builder.start()
                 try:
                     follow(settings, stop, totals, once)

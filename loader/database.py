@@ -12,6 +12,7 @@ from psycopg2 import extensions
 from loader.errors import (
     CannotConnect,
     Interrupted,
+    IsStandby,
     LoaderError,
     LoginRefused,
     MissingRight,
@@ -57,6 +58,14 @@ def connection_error(said: str, place: str) -> LoaderError:
     )
 
 
+def standby() -> IsStandby:
+    """Return the error for a source that only follows another server."""
+    return IsStandby(
+        "The source is a standby, where wal2json cannot decode",
+        "name the primary in LOADER_SOURCE_DSN; after a failover, run again once it is promoted",
+    )
+
+
 @contextmanager
 def explained(place: str) -> Iterator[None]:
     """Turn the driver's errors within into LoaderErrors, with what each calls for."""
@@ -80,7 +89,13 @@ def explain(error: psycopg2.Error, place: str) -> LoaderError:
             "grant it as the README's section on roles says",
         )
     if isinstance(error, (pg.UndefinedTable, pg.InvalidSchemaName, pg.UndefinedColumn)):
-        return NotSetUp(f"The staging schema is not complete: {said}", "run `loader setup`")
+        return NotSetUp(
+            f"The staging schema is not complete: {said}",
+            "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
+            "the slot still holds what was not stored",
+        )
+    if "recovery is in progress" in said or "during recovery" in said:
+        return standby()
     if isinstance(
         error,
         (
@@ -95,7 +110,9 @@ def explain(error: psycopg2.Error, place: str) -> LoaderError:
             f"The {place} interrupted the transaction: {said}",
             "run again; nothing is lost, the loader goes on from its position",
         )
+    # In a COPY a lost connection may also come as a bare DatabaseError without a code.
     lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+    lost = lost or (type(error) is psycopg2.DatabaseError and error.pgcode is None)
     if lost and (error.pgcode is None or error.pgcode[:3] in ("57P", "080", "53300")):
         return connection_error(said, place)
     return LoaderError(f"The {place} reports {error.pgcode}: {said}")

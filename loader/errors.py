@@ -11,9 +11,14 @@ class LoaderError(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, remedy: str = "") -> None:
+    def __init__(self, message: str, remedy: str = "", safe: str = "") -> None:
         super().__init__(message)
         self.remedy = remedy
+        self.safe = safe
+        """What is known to be stored; the loop fills it in where nobody else has."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; {self.safe}" if self.safe else super().__str__()
 
     @property
     def sentence(self) -> str:
@@ -157,6 +162,18 @@ class Interrupted(LoaderError):
     """A lock or another session broke a transaction; `loader run` repeats it, `--once` gives up."""
 
     exit_code = 29
+
+
+class TableReplaced(LoaderError):
+    """A counted table or a dimension of it is another one than was counted, under the old name."""
+
+    exit_code = 35
+
+
+class EncodingUnfit(LoaderError):
+    """The target's encoding cannot hold the source's text."""
+
+    exit_code = 36
 
 
 TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted)

@@ -6,9 +6,9 @@ import logging
 from contextlib import closing
 from threading import Event
 
-from loader import slot
+from loader import lsn, slot
 from loader.database import connect
-from loader.errors import TRANSIENT
+from loader.errors import TRANSIENT, LoaderError
 from loader.session import Session, Totals
 from loader.settings import Settings
 
@@ -31,7 +31,11 @@ def follow(settings: Settings, stop: Event, totals: Totals, once: bool) -> None:
         try:
             _one_session(settings, stop, totals, until)
             return
-        except TRANSIENT as error:
+        except LoaderError as error:
+            if totals.position and not error.safe:
+                error.safe = f"everything before {lsn.show(totals.position)} is stored"
+            if not isinstance(error, TRANSIENT):
+                raise
             failures = 1 if totals.batches > stored else failures + 1
             if once and failures >= _ONCE_TRIES:
                 raise
@@ -42,6 +46,7 @@ def follow(settings: Settings, stop: Event, totals: Totals, once: bool) -> None:
 
 def _one_session(settings: Settings, stop: Event, totals: Totals, until: int | None) -> None:
     with closing(Session(settings, stop, totals)) as session:
+        log.info("following the slot %s from %s", settings.slot, lsn.show(totals.position))
         session.follow(until)
 
 

@@ -63,6 +63,11 @@ class Progress:
         while not self._done.wait(_LOG_SECONDS):
             if self._totals.changes > before:
                 log.info(self._line(before, _LOG_SECONDS))
+            elif since := self._totals.open_since:
+                # A large transaction, or a target that does not answer: both are silent else.
+                open_for = time.monotonic() - since
+                if open_for >= _LOG_SECONDS:
+                    log.info("a batch has been open for %.0f s, nothing is lost", open_for)
             before = self._totals.changes
 
     def _line(self, before: int, seconds: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import select
 import struct
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -53,6 +54,9 @@ class ReplicationConnection:
             message = self._error()
             self._conn.finish()
             raise ProtocolError(message)
+        self._conn.notice_handler = self._note
+        self._warnings: deque[str] = deque()
+        self._held: tuple[int, memoryview] | None = None
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
         """Run one SQL or replication command and return its rows as text. Raises ProtocolError."""
@@ -76,15 +80,21 @@ class ReplicationConnection:
             raise ProtocolError(self._error(), _sqlstate(result))
         self._conn.nonblocking = 1
 
-    def receive(self) -> bytes | Keepalive | None:
+    def receive(self) -> bytes | Keepalive | str | None:
         """Return the next message that has arrived, None where none has.
 
-        A data message comes back as its payload. Raises ProtocolError where the stream ended.
+        A data message comes back as its payload, a warning as its text, in its place. Raises
+        ProtocolError where the stream ended.
         """
         try:
-            size, data = self._conn.get_copy_data(1)
+            size, data = self._held or self._conn.get_copy_data(1)
         except psycopg.Error as error:
             raise ProtocolError(str(error).strip()) from error
+        if self._warnings:
+            # libpq hands a warning over while it reads up to the message that comes after it.
+            self._held = size, data
+            return self._warnings.popleft()
+        self._held = None
         if size == 0:
             return None
         if size < 0:
@@ -113,6 +123,11 @@ class ReplicationConnection:
     def finish(self) -> None:
         """Close the connection; the WAL sender ends with it."""
         self._conn.finish()
+
+    def _note(self, notice: pq.abc.PGresult) -> None:
+        if notice.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"WARNING":
+            text = notice.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
+            self._warnings.append(text.decode(errors="replace"))
 
     def _put(self, message: bytes) -> None:
         def attempt() -> None:

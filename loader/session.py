@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import time
 from dataclasses import dataclass
 from threading import Event
 
-from loader import kill_points, slot
+from loader import kill_points, slot, source_tables
 from loader.batches import Batcher
 from loader.change_log import ChangeLog
 from loader.copy_source import CopySource, Stopped
 from loader.errors import LoaderError
-from loader.inbox import Inbox
-from loader.protocol import ProtocolError
+from loader.inbox import Inbox, Message
+from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 from loader.settings import Settings
 from loader.stream import Stream
 from loader.verdict import objection
+
+log = logging.getLogger("loader")
 
 _WAIT = 0.25
 _IDLE_SECONDS = 3.0
@@ -29,6 +33,8 @@ class Totals:
     changes: int = 0
     batches: int = 0
     position: int = 0
+    open_since: float | None = None
+    """When the batch that is not committed yet began, on the monotonic clock."""
 
 
 class Session:
@@ -63,6 +69,9 @@ class Session:
             complaint = objection(name, server, state, record)
             if complaint is not None:
                 raise complaint
+            self._warn_of_other_tables(replication)
+            # The server sends text as it stores it, whatever client_encoding says.
+            self._log.use_encoding(slot.encoding(replication))
             slot.start(replication, name, record.position_lsn, self._settings.tables, origin)
             # The slot is ours from here on; only now is the record final.
             self._log.fence()
@@ -80,6 +89,15 @@ class Session:
         self._stream = Stream(replication, self._inbox, position, interval)
         self._stream.start()
 
+    def _warn_of_other_tables(self, replication: ReplicationConnection) -> None:
+        """Say where a name means another table than was counted; the log can go on with it."""
+        settings = self._settings
+        counted = source_tables.counted(self._log.connection, settings.schema, settings.slot)
+        ((found,),) = replication.query(source_tables.query(settings.counted))
+        complaint = source_tables.replaced(counted, json.loads(str(found)))
+        if complaint is not None:
+            log.warning(complaint.sentence)
+
     def follow(self, until: int | None) -> None:
         """Store what comes until the stop event is set or everything before `until` is stored.
 
@@ -96,6 +114,7 @@ class Session:
 
     def close(self) -> None:
         """Free the slot and close the target."""
+        self._totals.open_since = None
         self._stream.close()
         self._log.close()
 
@@ -105,7 +124,7 @@ class Session:
             message = self._inbox.take(_WAIT)
             if message is not None and (row := batcher.accept(message)):
                 self._store(row)
-            elif not batcher.in_transaction and self._idles():
+            elif not batcher.in_transaction and (self._idles() or self._is_asked(message)):
                 self._store_position()
                 if self._writes_own_wal:
                     self._own_wal_end = self._log.wal_position()
@@ -115,6 +134,7 @@ class Session:
     def _store(self, first_row: bytes) -> None:
         """Append one batch and move the position with it, then let it be confirmed."""
         batcher = self._batcher
+        self._totals.open_since = time.monotonic()
         self._log.ensure_partitions(batcher.commit_lsn)
         source = CopySource(first_row, self._inbox, batcher, self._stop)
         try:
@@ -129,13 +149,25 @@ class Session:
 
     def _store_position(self) -> None:
         batcher = self._batcher
+        self._totals.open_since = self._totals.open_since or time.monotonic()
         self._log.commit_position(batcher.position, batcher.seen)
+        self._totals.open_since = None
         # Adjacent and in this order: confirmed before committed would be lost in a crash.
         kill_points.reach("after-commit")
         batcher.stored()
         self._stream.confirm(batcher.position)
         self._totals.position = batcher.position
         self._idle_since = time.monotonic()
+
+    def _is_asked(self, message: Message | None) -> bool:
+        """Whether the server waits to hear that we are done.
+
+        Shutting down, it ends only when everything it sent is confirmed, and while we answer it
+        never takes us for dead: an idle loader would keep it up for ever. Where the target goes
+        down with it, the attempt shows that.
+        """
+        asked = isinstance(message, Keepalive) and message.wants_reply
+        return asked and self._batcher.seen > self._batcher.position
 
     def _idles(self) -> bool:
         """Whether WAL has passed without a change for us, so that the slot should follow.

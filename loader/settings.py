@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from loader.errors import SettingError
-from loader.tables import Table, parse_tables
+from loader.tables import COUNTED, Table, parse_tables
 
 DEFAULT_SLOT = "notify_dashboard_replication_slot"
 DEFAULT_TABLES = "public.notifications,public.notification_history"
@@ -36,6 +36,11 @@ class Settings:
     slot: str
     tables: tuple[Table, ...]
     schema: str
+
+    @property
+    def counted(self) -> tuple[Table, ...]:
+        """The live table and its archive; further ones are only logged."""
+        return self.tables[:COUNTED]
 
     @classmethod
     def of(cls, source: str, target: str, slot: str, tables: str, schema: str) -> Settings:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 
 from psycopg2 import extensions, sql
+from psycopg2.extras import Json
 
-from loader import checks, lsn, slot, staging
+from loader import checks, lsn, slot, source_tables, staging
 from loader.change_log import read_record
 from loader.database import connect, explained
 from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
@@ -47,14 +48,33 @@ def check(settings: Settings) -> list[LoaderError]:
                 pass  # the plugin was loaded before the wait, and nothing else was asked
             except LoaderError as error:
                 return [error]
-    with closing(connect(settings.target, "target")) as target:
-        record = None
-        if staging.version(target, settings.schema):
-            record = read_record(target, settings.schema, settings.slot)
-    if record is None:
-        return [NotSetUp(f"The slot {settings.slot} is not set up yet", "run `loader setup`")]
-    complaint = objection(settings.slot, server, state, record)
+        with closing(connect(settings.target, "target")) as target:
+            if (unfit := encodings(source, target)) is not None:
+                return [unfit]
+            record = None
+            if staging.version(target, settings.schema):
+                record = read_record(target, settings.schema, settings.slot)
+            if record is None:
+                return [
+                    NotSetUp(f"The slot {settings.slot} is not set up yet", "run `loader setup`")
+                ]
+            complaint = objection(settings.slot, server, state, record)
+            complaint = complaint or table_replaced(settings, source, target)
     return [complaint] if complaint else []
+
+
+def encodings(source: extensions.connection, target: extensions.connection) -> LoaderError | None:
+    """Return why the target cannot hold the source's text, None where it can."""
+    names = [c.info.parameter_status("server_encoding") or "" for c in (source, target)]
+    return checks.encodings_fit(*names)
+
+
+def table_replaced(
+    settings: Settings, source: extensions.connection, target: extensions.connection
+) -> LoaderError | None:
+    """Return which table or column is no longer the one that was counted, None where all are."""
+    counted = source_tables.counted(target, settings.schema, settings.slot)
+    return source_tables.replaced(counted, source_tables.present(source, settings.counted))
 
 
 def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
@@ -68,10 +88,13 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
         if found := findings(settings, source):
             raise found[0]
         with closing(connect(settings.target, "target")) as target:
+            if (unfit := encodings(source, target)) is not None:
+                raise unfit
             done += [
                 f"applied {name} in schema {settings.schema}"
                 for name in staging.upgrade(target, settings.schema)
             ]
+            _wait_for_our_turn(target, settings.slot)
             record = read_record(target, settings.schema, settings.slot)
             state = slot.read_state_sql(source, settings.slot)
             server = read_server(source)
@@ -80,8 +103,10 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 state = None
             if record is not None and not renew:
                 complaint = objection(settings.slot, server, state, record)
+                complaint = complaint or table_replaced(settings, source, target)
                 if complaint is not None:
                     raise complaint
+                _note_tables(settings, source, target, anew=False)
                 return done
             if state is None:
                 start = create_slot(source, settings.slot, timeout, temporary=False)
@@ -90,6 +115,7 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 start = _take_over(settings.slot, state, server)
                 done.append(f"took over the slot {settings.slot} at {lsn.show(start)}")
             _write_record(target, settings, server, start)
+            _note_tables(settings, source, target, anew=True)
             if make_origin(source, settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
     return done
@@ -149,10 +175,37 @@ def _take_over(name: str, state: SlotState, server: Server) -> int:
     return state.confirmed_lsn
 
 
+def _wait_for_our_turn(target: extensions.connection, name: str) -> None:
+    """Let one setup of the slot at a time go on, until its session ends."""
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(
+            "select pg_advisory_lock(hashtext('waltally setup of a slot'), hashtext(%s))", (name,)
+        )
+
+
+# A log that begins anew may begin earlier than the old one ended: another cluster, or one that was
+# restored. What the old one held from there on must not meet the new changes.
+_FORGET = (
+    "delete from {}.change_log where slot_name = %(slot)s and commit_lsn >= %(start)s",
+    "delete from {0}.historical_counts where slot_name in (select slot_name from "
+    "{0}.historical_snapshot where slot_name = %(slot)s and snapshot_lsn >= %(start)s)",
+    "delete from {}.historical_snapshot where slot_name = %(slot)s and snapshot_lsn >= %(start)s",
+    # Below the log's start: the build refuses it until there is a new seed.
+    "update {}.model_watermark set applied_lsn = '0/0' "
+    "where slot_name = %(slot)s and applied_lsn >= %(start)s",
+)
+
+
 def _write_record(
     target: extensions.connection, settings: Settings, server: Server, start: int
 ) -> None:
+    """Begin the log at `start`, in one transaction."""
     with explained("target"), target, target.cursor() as cursor:
+        for statement in _FORGET:
+            cursor.execute(
+                sql.SQL(statement).format(sql.Identifier(settings.schema)),
+                {"slot": settings.slot, "start": lsn.show(start)},
+            )
         cursor.execute(
             sql.SQL(
                 "insert into {}.slot_position (slot_name, system_identifier, source_database, "
@@ -169,4 +222,23 @@ def _write_record(
                 lsn.show(start),
                 lsn.show(start),
             ),
+        )
+
+
+def _note_tables(
+    settings: Settings,
+    source: extensions.connection,
+    target: extensions.connection,
+    *,
+    anew: bool,
+) -> None:
+    """Write down which tables are counted; unless `anew`, only where that is not known yet."""
+    found = source_tables.present(source, settings.counted)
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(
+            sql.SQL(
+                "update {}.slot_position set source_tables = %s "
+                "where slot_name = %s and (%s or source_tables is null)"
+            ).format(sql.Identifier(settings.schema)),
+            (Json(found), settings.slot, anew),
         )

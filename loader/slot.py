@@ -6,7 +6,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader import lsn, wal2json
-from loader.database import connection_error, explained
+from loader.database import connection_error, explained, standby
 from loader.errors import LoaderError, MissingRight, NoFreeSlot, SlotInUse, SlotLost
 from loader.protocol import ProtocolError, ReplicationConnection
 from loader.tables import Table
@@ -25,6 +25,8 @@ _PINNED = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "client_encoding": "UTF8",
+    # What the plugin drops it warns of, and only there.
+    "client_min_messages": "warning",
 }
 
 
@@ -52,7 +54,7 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
             f"The slot {slot} is in use: {said}",
             "stop the other loader; after a crash the server frees it by wal_sender_timeout",
         )
-    if error.sqlstate in ("55000", "58P01") and "slot" in said:
+    if error.sqlstate in ("42704", "55000", "58P01") and "slot" in said:
         return SlotLost(f"The slot {slot} cannot be read: {said}", "`loader status` says more")
     if "wal senders" in said or "max_wal_senders" in said:
         return NoFreeSlot(
@@ -67,7 +69,9 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
 
 
 def identify(connection: ReplicationConnection) -> Server:
-    """Return who answers. Raises ProtocolError."""
+    """Return who answers. Raises ProtocolError, IsStandby."""
+    if connection.query("select pg_is_in_recovery()") == [("t",)]:
+        raise standby()
     ((system, _, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
     return Server(str(system), str(database), lsn.parse(str(wal_end)))
 
@@ -106,6 +110,12 @@ def read_origin(connection: ReplicationConnection, slot: str) -> int | None:
     name = origin_name(slot)
     rows = connection.query(f"select roident from pg_replication_origin where roname = '{name}'")
     return int(str(rows[0][0])) if rows else None
+
+
+def encoding(connection: ReplicationConnection) -> str:
+    """Return the encoding that the source stores text in, and sends changes in."""
+    ((name,),) = connection.query("show server_encoding")
+    return str(name)
 
 
 def status_seconds(connection: ReplicationConnection) -> float:

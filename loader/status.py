@@ -14,7 +14,7 @@ from loader.change_log import Record, read_record
 from loader.database import connect, explained
 from loader.errors import LoaderError, NotSetUp, Unhealthy
 from loader.settings import Settings
-from loader.setup import read_server, table_findings
+from loader.setup import read_server, table_findings, table_replaced
 from loader.verdict import Server, SlotState, objection
 
 JSON_VERSION = 1
@@ -41,8 +41,10 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         problems = table_findings(settings, source)
         server = read_server(source)
         state = slot.read_state_sql(source, settings.slot)
-    with closing(connect(settings.target, "target")) as target:
-        stored = _read_stored(target, settings)
+        with closing(connect(settings.target, "target")) as target:
+            stored = _read_stored(target, settings)
+            replaced = table_replaced(settings, source, target) if stored else None
+    problems += [replaced] if replaced else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
         "source": {

@@ -75,6 +75,10 @@ class Stream:
                     self._send_status()
                 bundle.append(message)
                 size += _MESSAGE_OVERHEAD
+            elif isinstance(message, str):
+                if (change := wal2json.withheld(message)) is not None:
+                    bundle.append(change)
+                    size += len(change) + _MESSAGE_OVERHEAD
             elif (decoded := decode(message)) is not None:
                 bundle.append(decoded)
                 size += len(message) + _MESSAGE_OVERHEAD

@@ -56,7 +56,8 @@ def parse_tables(text: str) -> tuple[Table, ...]:
         if text[position] != ",":
             raise SettingError(f"LOADER_TABLES is not a list at {text[position:]!r}", remedy)
         position += 1
-    if len(set(tables)) < len(tables):
+    # As text, which is how the change log and the seed tell them apart.
+    if len(set(map(str, tables))) < len(tables):
         raise SettingError("LOADER_TABLES names a table twice", remedy)
     return tuple(tables)
 

@@ -46,35 +46,40 @@ def objection(
     if (server.system_identifier, server.database) != cluster:
         return AnotherCluster(
             f"The source is database {server.database} of cluster {server.system_identifier}, but "
-            f"the change log is of {record.source_database} of {record.system_identifier}; {safe}",
+            f"the change log is of {record.source_database} of {record.system_identifier}",
             f"name the right source; if the cluster was replaced for good: {RENEW}",
+            safe,
         )
     if slot is None:
         return SlotLost(
-            f"The slot {name} no longer exists; {safe}, what came after it may be lost",
+            f"The slot {name} no longer exists",
             RENEW,
+            f"{safe}, what came after it may be lost",
         )
     if slot.plugin != "wal2json" or slot.database != record.source_database:
         return SlotMoved(
-            f"The slot {name} is now one of {slot.plugin} in {slot.database}: remade; {safe}",
+            f"The slot {name} is now one of {slot.plugin} in {slot.database}: remade",
             f"drop it, then {RENEW}",
+            safe,
         )
     if slot.wal_status == "lost" or slot.confirmed_lsn is None:
         return SlotLost(
-            f"The server has dropped WAL that the slot {name} needed "
-            f"(max_slot_wal_keep_size); {safe}, what came after it is lost",
+            f"The server has dropped WAL that the slot {name} needed (max_slot_wal_keep_size)",
             RENEW,
+            f"{safe}, what came after it is lost",
         )
     if slot.confirmed_lsn > record.position_lsn:
         return SlotMoved(
             f"The slot {name} is at {lsn.show(slot.confirmed_lsn)}, beyond the position of record: "
-            f"it was moved or remade, or the target was restored; {safe}, changes between are lost",
+            "it was moved or remade, or the target was restored",
             RENEW,
+            f"{safe}, changes between are lost",
         )
     if server.wal_end < record.position_lsn:
         return SourceBehind(
             f"The source's WAL ends at {lsn.show(server.wal_end)}, before the position of record "
             f"{lsn.show(record.position_lsn)}: it was restored or failed over with loss",
-            f"{RENEW}: the change log holds changes that the source no longer has",
+            RENEW,
+            f"{safe}, also changes that the source no longer has",
         )
     return None

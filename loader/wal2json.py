@@ -6,6 +6,7 @@ Pure: no driver. A change is never parsed here; it is kept as the bytes that cam
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from loader import lsn
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTION = b'{"action":"'
+_WITHHELD = re.compile(r'(?s)no tuple identifier for (UPDATE|DELETE) in table "(.*)"\."(.*)"')
 _BEGIN, _COMMIT, _MESSAGE = b"B", b"C", b"M"
 
 
@@ -68,6 +70,21 @@ def decode(payload: bytes) -> Begin | Commit | Change | None:
     if action == _MESSAGE:
         return None
     return payload
+
+
+def withheld(warning: str) -> Change | None:
+    """Return a change for one that the plugin only warned of; None for any other warning.
+
+    Where a table has no replica identity the plugin drops its updates and deletes. Kept as a
+    change without images it is rejected downstream, in its place; dropped it would be a wrong
+    count without a word.
+    """
+    match = _WITHHELD.search(warning)
+    if match is None:
+        return None
+    action, schema, table = match.groups()
+    said = {"action": action[0], "schema": schema, "table": table, "warning": match[0]}
+    return json.dumps(said, separators=(",", ":")).encode()
 
 
 def _microseconds(timestamp: str) -> int:

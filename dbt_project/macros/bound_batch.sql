@@ -34,6 +34,14 @@ begin
             using hint = 'Run loader setup, or set LOADER_SLOT to the slot that it made.';
     end if;
 
+    {%- if load_cached_relation(this) is none %}
+
+    if to_regclass('{{ this.include(database=false) }}') is not null then
+        raise exception 'another build made {{ this.include(database=false) }} while this one waited'
+            using hint = 'Run dbt build again; nothing was applied twice.';
+    end if;
+    {%- endif %}
+
     if state.seed_id is null and state.built_on is not null and not {{ flags.FULL_REFRESH }} then
         raise exception 'the historical seed that % was built on is gone', model
             using hint = 'Run spark-submit spark/seed.py; to do without history, dbt build --full-refresh.';

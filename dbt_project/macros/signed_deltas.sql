@@ -22,6 +22,7 @@ with fields as (
         action,
         payload,
         is_json,
+        action in ('U', 'D') and old_image is null as lacks_old,
         {%- for column in columns %}
         {{ image_value('old_image', column) }} as old_{{ column }},
         {{ image_value('new_image', column) }} as new_{{ column }}{{ ',' if not loop.last }}
@@ -49,6 +50,7 @@ resolved as (
         action,
         payload,
         is_json,
+        lacks_old,
         {%- for column in columns %}
         {% if column in carried -%}
         old_{{ column }},
@@ -86,6 +88,7 @@ judged as (
             when not is_json then 'the payload is not valid JSON'
             when action is null or action not in ('I', 'U', 'D', 'T') then 'the action is not known'
             when source_table is null then 'the change names no table'
+            when lacks_old then 'the replica identity carries no old row'
             {%- for image, says in [
                 ('new', 'the row has no column '),
                 ('old', 'the replica identity does not carry the old '),
@@ -104,6 +107,11 @@ judged as (
             when has_{{ image }} and {{ value_text(image ~ '_' ~ column) }}
                 !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
                 then 'the value of {{ column }} is not a uuid'
+            {%- endfor %}
+            -- An index entry of the fact holds all of them in 2,700 bytes.
+            {%- for column, type in dimensions.items() if type == 'text' %}
+            when has_{{ image }} and octet_length({{ value_text(image ~ '_' ~ column) }}) > 1000
+                then 'the value of {{ column }} is longer than 1000 bytes'
             {%- endfor %}
             {%- for column in sums %}
             when has_{{ image }} and jsonb_typeof({{ image }}_{{ column }}) not in ('number', 'null')

@@ -1,5 +1,4 @@
-{# A table of the source as a relation, or none where this database does not have it. #}
-{% macro source_table(name) %}
-    {%- set words = name.split('.') -%}
-    {{ return(adapter.get_relation(target.database, words[0], words[1]) if execute else none) }}
+{# A table of the source, [schema, name], as a relation, or none where this database lacks it. #}
+{% macro source_table(names) %}
+    {{ return(adapter.get_relation(target.database, names[0], names[1]) if execute else none) }}
 {% endmacro %}

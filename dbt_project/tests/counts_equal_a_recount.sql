@@ -6,7 +6,7 @@
     {%- do tables.update({part: source_table(counted_table(loop.index0))}) -%}
     {%- if execute and tables[part] is none -%}
         {{ exceptions.raise_compiler_error(
-            'A recount needs ' ~ counted_table(loop.index0) ~ ' in this database.'
+            'A recount needs ' ~ counted_table(loop.index0) | join('.') ~ ' in this database.'
         ) }}
     {%- endif -%}
 {%- endfor %}

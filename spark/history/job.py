@@ -14,14 +14,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from history import checks, parquet, ranges, session, snapshot, store
-from history.connections import connect, resolved
+from history.connections import Connection, connect, resolved
 from history.counts import count_by_dimension
 from history.errors import CountingFailed, SnapshotBlocked
 from history.progress import Measure, Progress, say
 from history.reading import Snapshot, snapshot_source
 from history.settings import Settings
 from history.writing import incoming_target
-from loader import lsn
+from loader import lsn, source_tables
 from loader.errors import LoaderError
 
 
@@ -73,18 +73,20 @@ def seed(settings: Settings) -> Summary:
         spark.dataSource.register(incoming)
 
         if settings.parquet is not None and settings.snapshot_lsn is not None:
-            snapshot_lsn = settings.snapshot_lsn
+            snapshot_lsn, known = settings.snapshot_lsn, None
             found = parquet.rows(spark, settings.parquet, settings.tables)
             with Progress(lambda: tasks(spark), lambda: None):
                 write(spark, found, lambda: None)
         else:
             with snapshot.hold(settings, monitor, say) as held:
                 snapshot_lsn = held.position
+                # The locks that are held keep the names on these tables.
+                known = tables_known(monitor, settings)
                 present = store.stored_lsn(target, settings)
                 checks.position(snapshot_lsn, position.start_lsn, present)
                 say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
                 count(spark, settings, held)
-        stored = store.replace(target, settings, snapshot_lsn)
+        stored = store.replace(target, settings, snapshot_lsn, known)
     return Summary(
         str(stored.seed_id),
         settings.slot,
@@ -94,6 +96,13 @@ def seed(settings: Settings) -> Summary:
         time.monotonic() - begun,
         stored.tables,
     )
+
+
+def tables_known(source: Connection, settings: Settings) -> str:
+    """Return as JSON which tables and columns the names mean now, for the loader to compare."""
+    row = source.execute(source_tables.query(settings.tables).encode()).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def count(spark: SparkSession, settings: Settings, held: snapshot.Held) -> None:

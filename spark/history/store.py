@@ -86,8 +86,12 @@ def stored_lsn(target: Connection, settings: Settings) -> int | None:
     return None if row is None else lsn.parse(str(row[0]))
 
 
-def replace(target: Connection, settings: Settings, snapshot_lsn: int) -> Stored:
+def replace(
+    target: Connection, settings: Settings, snapshot_lsn: int, source_tables: str | None = None
+) -> Stored:
     """Put what has come in where the slot's counts are, with a new seed id.
+
+    `source_tables` says, as JSON, which tables were counted; None where that is not known.
 
     Raises CountingFailed where an id is not a uuid, SnapshotTooOld, and NotSetUp where the slot
     was torn down meanwhile.
@@ -117,12 +121,20 @@ def replace(target: Connection, settings: Settings, snapshot_lsn: int) -> Stored
             )
             target.execute(
                 sql.SQL(
-                    "insert into {snapshot} (slot_name, seed_id, snapshot_lsn, system_identifier)"
-                    " values (%s, %s, %s, %s) on conflict (slot_name) do update set"
+                    "insert into {snapshot} (slot_name, seed_id, snapshot_lsn, system_identifier,"
+                    " source_tables) values (%s, %s, %s, %s, %s)"
+                    " on conflict (slot_name) do update set"
                     " seed_id = excluded.seed_id, snapshot_lsn = excluded.snapshot_lsn,"
-                    " system_identifier = excluded.system_identifier, seeded_at = now()"
+                    " system_identifier = excluded.system_identifier, seeded_at = now(),"
+                    " source_tables = excluded.source_tables"
                 ).format(**names),
-                (settings.slot, seed_id, lsn.show(snapshot_lsn), position.system_identifier),
+                (
+                    settings.slot,
+                    seed_id,
+                    lsn.show(snapshot_lsn),
+                    position.system_identifier,
+                    source_tables,
+                ),
             )
             totals = target.execute(
                 sql.SQL(

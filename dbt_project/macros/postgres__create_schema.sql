@@ -1,0 +1,8 @@
+{# dbt's own macro with a lock before it: two first builds at once would both find no schema, and
+   `if not exists` does not see the other's until it is committed. #}
+{% macro postgres__create_schema(relation) -%}
+    {%- call statement('create_schema') -%}
+        select pg_advisory_xact_lock(hashtextextended('waltally schema {{ relation.schema }}', 0));
+        create schema if not exists {{ relation.without_identifier().include(database=false) }}
+    {%- endcall -%}
+{% endmacro %}

@@ -1,0 +1,89 @@
+"""Which tables the counts are of: a name may come to mean another table, an oid does not.
+
+The source's side is a statement for whatever connection there is; the target's is a row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from psycopg2 import extensions, sql
+
+from loader.database import explained
+from loader.errors import LoaderError, TableReplaced
+from loader.tables import DIMENSIONS, Table
+
+Known = Mapping[str, Mapping[str, int]]
+"""By name: a table's oid, under `oid`, and the attribute number of each dimension that it has."""
+
+_QUERY = """
+select coalesce(jsonb_object_agg(
+    wanted.label,
+    (
+        select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
+        from pg_attribute as a
+        where a.attrelid = c.oid and a.attname = any(array[DIMENSIONS]) and not a.attisdropped
+    ) || jsonb_build_object('oid', c.oid::bigint)
+), '{}')::text
+from jsonb_to_recordset('WANTED') as wanted (label text, schema text, name text)
+inner join pg_namespace as n on n.nspname = wanted.schema
+inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+"""
+
+
+def query(tables: Iterable[Table]) -> str:
+    """Return the SQL whose one value is, as JSON, what is known of the tables now."""
+    wanted = [{"label": str(t), "schema": t.schema, "name": t.name} for t in tables]
+    literal = json.dumps(wanted).replace("'", "''")
+    names = ", ".join(f"'{name}'" for name in DIMENSIONS)
+    return _QUERY.replace("DIMENSIONS", names).replace("WANTED", literal)
+
+
+def counted(target: extensions.connection, schema: str, slot: str) -> Known:
+    """Return what the newest seed counted, or setup found where there is none. Raises NotSetUp.
+
+    Empty where that is not known: a seed from an export, or a slot set up by an older loader.
+    """
+    statement = sql.SQL(
+        "select case when seed.slot_name is null then log.source_tables "
+        "else seed.source_tables end from {0}.slot_position as log "
+        "left join {0}.historical_snapshot as seed using (slot_name) where log.slot_name = %s"
+    ).format(sql.Identifier(schema))
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(statement, (slot,))
+        row = cursor.fetchone()
+    return (row and row[0]) or {}
+
+
+def present(source: extensions.connection, tables: Iterable[Table]) -> Known:
+    """Return what is known of the tables now. Raises LoaderError."""
+    with explained("source"), source, source.cursor() as cursor:
+        cursor.execute(query(tables))
+        row = cursor.fetchone()
+    return json.loads(row[0]) if row else {}
+
+
+def replaced(counted: Known, found: Known) -> LoaderError | None:
+    """Return what is another table or column than was counted, None where all is as it was.
+
+    A table or a column that is missing now is another check's finding.
+    """
+    for name, before in counted.items():
+        now = found.get(name, before)
+        other = [
+            column
+            for column in before
+            if column != "oid" and now.get(column, before[column]) != before[column]
+        ]
+        if now["oid"] != before["oid"]:
+            said = f"{name} is now another table than was counted: the former one's rows are"
+        elif other:
+            said = f"{', '.join(other)} of {name} was made anew: the former values are"
+        else:
+            continue
+        return TableReplaced(
+            f"{said} still in the counts",
+            "`spark-submit spark/seed.py` counts what is there now; then `dbt build`",
+        )
+    return None

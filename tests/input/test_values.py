@@ -1,0 +1,135 @@
+"""Whatever the columns hold, the counts are those of the rows."""
+
+from __future__ import annotations
+
+from tests.input.bench import Bench
+
+HOSTILE = [
+    'quote " and \\ backslash \\" \\\\',
+    "tab\t newline\n return\r bell\x07 escape\x1b delete\x7f unit\x1f",
+    "emoji 🐘, accents ñé, right to left \u202e, line separator \u2028",
+    '"},{"name":"service_id","value":"00000000-0000-0000-0000-000000000001',
+    '"}],"identity":[{"name":"notification_status","value":"sent"}],"x":[{"y":"',
+    '{"action":"C","nextlsn":"0/1"}',
+    '{"action":"B"',
+    "\\u0000 \\u0022}]",
+    "null",
+    "$.action ? (@ == 1)",
+    "",
+]
+
+
+def churn(bench: Bench) -> None:
+    """Insert, move, archive and delete rows whatever they hold."""
+    bench.execute("update notifications set notification_status = 'sending'")
+    bench.execute("update notifications set reference = 'unmoved'")
+    bench.execute(
+        "begin;"
+        "insert into notification_history (id, service_id, template_id, notification_type, "
+        "notification_status, created_at) select id, service_id, template_id, notification_type, "
+        "notification_status, created_at from notifications where template_version = 2;"
+        "delete from notifications where template_version = 2; commit"
+    )
+    bench.execute("delete from notifications where template_version = 3")
+
+
+def test_text_of_any_kind_changes_no_count(bench: Bench) -> None:
+    bench.set_up()
+    for version, text in enumerate(HOSTILE):
+        bench.database.insert(2, text=text)
+        bench.execute("update notifications set template_version = %s, job_id = id", version)
+    churn(bench)
+    bench.must_be_exact()
+
+
+def test_hostile_text_in_a_dimension_is_a_group_of_its_own(bench: Bench) -> None:
+    bench.set_up()
+    for text in HOSTILE:
+        bench.database.insert(2, status=text)
+    bench.execute(
+        "delete from notifications where id in (select min(id::text)::uuid "
+        "from notifications group by notification_status)"
+    )
+    bench.must_be_exact()
+    assert len(bench.fact()[0]) == len(HOSTILE)
+
+
+def test_numbers_that_json_does_not_know_change_no_count(bench: Bench) -> None:
+    bench.execute(
+        "alter table notifications add cost float8, add price numeric, add ratio float4;"
+        "create domain score as numeric; alter table notifications add score score"
+    )
+    bench.set_up()
+    bench.database.insert(6)
+    for value in ("NaN", "Infinity", "-Infinity", "1e-30", "-0"):
+        bench.execute(
+            f"update notifications set cost = '{value}', price = '{value}', ratio = '{value}', "
+            f"score = '{value}'"
+        )
+    bench.execute("update notifications set price = 'Infinity', cost = 1e308")
+    bench.execute(
+        "update notifications set price = repeat('9', 50000)::numeric / 7, "
+        "score = 10::numeric ^ 2000"
+    )
+    churn(bench)
+    bench.must_be_exact()
+
+
+def test_columns_of_any_type_change_no_count(bench: Bench) -> None:
+    bench.execute(
+        r"""
+        create type point_of as (x int, "y]}" text);
+        alter table notifications
+            add document json default '{"name": "service_id", "value": "\u0000", "a": [1, {}]}',
+            add document_b jsonb default '[{"name": "notification_status", "value": null}]',
+            add words text[] default array['a"b', '},{', null, '\'],
+            add grid int[][] default '{{1,2},{3,4}}',
+            add raw bytea default '\x00ff22', add span tstzrange default '[now,)',
+            add pair point_of default (1, '"}]'), add address inet default '::1', add money money,
+            add doubled int generated always as (billable_units * 2) stored,
+            add number bigint generated always as identity, add flags bit(3) default b'101',
+            add xml xml default '<a b="c">&amp;</a>'
+        """
+    )
+    bench.set_up()
+    bench.database.insert(4)
+    churn(bench)
+    bench.execute("update notifications set billable_units = 9, raw = '', words = '{}'")
+    bench.must_be_exact()
+
+
+def test_a_generated_dimension_counts(bench: Bench) -> None:
+    bench.execute(
+        "alter table notifications drop notification_status, add notification_status text "
+        "generated always as (case when sent_at is null then 'created' else 'sent' end) stored"
+    )
+    bench.set_up()
+    bench.execute(
+        'insert into notifications ("to", service_id, template_id, notification_type) '
+        "select 'x', service_id, id, 'sms' from templates"
+    )
+    bench.execute("update notifications set sent_at = now() where id::text < %s", "8")
+    bench.must_be_exact()
+
+
+def test_a_new_enum_value_is_a_group_like_any_other(bench: Bench) -> None:
+    bench.set_up()
+    bench.database.insert(2)
+    bench.catch_up()
+    bench.execute("alter type notification_type add value 'pigeon post'")
+    bench.execute("update notifications set notification_type = 'pigeon post'")
+    bench.must_be_exact()
+
+
+def test_identifiers_in_any_spelling_are_one_group(bench: Bench) -> None:
+    bench.execute(
+        "alter table notifications drop constraint notifications_service_id_fkey, "
+        "alter service_id type text"
+    )
+    bench.set_up()
+    bench.database.insert(2)
+    bench.execute("update notifications set service_id = upper(service_id)")
+    bench.execute("delete from notifications where id in (select id from notifications limit 1)")
+    bench.catch_up()
+    assert bench.rejected() == []
+    assert sum(bench.fact()[0].values()) == 1

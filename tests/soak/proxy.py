@@ -1,0 +1,121 @@
+"""A TCP proxy in front of the server, to cut, blackhole and slow the connections through it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+from types import TracebackType
+
+from demo.cluster import free_port
+
+_PIECE = 64 * 1024
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+_Pair = tuple[socket.socket, socket.socket]
+
+
+class Proxy:
+    """Listens on `port` and passes every connection on to the upstream port of this machine."""
+
+    def __init__(self, upstream: int) -> None:
+        self.port = free_port()
+        self._upstream = upstream
+        self._open = threading.Event()
+        self._open.set()
+        self._closed = threading.Event()
+        self._delay = 0.0
+        self._lock = threading.Lock()
+        self._pairs: set[_Pair] = set()
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._serve, name="proxy", daemon=True).start()
+
+    def cut(self) -> int:
+        """Reset every connection; return how many there were."""
+        with self._lock:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            for end in pair:
+                with suppress(OSError):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self._drop(pair)
+        return len(pairs)
+
+    def blackhole(self) -> None:
+        """Pass nothing on, ends of connections included, until `restore`."""
+        self._open.clear()
+
+    def delay(self, seconds: float) -> None:
+        """Hold each piece, in both directions, for so long."""
+        self._delay = seconds
+
+    def restore(self) -> None:
+        """Pass on what was held, and everything from here on."""
+        self._delay = 0.0
+        self._open.set()
+
+    def close(self) -> None:
+        """End every connection and stop listening."""
+        self._closed.set()
+        self.restore()
+        # Only a shutdown wakes the thread that accepts; closing would leave it waiting.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._connect, args=(client,), daemon=True).start()
+
+    def _connect(self, client: socket.socket) -> None:
+        self._hold()
+        try:
+            server = socket.create_connection(("127.0.0.1", self._upstream))
+        except OSError:
+            client.close()
+            return
+        pair = (client, server)
+        with self._lock:
+            self._pairs.add(pair)
+        for source, sink in (pair, pair[::-1]):
+            threading.Thread(target=self._pump, args=(source, sink, pair), daemon=True).start()
+        if self._closed.is_set():
+            self._drop(pair)
+
+    def _pump(self, source: socket.socket, sink: socket.socket, pair: _Pair) -> None:
+        with suppress(OSError):
+            while piece := source.recv(_PIECE):
+                self._hold()
+                sink.sendall(piece)
+        # In a blackhole one end does not learn that the other has gone.
+        self._hold()
+        self._drop(pair)
+
+    def _hold(self) -> None:
+        self._open.wait()
+        if self._delay:
+            self._closed.wait(self._delay)
+            self._open.wait()
+
+    def _drop(self, pair: _Pair) -> None:
+        with self._lock:
+            self._pairs.discard(pair)
+        for end in pair:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

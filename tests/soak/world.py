@@ -1,0 +1,207 @@
+"""Everything that a soak runs: a server, traffic, the loader behind proxies, dbt, Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any
+
+import psycopg2
+
+from demo import source
+from demo.cluster import Cluster
+from demo.source import Identity
+from loader.settings import DEFAULT_SLOT as SLOT
+from tests.soak.comparison import Comparison
+from tests.soak.failure import SoakFailed
+from tests.soak.proxy import Proxy
+from tests.soak.service import Service
+from tests.soak.watcher import Watcher
+from tests.soak.writers import Writers
+from tests.support import ROOT, run, wait_until
+
+_SERVER = {
+    # Killed processes lose nothing that they wrote to the kernel; only a dead machine would.
+    "fsync": "off",
+    "wal_sender_timeout": "3s",
+    "checkpoint_timeout": "30s",
+    "client_connection_check_interval": "1s",
+}
+_OURS = ("PG", "LOADER_", "DBT_")
+_PATIENCE = 120.0
+
+
+class World:
+    """What the hand disturbs; `dice` are the present fault's own."""
+
+    def __init__(self, seed: int, rate: float, keep: bool) -> None:
+        self.dice = Random(seed)
+        self.identity: Identity = "full" if seed % 2 else "covering"
+        self._seed, self._rate, self._keep = seed, rate, keep
+        self._stack = ExitStack()
+        self._waiting = threading.Event()
+
+    def __enter__(self) -> World:
+        try:
+            self._open()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _open(self) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="waltally-soak-"))
+        self.cluster = Cluster(_SERVER)
+        if self._keep:
+            self._stack.callback(print, f"kept: {self.home}, psql '{self.cluster.dsn()}'")
+        else:
+            self._stack.callback(shutil.rmtree, self.home, ignore_errors=True)
+            self._stack.callback(self.cluster.remove)
+        self.cluster.create()
+        self.cluster.start()
+        self.dsn = self.cluster.dsn(application_name="soak")
+        source.create(self.dsn)
+        source.set_identity(self.dsn, self.identity)
+        self.source_proxy = self._stack.enter_context(Proxy(self.cluster.port))
+        self.target_proxy = self._stack.enter_context(Proxy(self.cluster.port))
+        self.environment = self._environment()
+        self.must("loader", "setup")
+        self.comparison = Comparison(self.dsn, SLOT)
+        # After the slots are made: the stream then holds these rows too, and no seed is needed.
+        source.fill(
+            self.dsn,
+            services=5,
+            templates=15,
+            live_rows=2000,
+            history_rows=3000,
+            seed=self._seed,
+            null_share=0.02 if self.identity == "full" else 0.0,
+        )
+        self.watcher = Watcher(self.dsn, SLOT)
+        self._stack.callback(self.watcher.close)
+        self.writers = Writers(self.dsn, 4, self._seed, self._rate, self.identity)
+        self._stack.callback(self.writers.close)
+        self.service = Service(self.through_proxies, self.home / "loader.log")
+        self._stack.callback(self.service.close)
+        self.service.start()
+
+    @property
+    def through_proxies(self) -> dict[str, str]:
+        """The loader's environment: each side behind a proxy of its own."""
+        return self.environment | {
+            "LOADER_SOURCE_DSN": f"port={self.source_proxy.port}",
+            "LOADER_TARGET_DSN": f"port={self.target_proxy.port}",
+        }
+
+    def calm(self) -> None:
+        """Undo what the last fault left of the network."""
+        for proxy in (self.source_proxy, self.target_proxy):
+            proxy.restore()
+
+    def pause(self, seconds: float) -> None:
+        """Let things go on for so long."""
+        self._waiting.wait(seconds)
+
+    def some_seconds(self, least: float, most: float) -> None:
+        """Let things go on for a random while."""
+        self.pause(self.dice.uniform(least, most))
+
+    def ask(self, query: str, *arguments: object) -> Any:
+        """Return one value from the server, None while it does not answer."""
+        try:
+            connection = psycopg2.connect(self.dsn)
+        except psycopg2.OperationalError:
+            return None
+        connection.autocommit = True
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(query, arguments)
+                row = cursor.fetchone()
+                return row[0] if row else None
+        finally:
+            connection.close()
+
+    def follower(self) -> int | None:
+        """Return the process id of the WAL sender that streams the slot, None where none does."""
+        pid: int | None = self.ask(
+            "select active_pid from pg_replication_slots where slot_name = %s", SLOT
+        )
+        return pid
+
+    def until_followed(self) -> None:
+        """Wait until the loader streams. Raises SoakFailed where it does not come back."""
+
+        def followed() -> bool:
+            self.service.check()
+            return self.follower() is not None
+
+        try:
+            wait_until(followed, "the loader follows the slot again", _PATIENCE)
+        except SoakFailed:
+            raise
+        except AssertionError as error:
+            raise SoakFailed(f"{error}:\n{self.service.said()}") from error
+
+    def must(self, *command: str) -> None:
+        """Run a command of the project to its end. Raises SoakFailed where it fails."""
+        done = run(list(command), self.environment)
+        if done.returncode:
+            raise SoakFailed(
+                f"{' '.join(command)} ended with exit code {done.returncode}:\n"
+                f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+            )
+
+    def spawn(self, *command: str) -> subprocess.Popen[bytes]:
+        """Start a command of the project in a process group of its own."""
+        with (self.home / f"{Path(command[0]).name}.log").open("ab") as output:
+            return subprocess.Popen(
+                command,
+                env=self.environment,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @staticmethod
+    def kill_group(process: subprocess.Popen[bytes]) -> None:
+        """Kill a spawned command with all that it started."""
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _environment(self) -> dict[str, str]:
+        shutil.copy(ROOT / "profiles.yml.example", self.home / "profiles.yml")
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(_OURS)
+        }
+        return (
+            inherited
+            | self.cluster.environment()
+            | {
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "DBT_PROFILES_DIR": str(self.home),
+                "DBT_TARGET_PATH": str(self.home / "target"),
+                "DBT_LOG_PATH": str(self.home / "logs"),
+                "SPARK_LOCAL_DIRS": str(self.home / "spark"),
+                "TMPDIR": str(self.home),
+            }
+        )

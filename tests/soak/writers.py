@@ -1,0 +1,105 @@
+"""The demo's traffic in sessions that outlive restarts of the server and can be paused."""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+
+import psycopg2
+
+from demo.mix import Mix, mix
+from demo.session import Session, templates_of
+from demo.source import Identity
+from demo.worker import Worker
+from tests.soak.failure import SoakFailed
+
+_RECONNECT_SECONDS = 0.1
+_TRUNCATES_ARE_RARER = 60
+"""A truncate sets counts to zero and would hide what went wrong before it."""
+
+
+def linger(session: Session) -> int:
+    """The transaction stays open a little, so that others begin and commit within it."""
+    session.run("select pg_sleep(%s)", session.rng.uniform(0, 0.4))
+    return 0
+
+
+class Writers:
+    """Sessions that write at `rate` transactions a second each until closed."""
+
+    def __init__(self, dsn: str, sessions: int, seed: int, rate: float, identity: Identity) -> None:
+        self._dsn, self._seed, self._identity = dsn, seed, identity
+        self._pause = 1 / rate
+        self._templates = templates_of(dsn)
+        self._mix = _mix(identity)
+        self._closed = threading.Event()
+        self._paused = False
+        self._errors: list[BaseException] = []
+        self._turns = [threading.Lock() for _ in range(sessions)]
+        self._threads = [
+            threading.Thread(target=self._keep_writing, args=(number,), daemon=True)
+            for number in range(sessions)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def pause(self) -> None:
+        """Return when every session is between two transactions, and keep them there."""
+        for turn in self._turns:
+            turn.acquire()
+        self._paused = True
+        if self._errors:
+            raise SoakFailed(f"a writer failed: {self._errors[0]!r}")
+
+    def resume(self) -> None:
+        """Let the sessions go on."""
+        self._paused = False
+        for turn in self._turns:
+            turn.release()
+
+    def close(self) -> None:
+        """End every session after its present transaction."""
+        self._closed.set()
+        if self._paused:
+            self.resume()
+        for thread in self._threads:
+            thread.join()
+
+    def _keep_writing(self, number: int) -> None:
+        dice = Random(f"{self._seed} {number}")
+        # What an asynchronous commit loses in a crash, the slot must never have delivered.
+        commit = "off" if number == 0 else "on"
+        while not self._closed.wait(_RECONNECT_SECONDS):
+            try:
+                connection = psycopg2.connect(
+                    self._dsn,
+                    application_name="traffic",
+                    options=f"-c synchronous_commit={commit}",
+                )
+            except psycopg2.OperationalError:
+                continue
+            session = Session(connection.cursor(), dice, self._templates, self._identity)
+            try:
+                self._write(Worker(session, self._mix), self._turns[number])
+            except psycopg2.Error as error:
+                if not connection.closed:
+                    self._errors.append(error)
+                    return
+            finally:
+                connection.close()
+
+    def _write(self, worker: Worker, turn: threading.Lock) -> None:
+        while not self._closed.wait(self._pause):
+            with turn:
+                if not self._closed.is_set():
+                    worker.transaction()
+
+
+def _mix(identity: Identity) -> Mix:
+    with_truncates = mix(identity, truncates=True)
+    chosen = {
+        change: weight if change.__name__.startswith("truncate") else weight * _TRUNCATES_ARE_RARER
+        for change, weight in with_truncates.items()
+    }
+    chosen[linger] = 4 * _TRUNCATES_ARE_RARER
+    return chosen

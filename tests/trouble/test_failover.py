@@ -1,0 +1,126 @@
+"""After a failover or a restore the source lacks the slot or the newest commits: refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from demo.cluster import Cluster
+from loader.errors import BuildFailed
+from tests.support import Database
+from tests.trouble.conftest import Staging
+from tests.trouble.scene import Scene
+
+
+class Family:
+    """A primary and what was copied from it, each a server of its own."""
+
+    def __init__(self) -> None:
+        self.primary = Cluster({"fsync": "off"})
+        self.copies: list[Cluster] = []
+
+    def backup(self) -> Cluster:
+        """Take a base backup that will start as a standby; slots are not in it."""
+        copy = Cluster({"fsync": "off", "wal_keep_size": "64MB"})
+        self.copies.append(copy)
+        self.primary.run(
+            "pg_basebackup", "-D", str(copy.data), "-d", self.primary.dsn(), "-R", "-c", "fast"
+        )
+        copy.configure({})
+        return copy
+
+    def clone(self) -> Cluster:
+        """Copy the disk of the stopped primary; slots are in it."""
+        copy = Cluster({"fsync": "off"})
+        self.copies.append(copy)
+        self.primary.run("/bin/cp", "-a", str(self.primary.data), str(copy.data))
+        copy.configure({})
+        return copy
+
+    def remove(self) -> None:
+        for each in (self.primary, *self.copies):
+            each.remove()
+
+
+@pytest.fixture
+def family() -> Iterator[Family]:
+    made = Family()
+    try:
+        made.primary.create()
+        made.primary.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@contextmanager
+def now_the_source(scene: Scene, cluster: Cluster) -> Iterator[None]:
+    """Let the source be the same database on another server."""
+    usual, scene.source = scene.source, Database(cluster, scene.source.name)
+    try:
+        yield
+    finally:
+        scene.source.connection.close()
+        scene.source = usual
+
+
+def test_a_primary_that_went_away(family: Family, staging: Staging, cluster: Cluster) -> None:
+    """Its standby has no slot; it may also lack what the change log holds already."""
+    scene = staging(family.primary, cluster)
+    scene.begin()
+    behind = family.backup()
+    scene.source.insert(2)
+    scene.must("run", "--once")
+    whole = family.backup()
+    family.primary.stop()
+    position = scene.position()
+    for standby in (behind, whole):
+        standby.start()
+        with now_the_source(scene, standby):
+            for command in (("run",), ("run", "--once"), ("setup",)):
+                code, said = scene.refused(*command)
+                assert (code, "standby" in said) == (16, True), said
+            standby.run("pg_ctl", "-D", str(standby.data), "-w", "promote")
+            scene.source.insert(3)
+            code, said = scene.refused("run")
+            assert code == 21
+            assert f"everything before {position} is stored" in said
+            if standby is whole:
+                scene.recovers_from(said)
+    family.primary.start()
+
+
+def test_a_source_restored_from_a_copy_of_its_disk(
+    family: Family, staging: Staging, cluster: Cluster
+) -> None:
+    """The slot is there and older: only the end of the WAL tells."""
+    scene = staging(family.primary, cluster)
+    scene.begin()
+    family.primary.stop()
+    copy = family.clone()
+    family.primary.start()
+    scene.source.connection.close()
+    scene.source = Database(family.primary, scene.source.name)
+    scene.source.insert(3000)
+    scene.must("run", "--once")
+    scene.build()
+    position = scene.position()
+    family.primary.stop()
+    copy.start()
+    with now_the_source(scene, copy):
+        code, said = scene.refused("run", "--once")
+        assert code == 25
+        assert f"everything before {position} is stored" in said
+        assert scene.refused("setup") == (25, said)
+        # The new log overlaps the old one's positions: what was there must not meet it.
+        scene.must("setup", "--renew")
+        scene.source.insert(4000)
+        scene.must("run", "--once")
+        assert scene.target.value("select %s::pg_lsn > %s::pg_lsn", scene.position(), position)
+        assert scene.staged() == 4005
+        with pytest.raises(BuildFailed, match=r"spark-submit spark/seed\.py"):
+            scene.build()
+        scene.recovers_from(said)
+    family.primary.start()

@@ -1,0 +1,158 @@
+"""The target is full, restored, without its schema, or denies a right."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.cluster import Cluster
+from tests.conftest import connect
+from tests.support import Database
+from tests.trouble.conftest import WAREHOUSE, Staging, reconnect
+from tests.trouble.scene import Scene
+
+
+def test_a_right_that_is_taken_away(apart: Scene) -> None:
+    apart.begin()
+    apart.target.execute("create role writer login")
+    apart.target.execute(
+        "grant usage on schema cdc to writer; "
+        "grant select, insert, update on all tables in schema cdc to writer"
+    )
+    dsn = apart.target.cluster.dsn(apart.target.name, "writer")
+    try:
+        with apart.follow(LOADER_TARGET_DSN=dsn) as running:
+            apart.source.insert(1)
+            apart.wait_for_staged(6)
+            apart.target.execute("revoke insert on cdc.change_log from writer")
+            position = apart.position()
+            apart.source.insert(2)
+            code, said = running.refuses()
+        assert code == 15
+        assert "permission denied for table change_log" in said
+        assert f"everything before {position} is stored" in said
+        assert "README" in said
+        apart.target.execute("grant insert on cdc.change_log to writer")
+        apart.goes_on()
+    finally:
+        apart.target.execute("drop owned by writer; drop role writer")
+
+
+def test_a_staging_schema_dropped_under_a_loader(scene: Scene) -> None:
+    scene.begin()
+    with scene.follow() as running:
+        scene.target.execute("drop schema cdc cascade")
+        scene.source.insert(3)
+        code, said = running.refuses()
+    assert code == 20
+    assert "the slot still holds what was not stored" in said
+    scene.recovers_from(said)
+
+
+def test_a_target_that_does_not_take_the_rows_is_logged(scene: Scene) -> None:
+    scene.begin()
+    holder = connect(scene.target.cluster.dsn(scene.target.name))
+    holder.autocommit = False
+    with scene.follow() as running:
+        holder.cursor().execute("lock table cdc.change_log in share mode")
+        scene.source.insert(3)
+        running.wait_for("a batch has been open for")
+        holder.rollback()
+        holder.close()
+        scene.wait_for_staged(8)
+        running.end()
+    scene.goes_on()
+
+
+def test_a_target_restored_from_an_older_backup(apart: Scene) -> None:
+    apart.begin()
+    backup(apart.target)
+    apart.source.insert(3)
+    apart.must("run", "--once")
+    restore(apart)
+    position = apart.position()
+    for command in (("run",), ("setup",)):
+        code, said = apart.refused(*command)
+        assert code == 22
+        assert "the target was restored" in said
+        assert f"everything before {position} is stored, changes between are lost" in said
+    apart.recovers_from(said)
+
+
+def backup(target: Database) -> None:
+    """Copy the target's database as it is."""
+    admin = connect(target.cluster.dsn())
+    admin.cursor().execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (target.name,)
+    )
+    admin.cursor().execute(f"create database backup template {target.name}")
+    admin.close()
+
+
+def restore(scene: Scene) -> None:
+    """Put the copy in the target's place."""
+    admin = connect(scene.target.cluster.dsn())
+    admin.cursor().execute(f"drop database {scene.target.name} with (force)")
+    admin.cursor().execute(f"alter database backup rename to {scene.target.name}")
+    admin.close()
+    scene.target = reconnect(scene.target)
+
+
+@pytest.fixture
+def small_disk(cluster: Cluster) -> Iterator[Path]:
+    """A file system of 48 MB for the target's tables; the server's WAL is elsewhere."""
+    place = cluster.home / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0777", "tmpfs", str(place)],
+        capture_output=True,
+    )
+    if mounted.returncode:
+        place.rmdir()
+        pytest.skip("no right to mount a tmpfs, which is the small disk")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+        place.rmdir()
+
+
+def test_a_full_disk_at_the_target(staging: Staging, cluster: Cluster, small_disk: Path) -> None:
+    scene = staging(cluster, cluster)
+    admin = connect(cluster.dsn())
+    with admin.cursor() as cursor:
+        space = small_disk / "space"
+        cluster.run("/bin/mkdir", str(space))
+        cursor.execute(f"create tablespace small location '{space}'")
+        scene.target.connection.close()
+        cursor.execute(f"alter database {WAREHOUSE} set tablespace small")
+        scene.target = reconnect(scene.target)
+        try:
+            scene.begin()
+            ballast = small_disk / "ballast"
+            with scene.follow() as running:
+                fill(ballast)
+                scene.source.insert(500, text="x" * 20_000)
+                running.wait_for("has no disk space", 2)
+                assert f"everything before {scene.position()} is stored" in running.said()
+                assert scene.staged() == 5
+                ballast.unlink()
+                scene.wait_for_staged(505)
+                running.end()
+            scene.goes_on()
+        finally:
+            scene.target.connection.close()
+            cursor.execute(f"alter database {WAREHOUSE} set tablespace pg_default")
+            scene.target = reconnect(scene.target)
+            cursor.execute("drop tablespace small")
+    admin.close()
+
+
+def fill(ballast: Path) -> None:
+    """Take all the space there is."""
+    with pytest.raises(OSError, match="No space left"), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(65536))
