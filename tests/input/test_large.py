@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.following import peak_memory
 from tests.input.bench import DIMENSIONS, SLOT, Bench
-from tests.integration.test_run import peak_memory
 from tests.support import wait_until
 
 RANDOM_TEXT = "(select string_agg(md5(random()::text), '') from generate_series(1, {0} / 32))"

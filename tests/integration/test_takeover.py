@@ -1,0 +1,71 @@
+"""One loader a slot, whoever has it and whatever restarts."""
+
+from __future__ import annotations
+
+import signal
+
+from demo.cluster import Cluster
+from tests.conftest import connect
+from tests.following import end, following, is_copying, is_followed
+from tests.second_opinion import change_log, other_slot, second_opinion
+from tests.support import Database, wait_until
+
+
+def test_a_second_loader_gives_up_and_says_who_has_the_slot(source: Database) -> None:
+    source.must("setup")
+    with following(source) as process:
+        second = source.start_loader("run")
+        assert second.stderr is not None
+        line = second.stderr.readline()
+        assert "is in use" in line
+        assert "trying again" in line
+        second.send_signal(signal.SIGTERM)
+        second.communicate(timeout=30)
+        assert second.returncode == 0
+        end(process)
+
+
+def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
+    """A frozen loader holds rows in an open transaction; the next one must not wait for them."""
+    source.must("setup")
+    other = other_slot(source)
+    source.insert(200_000)
+    frozen = source.start_loader("run")
+    try:
+        wait_until(lambda: is_copying(source), "a COPY is under way")
+        frozen.send_signal(signal.SIGSTOP)
+        source.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots "
+            "where slot_name = %s",
+            source.slot,
+        )
+        wait_until(lambda: not is_followed(source), "the server frees the slot")
+        assert source.staged() == 0
+        source.must("run", "--once")
+        frozen.send_signal(signal.SIGCONT)
+        source.insert(3)
+        wait_until(lambda: source.staged() == 200_003, "the first loader follows again")
+        end(frozen)
+    finally:
+        frozen.kill()
+        frozen.communicate()
+    assert change_log(source) == second_opinion(source, other)
+
+
+def test_a_running_loader_survives_a_restart_of_the_server() -> None:
+    with Cluster({"fsync": "off"}) as cluster:
+        connect(cluster.dsn()).cursor().execute("create database d")
+        database = Database(cluster, "d")
+        database.load_notify()
+        other = other_slot(database)
+        database.must("setup")
+        with following(database) as process:
+            for mode in ("fast", "immediate"):
+                database.insert(10)
+                cluster.stop(mode)
+                cluster.start()
+                database = Database(cluster, "d")
+                database.insert(1)
+            wait_until(lambda: database.staged() == 22, "everything is stored")
+            end(process)
+        assert change_log(database) == second_opinion(database, other)
