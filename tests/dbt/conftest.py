@@ -33,8 +33,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def project(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The project with the example facts beside its own, and a profile for the server."""
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with the example facts beside its own, and the profile."""
     home = tmp_path_factory.mktemp("project")
     (home / "dbt_project").symlink_to(ROOT / "dbt_project")
     (home / "examples").symlink_to(ROOT / "tests/dbt/examples")
@@ -43,17 +43,18 @@ def project(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert paths in settings
     (home / "dbt_project.yml").write_text(settings.replace(paths, f"{paths}, examples"))
     shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith(("PG", "LOADER_", "DBT_"))]:
-            patch.delenv(name)
-        for name, value in cluster.environment(DATABASE).items():
-            patch.setenv(name, value)
-        yield home
+    return home
 
 
 @pytest.fixture
-def warehouse(cluster: Cluster, project: Path) -> Iterator[Warehouse]:
+def warehouse(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Warehouse]:
     """A fresh database. Its name stays: another one would make dbt parse everything again."""
+    for variable in [name for name in os.environ if name.startswith(("PG", "LOADER_", "DBT_"))]:
+        monkeypatch.delenv(variable)
+    for variable, value in cluster.environment(DATABASE).items():
+        monkeypatch.setenv(variable, value)
     server = psycopg2.connect(cluster.dsn("template1"))
     server.autocommit = True
     with server.cursor() as cursor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,19 +13,28 @@ from tests.input.bench import Bench, environment, new_database
 
 
 @pytest.fixture(scope="session")
-def models(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where dbt finds its profile and leaves what it writes."""
+    return tmp_path_factory.mktemp("dbt")
+
+
+@pytest.fixture(scope="session")
+def models() -> Models:
     """dbt in this process. The database's name is in what dbt parses, so it stays the same."""
-    with pytest.MonkeyPatch.context() as patch:
-        environment(patch, cluster, tmp_path_factory.mktemp("dbt"))
-        yield Models()
+    return Models()
 
 
 @pytest.fixture
-def bench(cluster: Cluster, models: Models) -> Iterator[Bench]:
+def bench(bare: Bench) -> Bench:
     """Notify's tables under replica identity full; loader and models not yet set up."""
-    with new_database(cluster) as database:
-        database.load_notify()
-        yield Bench(database, models)
+    bare.database.load_notify()
+    return bare
+
+
+@pytest.fixture(autouse=True)
+def dbt_environment(cluster: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name the database and the profile, for this test alone: other folders have dbt here too."""
+    environment(monkeypatch, cluster, home)
 
 
 @pytest.fixture

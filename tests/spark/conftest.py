@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from demo.cluster import Cluster  # noqa: E402
-from tests.spark.support import GATE, Source  # noqa: E402
+from tests.spark.support import GATE, Source, wait_until  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,6 +59,11 @@ def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]
             )
         yield made
         made.close()
+        temporary = (
+            "select 1 from pg_replication_slots where database = %s and temporary and active"
+        )
+        # A session that was ended takes a moment to give up its slot.
+        wait_until(lambda: not admin.execute(temporary, (name,)).fetchall())
         admin.execute(
             "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
             " where database = %s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,7 +24,6 @@ def test_a_server_that_is_gone_for_a_while(staging: Staging, rough: Cluster, mod
     with scene.follow() as running:
         scene.source.insert(2)
         scene.wait_for_staged(7)
-        position = scene.position()
         scene.source.insert(3)
         rough.stop(mode)
         try:
@@ -36,7 +36,7 @@ def test_a_server_that_is_gone_for_a_while(staging: Staging, rough: Cluster, mod
         scene.wait_for_staged(11)
         assert running.said().count("following the slot") >= 2
         running.end()
-    assert f"everything before {position} is stored; trying again in" in running.said()
+    assert re.search(r"everything before \S+ is stored; trying again in", running.said())
     scene.goes_on()
 
 
