@@ -23,7 +23,7 @@ demo: install  ## Run the whole pipeline on a private server with live traffic
 	$(BIN)/python -m demo.run
 
 acceptance: install  ## Ten random seeds under each replica identity, about fifteen minutes
-	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest tests/acceptance
+	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 tests/acceptance
 
 soak: install  ## Random faults under load: make soak MINUTES=20 SEED=1
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
