@@ -58,14 +58,15 @@ class Session:
         replication = slot.connect_replication(self._settings.source)
         try:
             try:
-                # The slot before the record: the record may only be further.
+                # In this order, as another loader may be moving all three: the slot never passes
+                # the record, and the record never passes the end of the WAL.
                 state = slot.read_state(replication, name)
+                record = self._log.record()
                 server = slot.identify(replication)
                 origin = slot.read_origin(replication, name)
                 interval = slot.status_seconds(replication)
             except ProtocolError as error:
                 raise slot.protocol_error(error, name) from error
-            record = self._log.record()
             complaint = objection(name, server, state, record)
             if complaint is not None:
                 raise complaint

@@ -7,15 +7,14 @@ from contextlib import closing
 from psycopg2 import extensions, sql
 from psycopg2.extras import Json
 
-from loader import checks, lsn, slot, source_tables, staging
-from loader.change_log import read_record
+from loader import checks, lsn, slot, source_tables, staging, standing
 from loader.database import connect, explained
 from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
 from loader.settings import Settings
 from loader.slot_admin import create_slot, drop_origin, drop_slot, make_origin
 from loader.source_facts import ask_server, ask_table
 from loader.tables import COUNTED
-from loader.verdict import Server, SlotState, objection
+from loader.verdict import Server, SlotState
 
 _TRIAL_SECONDS = 3
 
@@ -39,9 +38,7 @@ def check(settings: Settings) -> list[LoaderError]:
     with closing(connect(settings.source, "source")) as source:
         if found := findings(settings, source):
             return found
-        server = read_server(source)
-        state = slot.read_state_sql(source, settings.slot)
-        if state is None:
+        if slot.read_state_sql(source, settings.slot) is None:
             try:
                 create_slot(source, settings.slot, _TRIAL_SECONDS, temporary=True)
             except SlotCreationBlocked:
@@ -51,15 +48,12 @@ def check(settings: Settings) -> list[LoaderError]:
         with closing(connect(settings.target, "target")) as target:
             if (unfit := encodings(source, target)) is not None:
                 return [unfit]
-            record = None
-            if staging.version(target, settings.schema):
-                record = read_record(target, settings.schema, settings.slot)
-            if record is None:
+            stands = standing.read(settings, source, target)
+            if stands.record is None:
                 return [
                     NotSetUp(f"The slot {settings.slot} is not set up yet", "run `loader setup`")
                 ]
-            complaint = objection(settings.slot, server, state, record)
-            complaint = complaint or table_replaced(settings, source, target)
+            complaint = stands.complaint or table_replaced(settings, source, target)
     return [complaint] if complaint else []
 
 
@@ -95,15 +89,13 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 for name in staging.upgrade(target, settings.schema)
             ]
             _wait_for_our_turn(target, settings.slot)
-            record = read_record(target, settings.schema, settings.slot)
-            state = slot.read_state_sql(source, settings.slot)
-            server = read_server(source)
+            stands = standing.read(settings, source, target)
+            state, server = stands.state, stands.server
             if renew and state is not None:
                 drop_slot(source, settings.slot)
                 state = None
-            if record is not None and not renew:
-                complaint = objection(settings.slot, server, state, record)
-                complaint = complaint or table_replaced(settings, source, target)
+            if stands.record is not None and not renew:
+                complaint = stands.complaint or table_replaced(settings, source, target)
                 if complaint is not None:
                     raise complaint
                 _note_tables(settings, source, target, anew=False)
@@ -146,18 +138,6 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
                         (settings.slot,),
                     )
     return done
-
-
-def read_server(source: extensions.connection) -> Server:
-    """Return who the source is, over a plain connection. Raises LoaderError."""
-    with explained("source"), source, source.cursor() as cursor:
-        cursor.execute(
-            "select (select system_identifier::text from pg_control_system()), "
-            "current_database(), pg_current_wal_insert_lsn()"
-        )
-        row = cursor.fetchone()
-    assert row is not None
-    return Server(row[0], row[1], lsn.parse(row[2]))
 
 
 def _take_over(name: str, state: SlotState, server: Server) -> int:

@@ -9,13 +9,13 @@ from typing import Any
 
 from psycopg2 import extensions, sql
 
-from loader import lsn, slot, staging
-from loader.change_log import Record, read_record
+from loader import lsn, standing
+from loader.change_log import Record
 from loader.database import connect, explained
 from loader.errors import LoaderError, NotSetUp, Unhealthy
 from loader.settings import Settings
-from loader.setup import read_server, table_findings, table_replaced
-from loader.verdict import Server, SlotState, objection
+from loader.setup import table_findings, table_replaced
+from loader.verdict import Server, SlotState
 
 JSON_VERSION = 1
 """Raised whenever a field of the JSON changes its meaning or goes."""
@@ -39,10 +39,10 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     """
     with closing(connect(settings.source, "source")) as source:
         problems = table_findings(settings, source)
-        server = read_server(source)
-        state = slot.read_state_sql(source, settings.slot)
         with closing(connect(settings.target, "target")) as target:
-            stored = _read_stored(target, settings)
+            stands = standing.read(settings, source, target)
+            state, server = stands.state, stands.server
+            stored = _read_stored(target, settings, stands.record)
             replaced = table_replaced(settings, source, target) if stored else None
     problems += [replaced] if replaced else []
     body: dict[str, Any] = {
@@ -59,8 +59,8 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     if stored is None:
         problems.append(NotSetUp(f"The slot {settings.slot} is not set up", "run `loader setup`"))
     else:
-        complaint = objection(settings.slot, server, state, stored.record)
-        problems = [*([complaint] if complaint else []), *problems, *_passed(body, thresholds)]
+        first = [stands.complaint] if stands.complaint else []
+        problems = [*first, *problems, *_passed(body, thresholds)]
     body["problems"] = [
         {
             "code": problem.exit_code,
@@ -82,10 +82,9 @@ class _Stored:
     """Name, watermark, when it moved, and whether more is staged than it has applied."""
 
 
-def _read_stored(target: extensions.connection, settings: Settings) -> _Stored | None:
-    if not staging.version(target, settings.schema):
-        return None
-    record = read_record(target, settings.schema, settings.slot)
+def _read_stored(
+    target: extensions.connection, settings: Settings, record: Record | None
+) -> _Stored | None:
     if record is None:
         return None
     schema = sql.Identifier(settings.schema)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from threading import Event
 
+from loader import setup, status
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from tests.conftest import connect
+from tests.following import end, following
 from tests.support import Database
 
 
@@ -64,3 +71,31 @@ def test_status_is_unhealthy_past_a_threshold(source: Database) -> None:
     assert done.returncode == 3
     (problem,) = json.loads(done.stdout)["problems"]
     assert problem["kind"] == "Unhealthy"
+
+
+def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
+    """Slot, record and WAL all move while the status asks for one after the other."""
+    source.must("setup")
+    settings = Settings.of(
+        source.cluster.dsn(source.name), "", source.slot, DEFAULT_TABLES, DEFAULT_SCHEMA
+    )
+    thresholds = status.Thresholds(300, 2**40)
+    stop = Event()
+
+    def write() -> None:
+        with closing(connect(source.cluster.dsn(source.name))) as writer:
+            cursor = writer.cursor()
+            while not stop.is_set():
+                cursor.execute("update notifications set reference = 'on and on'")
+
+    source.insert(1)
+    with following(source) as process, ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        try:
+            for _ in range(100):
+                assert status.report(settings, thresholds)[0]["problems"] == []
+                assert setup.check(settings) == []
+        finally:
+            stop.set()
+        writing.result()
+        end(process)
