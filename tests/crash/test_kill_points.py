@@ -59,7 +59,11 @@ def test_amid_a_large_transaction_under_traffic_the_fact_stays_exact(
     pipeline.run("spark-submit", "spark/seed.py")
     pipeline.traffic.start()
     for place in ("copy-chunk:40", "before-commit", "after-commit:2"):
-        database.execute("update notifications set notification_status = 'sending'")
+        # The traffic updates the same rows: without the lock the two could meet in a deadlock.
+        database.execute(
+            "begin; lock table notifications in exclusive mode;"
+            "update notifications set notification_status = 'sending'; commit"
+        )
         pipeline.write()
         pipeline.environment["WALTALLY_KILL_AT"] = place
         loader = pipeline.start("loader", "run", "--build")
