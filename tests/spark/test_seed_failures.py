@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -55,6 +57,30 @@ def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source
     assert source.baseline() == before
     assert source.recount() == {table: {} for table in TABLES}
     assert not source.incoming_tables()
+
+
+def test_a_seed_killed_amid_the_swap_leaves_the_previous_one(source: Source) -> None:
+    source.fill()
+    source.previous_seed()
+    with source.connect() as other, other.transaction():
+        other.execute("lock table cdc.historical_snapshot in exclusive mode")
+        killed = source.start()
+        # The counts are swapped in the open transaction, the seed's own row is not.
+        wait_until(lambda: source.waiting("relation") == 1)
+        # The driver first: it outlives the JVM that started it, and would end the swap.
+        for children in Path(f"/proc/{killed.pid}/task").glob("*/children"):
+            for child in children.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+    wait_until(
+        lambda: (
+            not source.ask(
+                "select 1 from pg_stat_activity where application_name = 'waltally seed'"
+            )
+        )
+    )
+    assert source.has_previous_seed()
 
 
 def truncate_both(source: Source) -> None:
