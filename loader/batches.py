@@ -12,18 +12,19 @@ from dataclasses import dataclass
 
 from loader.inbox import Message
 from loader.protocol import Keepalive
-from loader.wal2json import Begin, Commit
+from loader.wal2json import Begin, Commit, action
 
 WINDOW_BITS = 32
 """A partition of the change log spans 4 GiB of WAL: the upper half of the position names it."""
 
-COLUMNS = ("slot_name", "commit_lsn", "xid", "committed_at", "ordinal", "payload")
+COLUMNS = ("slot_name", "commit_lsn", "xid", "committed_at", "ordinal", "action", "payload")
 """The columns of change_log in the order of `Batcher`'s rows; staged_at has its default."""
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 COPY_TRAILER = struct.pack(">h", -1)
 
-_ROW_END = struct.Struct(">qi")
+_ROW_END = struct.Struct(">qici")
+_ROW_END_NO_ACTION = struct.Struct(">qii")
 
 
 def window(position: int) -> int:
@@ -148,4 +149,9 @@ class Batcher:
         self._ordinal += 1
         self.rows += 1
         self._size += len(payload)
-        return b"".join((self._row_start, _ROW_END.pack(self._ordinal, len(payload)), payload))
+        letter = action(payload)
+        if letter:
+            end = _ROW_END.pack(self._ordinal, 1, letter, len(payload))
+        else:
+            end = _ROW_END_NO_ACTION.pack(self._ordinal, -1, len(payload))
+        return b"".join((self._row_start, end, payload))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
+from loader import watermarks
 from loader.database import connect
 from loader.errors import BuildFailed, LoaderError
 from loader.settings import Settings
@@ -23,6 +24,8 @@ log = logging.getLogger("loader")
 _SELECT = ("--select", "config.materialized:incremental")
 _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
 _RETRY_SECONDS = 5.0
+_SLICE = ("--vars", "slice_changes: 1000000")
+"""A backlog is applied in builds of so many changes, each in a transaction of its own."""
 
 
 def export_target(settings: Settings) -> None:
@@ -55,18 +58,18 @@ class Models:
         self._manifest: Manifest | None = None
 
     def apply(self) -> None:
-        """Run the models once. Raises BuildFailed."""
+        """Run the models once, for a slice of what is staged. Raises BuildFailed."""
         from dbt.cli.main import dbtRunner
 
         if self._manifest is None:
-            parsed = dbtRunner().invoke(["parse", *_QUIET])
+            parsed = dbtRunner().invoke(["parse", *_SLICE, *_QUIET])
             self._refuse(parsed.success, str(parsed.exception))
             self._manifest = cast("Manifest", parsed.result)
             self._nodes = copy.deepcopy(self._manifest.nodes)
         # A run leaves its compiled code in the nodes, and takes an ephemeral model that has some
         # for one that was already inlined.
         self._manifest.nodes = copy.deepcopy(self._nodes)
-        outcome = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_QUIET])
+        outcome = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_SLICE, *_QUIET])
         said = str(outcome.exception or "")
         for result in getattr(outcome.result, "results", ()):
             if result.status not in ("success", "skipped"):
@@ -79,6 +82,20 @@ class Models:
                 f"dbt could not apply the models: {' '.join(said.split())}",
                 "`dbt build` in the repository's root shows it whole",
             )
+
+
+def apply_all(settings: Settings, models: Models) -> None:
+    """Run the models until they hold what was staged at the start, slice by slice.
+
+    Raises BuildFailed and what connecting to the target may raise.
+    """
+    is_behind = True
+    while is_behind:
+        with closing(connect(settings.target, "target")) as connection:
+            before = watermarks.read(connection, settings.schema, settings.slot)
+            models.apply()
+            after = watermarks.read(connection, settings.schema, settings.slot)
+        is_behind = after.is_behind(before)
 
 
 class Builder:
@@ -119,7 +136,7 @@ class Builder:
             # Here and not at the start: the loader waits for a target that is down.
             export_target(self._settings)
             self._models = Models()
-        self._models.apply()
+        apply_all(self._settings, self._models)
 
     def _run(self) -> None:
         while not self._stop.is_set():

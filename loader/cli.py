@@ -145,7 +145,7 @@ def run_command(
                 follow(settings, stop, totals, once)
                 if with_build:
                     build.export_target(settings)
-                    build.Models().apply()
+                    build.apply_all(settings, build.Models())
 
 
 @app.command("status")

@@ -10,12 +10,25 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import msgspec
+
 from loader import lsn
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTION = b'{"action":"'
 _WITHHELD = re.compile(r'(?s)no tuple identifier for (UPDATE|DELETE) in table "(.*)"\."(.*)"')
 _BEGIN, _COMMIT, _MESSAGE = b"B", b"C", b"M"
+_ROW_ACTIONS = (b"I", b"U", b"D")
+_COLUMNS, _IDENTITY = b',"columns":[', b',"identity":['
+_HEAD = 512
+# Reads to the end and keeps nothing.
+_check = msgspec.json.Decoder(msgspec.Raw).decode
+# As the plugin prints them; read so in a fifth of the time that parsing takes, which counts where
+# each transaction is one row.
+_BOUND = re.compile(
+    rb'{"action":"[BC]","xid":(\d+),"timestamp":"([^"]+)",'
+    rb'"lsn":"([0-9A-F]+)/([0-9A-F]+)","nextlsn":"([0-9A-F]+)/([0-9A-F]+)"}'
+)
 
 
 class Begin(NamedTuple):
@@ -50,6 +63,13 @@ def decode(payload: bytes) -> Begin | Commit | Change | None:
     if payload[:11] != _ACTION:
         return payload
     action = payload[11:12]
+    if action in (_BEGIN, _COMMIT) and (bound := _BOUND.fullmatch(payload)) is not None:
+        xid, timestamp, high, low, end_high, end_low = bound.groups()
+        end_lsn = int(end_high, 16) << 32 | int(end_low, 16)
+        if action == _COMMIT:
+            return Commit(end_lsn)
+        commit_lsn = int(high, 16) << 32 | int(low, 16)
+        return Begin(commit_lsn, end_lsn, int(xid), _microseconds(timestamp.decode()))
     if action == _BEGIN:
         fields = json.loads(payload)
         try:
@@ -70,6 +90,28 @@ def decode(payload: bytes) -> Begin | Commit | Change | None:
     if action == _MESSAGE:
         return None
     return payload
+
+
+def action(change: Change) -> bytes:
+    """Return the letter of the action, empty unless the change is JSON in the plugin's own form.
+
+    That form is: the action first; then what a message says of itself; then, of an insert or an
+    update, the columns, and of a delete the identity. What has a letter can be read by searching
+    for its names, as quotes without a backslash are structure.
+    """
+    letter = change[11:12]
+    if change[:11] != _ACTION or change[12:14] != b'",':
+        return b""
+    if letter != b"T":
+        first, other = (_IDENTITY, _COLUMNS) if letter == b"D" else (_COLUMNS, _IDENTITY)
+        head = change.find(first, 13, _HEAD)
+        if letter not in _ROW_ACTIONS or head < 0 or change.find(other, 13, head) >= 0:
+            return b""
+    try:
+        _check(change)
+    except msgspec.DecodeError:
+        return b""
+    return letter
 
 
 def withheld(warning: str) -> Change | None:

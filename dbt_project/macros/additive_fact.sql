@@ -26,29 +26,25 @@
 with deltas as materialized (
     select
         part,
-        commit_lsn,
-        ordinal,
         sign,
+        change_count,
+        last_lsn,
+        rejected_reason,
         {{ keys }}{{ ',' if sums }}
         {{ sums | join(', ') }}
     from
         {%- if deltas is none %} (
-            {{ signed_deltas(ref('stg_changes'), dimensions, sums) }}
+            {{ signed_deltas(ref('stg_changes'), ref('stg_truncates'), dimensions, sums) }}
         ) as signed
         {%- else %} {{ deltas }}
         {%- endif %}
-    where rejected_reason is null
 ),
 
--- The last TRUNCATE of each part cancels what came before it, here and in the table.
-truncates as materialized (
-    select distinct on (part)
-        part,
-        commit_lsn,
-        ordinal
+-- A TRUNCATE cancels what came before it, here (signed_deltas) and in the table.
+truncates as (
+    select distinct part
     from deltas
-    where sign is null
-    order by part, commit_lsn desc, ordinal desc
+    where sign is null and rejected_reason is null
 ),
 
 {%- if deltas is not none %}
@@ -69,19 +65,13 @@ contributions as (
         {%- for column, spec in additive.items() %}
         case
             when deltas.part = '{{ spec.part }}'
-                then deltas.sign{{ ' * deltas.' ~ spec.sum if spec.sum }}
+                then deltas.sign * deltas.change_count{{ ' * deltas.' ~ spec.sum if spec.sum }}
             else 0
         end as {{ column }},
         {%- endfor %}
         false as is_stored
     from deltas
-    left join truncates on deltas.part = truncates.part
-    where
-        deltas.sign is not null
-        and (
-            truncates.part is null
-            or (deltas.commit_lsn, deltas.ordinal) > (truncates.commit_lsn, truncates.ordinal)
-        )
+    where deltas.sign is not null
     {%- if deltas is not none %}
 
     union all
@@ -144,4 +134,14 @@ select
     {%- endfor %}
     {{ additive.keys() | join(', ') }}
 from totals
+where {{ note_rejections('deltas') }}
 {% endmacro %}
+
+{# SQL text, always true: tell move_watermark the newest change that could not be counted. #}
+{% macro note_rejections(deltas) -%}
+    (
+        select set_config('waltally.rejected_lsn', coalesce(max(last_lsn)::text, ''), true)
+        from {{ deltas }}
+        where rejected_reason is not null
+    ) is not null
+{%- endmacro %}

@@ -2,6 +2,12 @@
    table as it is, or (rebuild) onto the historical seed. All of it is read by one statement, after
    the lock. What cannot be right is refused.
 
+   With the variable slice_changes, an incremental batch ends at the first source transaction after
+   so many changes: a backlog is then applied in several builds, each bounded. A rebuild is not cut:
+   readers would see counts of the past.
+
+   A model that lists what another rejected (`meta: {lists_rejections_of: ...}`) goes as far as that.
+
    A rebuild happens when asked for, when the table is new, when the watermark is missing and when
    the seed has changed. A fact that no seed can feed says so with `meta: {seeded: false}`. #}
 {% macro bound_batch() %}
@@ -11,6 +17,7 @@ declare
     state record;
     is_rebuild boolean;
     from_lsn pg_lsn;
+    to_lsn pg_lsn;
 begin
     select
         log.start_lsn,
@@ -77,8 +84,36 @@ begin
         from_lsn := state.applied_lsn;
     end if;
 
+    to_lsn := greatest(state.position_lsn, from_lsn);
+    {%- set leader = model.config.meta.get('lists_rejections_of') %}
+    {%- if leader %}
+
+    to_lsn := coalesce(
+        (
+            select greatest(leader.applied_lsn, from_lsn)
+            from {{ source('cdc', 'model_watermark') }} as leader
+            where
+                leader.model_name = '{{ model_key(ref(leader)) }}'
+                and leader.slot_name = '{{ slot_name() }}'
+        ),
+        to_lsn
+    );
+    {%- endif %}
+
+    if {{ var('slice_changes') }} > 0 and not is_rebuild then
+        to_lsn := {{ staging_schema() }}.slice_end(
+            '{{ slot_name() }}', from_lsn, to_lsn, {{ var('slice_changes') }}
+        );
+    end if;
+
+    -- For this transaction: compiling takes longer than most batches, and grouping by hash spills
+    -- to disk where the planner, who overestimates the groups, would sort wide rows.
+    perform set_config('jit', 'off', true);
+    perform set_config('enable_sort', 'off', true);
     perform set_config('waltally.from_lsn', from_lsn::text, true);
-    perform set_config('waltally.to_lsn', greatest(state.position_lsn, from_lsn)::text, true);
+    perform set_config('waltally.to_lsn', to_lsn::text, true);
+    -- The worst, until the model says better (note_rejections).
+    perform set_config('waltally.rejected_lsn', to_lsn::text, true);
     perform set_config('waltally.rebuild', case when is_rebuild then 'on' else 'off' end, true);
     perform set_config('waltally.seed_id', coalesce(state.seed_id::text, ''), true);
 end

@@ -17,6 +17,6 @@
 {% endmacro %}
 
 {# The model's name in model_watermark: with its schema, so that two targets have one each. #}
-{% macro model_key() -%}
-    {{ this.schema }}.{{ this.identifier }}
+{% macro model_key(relation=this) -%}
+    {{ relation.schema }}.{{ relation.identifier }}
 {%- endmacro %}

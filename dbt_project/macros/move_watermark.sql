@@ -14,16 +14,24 @@ begin
     end if;
 
     insert into {{ source('cdc', 'model_watermark') }} as stored (
-        model_name, slot_name, applied_lsn, seed_id
+        model_name, slot_name, applied_lsn, seed_id, rejected_lsn
     )
     values (
         '{{ model_key() }}',
         '{{ slot_name() }}',
         {{ batch_setting('to_lsn') }}::pg_lsn,
-        {{ batch_setting('seed_id') }}::uuid
+        {{ batch_setting('seed_id') }}::uuid,
+        {{ batch_setting('rejected_lsn') }}::pg_lsn
     )
     on conflict (model_name, slot_name) do update
-    set applied_lsn = excluded.applied_lsn, seed_id = excluded.seed_id, moved_at = excluded.moved_at
+    set
+        applied_lsn = excluded.applied_lsn,
+        seed_id = excluded.seed_id,
+        rejected_lsn = case
+            when {{ is_rebuild() }} then excluded.rejected_lsn
+            else greatest(stored.rejected_lsn, excluded.rejected_lsn)
+        end,
+        moved_at = excluded.moved_at
     where (stored.applied_lsn, stored.seed_id)
         is distinct from (excluded.applied_lsn, excluded.seed_id);
 end

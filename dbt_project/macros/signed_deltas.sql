@@ -1,56 +1,77 @@
 {# The delta rules: raw changes to signed rows, for any dimensions of the counted tables.
 
-   dimensions  {column: type}; an image with a null in one of them belongs to no group.
-   sums        numeric columns that additive columns add up instead of counting rows.
-   moving      columns whose old value must be carried by the replica identity. Any other dimension
-               is taken from the new image of an update where the old one lacks it.
+   changes      a relation like stg_changes; truncates one like stg_truncates.
+   dimensions   {column: type}; an image with a null in one of them belongs to no group.
+   sums         numeric columns that additive columns add up instead of counting rows.
+   moving       columns whose old value must be carried by the replica identity. Any other dimension
+                is taken from the new image of an update where the old one lacks it.
+   each_change  judge change by change and keep position and payload, instead of judging changes
+                that look alike together, which is most of what makes a batch cheap.
 
-   One row for each image that counts, with its sign: the new one +1, the old one -1. One row
-   without a sign for a TRUNCATE, and for a change that cannot be counted, with rejected_reason. #}
-{% macro signed_deltas(changes, dimensions, sums=[], moving=['notification_status']) %}
+   One row for each image that counts and its number of changes, with its sign: the new one +1, the
+   old one -1. One row without a sign for the last TRUNCATE of each part, and for changes that
+   cannot be counted, with rejected_reason. What a TRUNCATE cancelled is left out. #}
+{% macro signed_deltas(
+    changes, truncates, dimensions, sums=[], moving=['notification_status'], each_change=false
+) %}
 {%- set columns = dimensions.keys() | list + sums -%}
 {%- set carried = moving + sums -%}
-with fields as (
+{%- set kept = [] -%}
+{%- if each_change -%}
+    {%- set kept = ['slot_name', 'commit_lsn', 'ordinal', 'xid', 'committed_at', 'payload'] -%}
+{%- endif -%}
+{%- set kind = ['part', 'action', 'source_table', 'is_json', 'lacks_old', 'is_cancelled'] -%}
+with plain as (
     select
-        slot_name,
-        commit_lsn,
-        ordinal,
-        xid,
-        committed_at,
-        source_table,
-        part,
-        action,
-        payload,
-        is_json,
-        action in ('U', 'D') and old_image is null as lacks_old,
-        {%- for column in columns %}
-        {{ image_value('old_image', column) }} as old_{{ column }},
-        {{ image_value('new_image', column) }} as new_{{ column }}{{ ',' if not loop.last }}
+        {%- for column in kept %}
+        changes.{{ column }},
         {%- endfor %}
-    from {{ changes }}
+        changes.part,
+        changes.action,
+        changes.source_table,
+        changes.is_json,
+        changes.old_image,
+        changes.new_image,
+        changes.commit_lsn as last_lsn,
+        changes.action in ('U', 'D') and changes.old_image is null as lacks_old,
+        (
+            (changes.commit_lsn, changes.ordinal) < (truncates.commit_lsn, truncates.ordinal)
+        ) is true as is_cancelled,
+        {%- for column in columns %}
+        {{ plain_string('changes.old_image', column) }} as old_{{ column }},
+        {{ plain_string('changes.new_image', column) }} as new_{{ column }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from {{ changes }} as changes
+    left join {{ truncates }} as truncates on changes.part = truncates.part
     where
         -- Transaction bounds and messages hold no row.
-        coalesce(action not in ('B', 'C', 'M'), true)
-        and (part is not null or source_table is null)
+        coalesce(changes.action not in ('B', 'C', 'M'), true)
+        and (changes.part is not null or changes.source_table is null)
         -- A purge of history removes storage, not history.
-        and (part = 'archived' and action = 'D') is not true
-    -- Else the planner repeats each path query wherever its result is used.
+        and (changes.part = 'archived' and changes.action = 'D') is not true
+    -- Else the planner repeats each search wherever its result is used.
+    offset 0
+),
+
+fields as (
+    select
+        {{ (kept + kind) | join(', ') }},
+        last_lsn,
+        {%- for image in ['old', 'new'] %}
+        {%- set last_image = loop.last %}
+        {%- for column in columns %}
+        {{ image_value(image ~ '_image', column, image ~ '_' ~ column) }} as {{ image }}_{{ column }}
+        {{- ',' if not (loop.last and last_image) }}
+        {%- endfor %}
+        {%- endfor %}
+    from plain
     offset 0
 ),
 
 resolved as (
     select
-        slot_name,
-        commit_lsn,
-        ordinal,
-        xid,
-        committed_at,
-        source_table,
-        part,
-        action,
-        payload,
-        is_json,
-        lacks_old,
+        {{ (kept + kind) | join(', ') }},
+        last_lsn,
         {%- for column in columns %}
         {% if column in carried -%}
         old_{{ column }},
@@ -65,77 +86,58 @@ resolved as (
 
 moved as (
     select
-        *,
-        {%- for image, actions in [('old', "('U', 'D')"), ('new', "('I', 'U')")] %}
-        coalesce(
-            action in {{ actions }}
-            and ('null' in ({{ prefixed(image, dimensions) }})) is not true,
-            false
-        ) as has_{{ image }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        {{ (kept + kind) | join(', ') }},
+        {{ prefixed('old', columns) }},
+        {{ prefixed('new', columns) }},
+        {%- if each_change %}
+        1::bigint as change_count,
+        last_lsn
+        {%- else %}
+        count(*) as change_count,
+        max(last_lsn) as last_lsn
+        {%- endif %}
     from resolved
     where
         (
             action = 'U'
             and ({{ prefixed('old', columns) }}) = ({{ prefixed('new', columns) }})
         ) is not true
+    {%- if not each_change %}
+    group by {{ kind | join(', ') }}, {{ prefixed('old', columns) }}, {{ prefixed('new', columns) }}
+    {%- endif %}
+),
+
+imaged as (
+    select
+        *,
+        {%- for image, actions in [('old', "('U', 'D')"), ('new', "('I', 'U')")] %}
+        coalesce(
+            action in {{ actions }}
+            {%- for column in dimensions %}
+            and ({{ is_json_null(image ~ '_' ~ column) }}) is not true
+            {%- endfor %},
+            false
+        ) as has_{{ image }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from moved
 ),
 
 judged as (
     select
         *,
-        case
-            when not is_json then 'the payload is not valid JSON'
-            when action is null or action not in ('I', 'U', 'D', 'T') then 'the action is not known'
-            when source_table is null then 'the change names no table'
-            when lacks_old then 'the replica identity carries no old row'
-            {%- for image, says in [
-                ('new', 'the row has no column '),
-                ('old', 'the replica identity does not carry the old '),
-            ] %}
-            when has_{{ image }} and num_nulls({{ prefixed(image, columns) }}) > 0
-                then '{{ says }}' || concat_ws(
-                    ', ',
-                    {%- for column in columns %}
-                    case when {{ image }}_{{ column }} is null then '{{ column }}' end
-                    {{- ',' if not loop.last }}
-                    {%- endfor %}
-                )
-            {%- endfor %}
-            {%- for image in ['new', 'old'] %}
-            {%- for column, type in dimensions.items() if type == 'uuid' %}
-            when has_{{ image }} and {{ value_text(image ~ '_' ~ column) }}
-                !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-                then 'the value of {{ column }} is not a uuid'
-            {%- endfor %}
-            -- An index entry of the fact holds all of them in 2,700 bytes.
-            {%- for column, type in dimensions.items() if type == 'text' %}
-            when has_{{ image }} and octet_length({{ value_text(image ~ '_' ~ column) }}) > 1000
-                then 'the value of {{ column }} is longer than 1000 bytes'
-            {%- endfor %}
-            {%- for column in sums %}
-            when has_{{ image }} and jsonb_typeof({{ image }}_{{ column }}) not in ('number', 'null')
-                then 'the value of {{ column }} is not a number'
-            {%- endfor %}
-            {%- endfor %}
-        end as rejected_reason
-    from moved
+        {{ rejected_reason(dimensions, sums) }} as rejected_reason
+    from imaged
     offset 0
 ),
 
--- A join with constants: a lateral join over the documents would be memoized, hash by hash.
+-- A join with constants: a lateral join over wide rows would be memoized, hash by hash.
 images as (
     select
-        judged.slot_name,
-        judged.commit_lsn,
-        judged.ordinal,
-        judged.xid,
-        judged.committed_at,
-        judged.source_table,
-        judged.part,
-        judged.action,
-        judged.payload,
-        judged.rejected_reason,
+        {%- for column in kept + ['part', 'action', 'source_table', 'rejected_reason'] %}
+        judged.{{ column }},
+        {%- endfor %}
+        judged.change_count,
+        judged.last_lsn,
         side.sign,
         {%- for column in columns %}
         case side.sign
@@ -146,26 +148,21 @@ images as (
     from judged
     cross join (values (1), (-1), (null)) as side (sign)
     where
-        case side.sign
-            when 1 then judged.has_new and judged.rejected_reason is null
-            when -1 then judged.has_old and judged.rejected_reason is null
-            else judged.action = 'T' or judged.rejected_reason is not null
+        case
+            when judged.rejected_reason is not null then side.sign is null
+            when judged.is_cancelled then false
+            when side.sign = 1 then judged.has_new
+            when side.sign = -1 then judged.has_old
+            else judged.action = 'T'
         end
     -- Else a filter on a dimension could be evaluated, with its cast, before this one.
     offset 0
 )
 
 select
-    slot_name,
-    commit_lsn,
-    ordinal,
-    xid,
-    committed_at,
-    source_table,
-    part,
-    action,
-    payload,
-    rejected_reason,
+    {{ (kept + ['part', 'action', 'source_table', 'rejected_reason']) | join(', ') }},
+    change_count,
+    last_lsn,
     sign,
     {%- for column, type in dimensions.items() %}
     {{ column }}::{{ type }} as {{ column }}{{ ',' if not loop.last or sums }}

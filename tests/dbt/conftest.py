@@ -11,6 +11,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
+from loader.staging import migrations
 from tests.dbt.warehouse import DATABASE, Warehouse
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +22,8 @@ def cluster() -> Iterator[Cluster]:
     with Cluster({"fsync": "off"}) as server:
         with psycopg2.connect(server.dsn()) as connection, connection.cursor() as cursor:
             cursor.execute("create schema cdc; set search_path = cdc")
-            cursor.execute((ROOT / "loader/migrations/0001_staging.sql").read_text())
+            for _, _, migration in migrations():
+                cursor.execute(migration)
             cursor.execute(
                 "create table change_log_all partition of change_log "
                 "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"

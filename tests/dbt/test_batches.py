@@ -104,6 +104,81 @@ def test_rejected_changes_are_listed_and_the_rest_counts(warehouse: Warehouse) -
     assert warehouse.execute(listed) == reasons
 
 
+def test_a_rejection_is_listed_when_its_model_is_built_later(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row(id="1"))])
+    warehouse.build()
+    warehouse.append([change("I", LIVE, new=row(id="2")), {"action": "Z"}])
+    warehouse.build(*FACT)
+    warehouse.append([change("I", LIVE, new=row(id="3"))])
+    warehouse.build(*FACT)
+    listed = "select reason from analytics.rejected_changes"
+    assert warehouse.execute(listed) == []
+    warehouse.build("--select", "rejected_changes")
+    assert warehouse.execute(listed) == [("the action is not known",)]
+    warehouse.append([change("I", LIVE, new=row(id="4"))])
+    warehouse.build()
+    assert warehouse.execute(listed) == [("the action is not known",)]
+
+
+def test_the_list_of_rejections_goes_no_further_than_the_fact(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row(id="1"))])
+    warehouse.build()
+    warehouse.append([{"action": "Z"}])
+    warehouse.build("--select", "rejected_changes")
+    assert warehouse.execute("select count(distinct applied_lsn) from cdc.model_watermark") == [
+        (1,)
+    ]
+
+
+def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
+    source = Source(5)
+    warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
+    warehouse.build(*FACT)
+    warehouse.append(*(source.transaction() for _ in range(120)))
+    in_slices = (*FACT, "--vars", "slice_changes: 50")
+    applied = "select applied_lsn::text from cdc.model_watermark"
+    ahead = (
+        "select count(*) from cdc.change_log as log "
+        "inner join cdc.model_watermark as mark on log.commit_lsn >= mark.applied_lsn"
+    )
+    seen, waiting = set(warehouse.execute(applied)), warehouse.execute(ahead)[0][0]
+    while waiting:
+        warehouse.build(*in_slices)
+        seen |= set(warehouse.execute(applied))
+        before, waiting = waiting, warehouse.execute(ahead)[0][0]
+        # Fifty and what is left of the transaction they end in, or one larger transaction.
+        assert (
+            0
+            < before - waiting
+            <= max(
+                50,
+                *(
+                    count
+                    for (count,) in warehouse.execute(
+                        "select count(*) from cdc.change_log group by commit_lsn"
+                    )
+                ),
+            )
+        )
+    assert len(seen) > 3
+    assert warehouse.counts() == source.counts()
+    warehouse.build("--full-refresh", *in_slices)
+    assert warehouse.execute(ahead) == [(0,)], "a rebuild is not cut"
+    assert warehouse.counts() == source.counts()
+
+
+def test_a_transaction_larger_than_a_slice_goes_whole(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row(id="1"))])
+    warehouse.build(*FACT)
+    warehouse.append([change("I", LIVE, new=row(id=str(number))) for number in range(30)])
+    warehouse.append([change("I", LIVE, new=row(id="last"))])
+    in_slices = (*FACT, "--vars", "slice_changes: 7")
+    warehouse.build(*in_slices)
+    assert list(warehouse.counts().values()) == [(31, 0)]
+    warehouse.build(*in_slices)
+    assert list(warehouse.counts().values()) == [(32, 0)]
+
+
 def test_a_second_fact_is_one_short_model(warehouse: Warehouse) -> None:
     source = Source(6)
     for size in (60, 60):
@@ -140,10 +215,12 @@ def test_a_second_fact_is_one_short_model(warehouse: Warehouse) -> None:
 def test_a_cached_manifest_serves_many_builds(warehouse: Warehouse) -> None:
     manifest = warehouse.dbt("parse").result
     assert isinstance(manifest, Manifest)
+    nodes = deepcopy(manifest.nodes)
     for number in (1, 2):
         warehouse.append([change("I", LIVE, new=row(id=str(number)))])
-        # A copy each: dbt does not inline an ephemeral model twice into the same manifest.
-        done = dbtRunner(deepcopy(manifest)).invoke(
+        # A copy each: dbt does not inline an ephemeral model twice into the same nodes.
+        manifest.nodes = deepcopy(nodes)
+        done = dbtRunner(manifest).invoke(
             warehouse.arguments(
                 "run",
                 "--select",

@@ -16,6 +16,7 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from psycopg2.extras import execute_values
 
 from demo.cluster import Cluster
+from loader.wal2json import action
 from tests.dbt.workload import Group, Row
 
 SLOT = "notify_dashboard_replication_slot"
@@ -32,6 +33,7 @@ class Warehouse:
     def __init__(self, cluster: Cluster, project: Path) -> None:
         self.cluster = cluster
         self.project = project
+        self.staged = 0
         self.position = 0x1000
         self.connection = self.connect()
         self.execute(
@@ -52,21 +54,27 @@ class Warehouse:
             return list(cursor.fetchall()) if cursor.description else []
 
     def append(self, *transactions: Sequence[Row | str]) -> None:
-        """Stage whole source transactions and move the position, in one transaction."""
+        """Stage whole source transactions and move the position, in one transaction.
+
+        Every third change is printed as the plugin does not, so that it must be parsed.
+        """
         rows: list[tuple[object, ...]] = []
         for changes in transactions:
             for ordinal, part in enumerate(changes, 1):
-                payload = part if isinstance(part, str) else json.dumps(part)
-                rows.append((SLOT, lsn(self.position), ordinal, payload))
+                self.staged += 1
+                form = None if self.staged % 3 == 0 else (",", ":")
+                payload = part if isinstance(part, str) else json.dumps(part, separators=form)
+                letter = action(payload.encode()).decode() or None
+                rows.append((SLOT, lsn(self.position), ordinal, letter, payload))
             self.position += 0x30
         self.execute("begin")
         with self.connection.cursor() as cursor:
             execute_values(
                 cursor,
                 "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, "
-                "payload) values %s",
+                "action, payload) values %s",
                 rows,
-                "(%s, %s, %s, 1, now(), %s)",
+                "(%s, %s, %s, 1, now(), %s, %s)",
             )
         self.execute("update cdc.slot_position set position_lsn = %s", lsn(self.position))
         self.execute("commit")

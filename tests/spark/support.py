@@ -129,7 +129,7 @@ class Source:
 
     def submit(self, *flags: str, master: str = "local[2]", **more: str) -> tuple[int, str, str]:
         process = self.start(*flags, master=master, **more)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from loader.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
 from loader.copy_source import CopySource, Stopped
 from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive
-from loader.wal2json import Begin, Commit
+from loader.wal2json import Begin, Commit, action
 
 SLOT = "s"
 Row = tuple[int, int, int, bytes]
@@ -35,10 +35,11 @@ def rows_of(data: bytes) -> list[Row]:
         fields = []
         for _ in range(count):
             (size,) = struct.unpack_from(">i", data, at)
-            fields.append(data[at + 4 : at + 4 + size])
-            at += 4 + size
-        slot, commit, xid, _, ordinal, payload = fields
+            fields.append(data[at + 4 : at + 4 + max(size, 0)])
+            at += 4 + max(size, 0)
+        slot, commit, xid, _, ordinal, letter, payload = fields
         assert slot == SLOT.encode()
+        assert letter == action(payload)
         numbers = [int.from_bytes(field, "big") for field in (commit, xid, ordinal)]
         rows.append((numbers[0], numbers[1], numbers[2], payload))
     return rows
@@ -64,7 +65,8 @@ def drain(bundles: list[list[Message]], position: int, limits: Limits) -> tuple[
     return rows, batcher.seen
 
 
-payloads = st.lists(st.binary(max_size=20).map(lambda b: b"{" + b), max_size=5)
+changes = st.binary(max_size=20).map(lambda b: b"{" + b) | st.just(b'{"action":"T","table":"a"}')
+payloads = st.lists(changes, max_size=5)
 
 
 @st.composite

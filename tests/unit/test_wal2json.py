@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import json
 
-from loader.wal2json import Begin, Commit, decode, options
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.wal2json import Begin, Commit, action, decode, options
 
 BEGIN = (
     b'{"action":"B","xid":730,"timestamp":"2000-01-01 00:00:01.5+00",'
@@ -51,3 +55,44 @@ def test_awkward_table_names_are_escaped() -> None:
 def test_the_origin_is_filtered_by_number_only_where_there_is_one() -> None:
     assert "filter-origins" not in options([("a", "b")], None)
     assert options([("a", "b")], 3)["filter-origins"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("payload", "letter"),
+    [
+        (b'{"action":"I","schema":"s","table":"t","columns":[{"name":"a","value":1}]}', b"I"),
+        (b'{"action":"U","schema":"s","table":"t","columns":[],"identity":[]}', b"U"),
+        (b'{"action":"U","schema":"s","table":"t","columns":[]}', b"U"),
+        (b'{"action":"D","xid":7,"schema":"s","table":"t","identity":[]}', b"D"),
+        (b'{"action":"T","schema":"s","table":"t"}', b"T"),
+        # What is to be parsed by whoever reads it:
+        (b'{"action":"U","schema":"s","table":"t","identity":[],"columns":[]}', b""),
+        (b'{"action":"D","schema":"s","table":"t","columns":[],"identity":[]}', b""),
+        (b'{"action":"I","schema":"s","table":"t"}', b""),
+        (b'{"action":"D","schema":"s","table":"t"}', b""),
+        (b'{"action":"Z","schema":"s","table":"t","columns":[]}', b""),
+        (b'{"action":"II","columns":[]}', b""),
+        (b'{"action": "T"}', b""),
+        (b'{"schema":"s","action":"T"}', b""),
+        (b'{"action":"T"', b""),
+        (b'{"action":"T"}}', b""),
+        (b'{"action":"I","a":"b","columns":[{"name":"a","value":NaN}]}', b""),
+        (b"", b""),
+        (b"not json", b""),
+    ],
+)
+def test_an_action_is_told_of_what_the_plugin_prints_and_of_nothing_else(
+    payload: bytes, letter: bytes
+) -> None:
+    assert action(payload) == letter
+
+
+@given(st.text(max_size=60), st.integers(0, 80), st.integers(0, 255))
+def test_a_damaged_change_is_not_taken_for_json(text: str, place: int, byte: int) -> None:
+    whole = b'{"action":"I","schema":"s","table":"t","columns":[{"name":"a","value":%s}]}'
+    change = whole % json.dumps(text).encode()
+    damaged = change[:place] + bytes([byte]) + change[place + 1 :]
+    try:
+        json.loads(damaged.decode(errors="replace"))
+    except ValueError:
+        assert action(damaged) == b""

@@ -18,10 +18,11 @@ select
     {{ unit_test_image(new) }} as new_image
 {% endmacro %}
 
-{# A row's image: the four dimensions, changed as the test says; `absent` names those left out. #}
+{# A row's image: the four dimensions, changed as the test says; `absent` names those left out,
+   and `spaced` has it printed as the plugin does not. #}
 {% macro unit_test_image(changed) %}
     {%- if changed is none -%}
-        null::jsonb
+        null::text
     {%- else -%}
         {%- set row = {
             'service_id': '11111111-1111-1111-1111-111111111111',
@@ -30,11 +31,23 @@ select
             'notification_status': 'created',
         } -%}
         {%- do row.update(changed) -%}
-        {%- set image = [] -%}
         {%- set absent = row.pop('absent', []) -%}
+        {%- set space = ' ' if row.pop('spaced', false) else '' -%}
+        {%- set image = [] -%}
         {%- for name, value in row.items() if name not in absent -%}
-            {%- do image.append({'name': name, 'value': value}) -%}
+            {%- do image.append(
+                '{"name":' ~ space ~ tojson(name) ~ ',"value":' ~ space ~ tojson(value) ~ '}'
+            ) -%}
         {%- endfor -%}
-        '{{ tojson(image) }}'::jsonb
+        '[{{ image | join(',') | replace("'", "''") }}]'
     {%- endif -%}
+{% endmacro %}
+
+{# The rows of stg_truncates for a unit test: none, or one of the live part. #}
+{% macro staged_truncate(at=none) %}
+select
+    'live'::text as part,
+    '{{ at or '0/0' }}'::pg_lsn as commit_lsn,
+    1::bigint as ordinal
+where {{ at is not none }}
 {% endmacro %}

@@ -1,9 +1,1 @@
-{{ signed_deltas(
-    ref('stg_changes'),
-    dimensions={
-        'service_id': 'uuid',
-        'template_id': 'uuid',
-        'notification_type': 'text',
-        'notification_status': 'text',
-    },
-) }}
+{{ signed_deltas(ref('stg_changes'), ref('stg_truncates'), service_dimensions()) }}

@@ -8,12 +8,7 @@
 
 {{ additive_fact(
     deltas=ref('int_service_deltas'),
-    dimensions={
-        'service_id': 'uuid',
-        'template_id': 'uuid',
-        'notification_type': 'text',
-        'notification_status': 'text',
-    },
+    dimensions=service_dimensions(),
     additive={
         'live_count': {'part': 'live'},
         'archived_count': {'part': 'archived'},

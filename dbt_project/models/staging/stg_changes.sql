@@ -1,23 +1,5 @@
 with change_log as (
-    select * from {{ source('cdc', 'change_log') }}
-),
-
-parsed as (
-    select
-        slot_name,
-        commit_lsn,
-        ordinal,
-        xid,
-        committed_at,
-        payload,
-        {{ staging_schema() }}.jsonb_or_null(payload) as message
-    from change_log
-    where
-        slot_name = '{{ slot_name() }}'
-        and commit_lsn >= coalesce({{ batch_setting('from_lsn') }}, '0/0')::pg_lsn
-        and commit_lsn < coalesce({{ batch_setting('to_lsn') }}, 'FFFFFFFF/FFFFFFFF')::pg_lsn
-    -- The cast is most of the cost of a batch: once a row, not once a use.
-    offset 0
+    {{ staged_rows() }}
 ),
 
 named as (
@@ -28,12 +10,12 @@ named as (
         xid,
         committed_at,
         payload,
-        message is not null as is_json,
-        message ->> 'action' as action,
-        (message ->> 'schema') || '.' || (message ->> 'table') as source_table,
-        message -> 'identity' as old_image,
-        message -> 'columns' as new_image
-    from parsed
+        plugin_action is not null or message is not null as is_json,
+        {{ action_of() }} as action,
+        {{ table_of() }} as source_table,
+        {{ old_image_of() }} as old_image,
+        {{ new_image_of() }} as new_image
+    from change_log
     offset 0
 )
 

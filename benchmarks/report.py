@@ -1,0 +1,96 @@
+"""What a benchmark leaves: a table on the terminal and in docs/performance.md, JSON, a figure."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import matplotlib
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import ROOT
+from demo.cluster import BIN
+
+matplotlib.use("svg")
+from matplotlib import pyplot as plt  # after the backend is chosen
+from matplotlib.axes import Axes
+
+RESULTS = ROOT / "benchmarks" / "results"
+FIGURES = ROOT / "docs" / "figures"
+PAGE = ROOT / "docs" / "performance.md"
+
+Row = Mapping[str, object]
+
+
+def publish(stage: str, rows: Sequence[Row], **facts: object) -> None:
+    """Print a stage's rows and keep them: JSON in benchmarks/results, a table in the page.
+
+    The first row's keys are the columns, with their units. `facts` (sizes, goals) go into the
+    JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`.
+    """
+    columns = list(rows[0])
+    table = Table(title=stage)
+    for column in columns:
+        table.add_column(column, justify="left" if column == columns[0] else "right")
+    for row in rows:
+        table.add_row(*(_shown(row.get(column)) for column in columns))
+    Console(width=160).print(table)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    kept = {"stage": stage, "machine": machine(), **facts, "rows": list(rows)}
+    (RESULTS / f"{stage}.json").write_text(json.dumps(kept, indent=2) + "\n")
+    _into_page(stage, columns, rows)
+
+
+@contextmanager
+def figure(name: str, width: float = 7.0, height: float = 3.5) -> Iterator[Axes]:
+    """Draw into docs/figures/NAME.svg; the same drawing makes the same file."""
+    with plt.rc_context({"svg.hashsalt": name}):
+        drawing, axes = plt.subplots(figsize=(width, height))
+        yield axes
+        axes.grid(alpha=0.3)
+        drawing.tight_layout()
+        FIGURES.mkdir(parents=True, exist_ok=True)
+        drawing.savefig(FIGURES / f"{name}.svg", metadata={"Date": None})
+        plt.close(drawing)
+
+
+def machine() -> dict[str, object]:
+    """Return what the figures were taken on."""
+    server = subprocess.run([BIN / "postgres", "--version"], capture_output=True, text=True)
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "python": platform.python_version(),
+        "postgresql": server.stdout.strip(),
+        **{name: version(name) for name in ("dbt-core", "pyspark", "psycopg2-binary")},
+    }
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _into_page(stage: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    lines = [
+        "| " + " | ".join(columns) + " |",
+        "| --- |" + " ---: |" * (len(columns) - 1),
+        *("| " + " | ".join(_shown(row.get(c)) for c in columns) + " |" for row in rows),
+    ]
+    begin, end = f"<!-- {stage} -->", f"<!-- /{stage} -->"
+    page = PAGE.read_text() if PAGE.exists() else ""
+    body = begin + "\n" + "\n".join(lines) + "\n" + end
+    if begin in page:
+        page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: body, page, flags=re.S)
+        PAGE.write_text(page)

@@ -1,0 +1,88 @@
+"""The source that the benchmarks read: Notify's tables and changes of about 1 KB of JSON each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+
+from benchmarks.measure import ROOT
+from demo import source
+from demo.cluster import Cluster
+
+BIN = Path(sys.executable).parent
+LOADER = BIN / "loader"
+
+_TEXT = 310
+"""Length of the personalisation that makes an insert's JSON 1 KB."""
+
+_INSERT = f"""
+insert into notifications (
+    "to", service_id, template_id, notification_type, notification_status, created_at,
+    personalisation
+)
+select
+    'someone@example.com', t.service_id, t.id, t.template_type,
+    (array['created', 'sending', 'delivered'])[1 + mod(n, 3)], now(), repeat('x', {_TEXT})
+from generate_series(%(first)s::bigint, %(last)s) as n
+inner join (
+    select row_number() over (order by id) - 1 as place, * from templates
+) as t on t.place = mod(n, %(templates)s)
+"""
+
+
+def create(cluster: Cluster, services: int = 10, templates: int = 50) -> None:
+    """Make the tables, empty, with the whole old row in the log."""
+    source.create(cluster.dsn())
+    source.fill(cluster.dsn(), services=services, templates=templates)
+    source.set_identity(cluster.dsn(), "full")
+
+
+def insert(cluster: Cluster, rows: int, each: int) -> None:
+    """Insert notifications in transactions of `each` rows, as fast as the server takes them."""
+    with closing(psycopg2.connect(cluster.dsn())) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute("set synchronous_commit to off")
+            cursor.execute("set session_replication_role to replica")
+            cursor.execute("select count(*) from templates")
+            ((templates,),) = cursor.fetchall()
+            if each > 1:
+                for first in range(0, rows, each):
+                    last = min(first + each, rows) - 1
+                    values = {"first": first, "last": last, "templates": templates}
+                    cursor.execute(_INSERT, values)
+                return
+            one = cursor.mogrify(
+                _INSERT.replace("%(first)s", "i").replace("%(last)s", "i"),
+                {"templates": templates},
+            ).decode()
+            cursor.execute(
+                f"do $$ begin for i in 0..{rows - 1} loop {one}; commit; end loop; end $$"
+            )
+
+
+def environment(source: Cluster, target: Cluster, slot: str) -> dict[str, str]:
+    """Return what the loader, dbt and Spark need to know: the source's slot, the warehouse."""
+    return {
+        **os.environ,
+        **target.environment(),
+        "LOADER_SOURCE_DSN": source.dsn(),
+        "LOADER_TARGET_DSN": target.dsn(),
+        "LOADER_SLOT": slot,
+    }
+
+
+def set_up(source: Cluster, target: Cluster, slot: str) -> None:
+    """Make a slot and its place in the staging schema."""
+    subprocess.run(
+        [LOADER, "setup"],
+        env=environment(source, target, slot),
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )

@@ -1,0 +1,44 @@
+"""How far each dbt model has applied the change log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg2 import extensions, sql
+
+from loader import lsn
+from loader.database import explained
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """The position of record and what the models have of it, at one moment."""
+
+    position_lsn: int
+    applied_lsn: dict[str, int]
+    """By model; models that another project or target made are here too."""
+
+    def is_behind(self, before: Watermarks) -> bool:
+        """Say whether a build that began at `before` left something for another one.
+
+        Only a model that moved counts: one that stands still is none of the project's.
+        """
+        return any(
+            applied < before.position_lsn and applied != before.applied_lsn.get(model)
+            for model, applied in self.applied_lsn.items()
+        )
+
+
+def read(connection: extensions.connection, schema: str, slot: str) -> Watermarks:
+    """Return a slot's watermarks. Raises LoaderError where the target cannot be asked."""
+    query = sql.SQL(
+        "select position_lsn, model_name, applied_lsn from {0}.slot_position "
+        "left join {0}.model_watermark using (slot_name) where slot_name = %s"
+    ).format(sql.Identifier(schema))
+    with explained("target"), connection, connection.cursor() as cursor:
+        cursor.execute(query, (slot,))
+        rows = cursor.fetchall()
+    return Watermarks(
+        lsn.parse(rows[0][0]) if rows else 0,
+        {model: lsn.parse(applied) for _, model, applied in rows if model is not None},
+    )
