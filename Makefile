@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo acceptance soak bench-idle test check fix lock clean
+.PHONY: help install install-debezium demo acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,8 +40,22 @@ check: install  ## Lint, types, dbt parse and unit tests: the gate before a comm
 	$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats
 	$(BIN)/python -m pytest -q tests/unit
 
-bench-idle: install  ## Draw the WAL that a slot holds while only other tables are written to
-	$(BIN)/python -m benchmarks.idle_wal
+STAGES := capture apply freshness catch-up overhead seed growth idle
+BENCHES := $(addprefix bench-,$(STAGES))
+.PHONY: $(BENCHES)
+
+bench: $(BENCHES)  ## Measure every stage, about forty minutes; bench-capture and the like for one
+
+bench-idle: MODULE := idle_wal
+bench-catch-up: MODULE := catch_up
+$(BENCHES): MODULE ?= $(@:bench-%=%)
+$(BENCHES): install
+	$(BIN)/python -m benchmarks.$(MODULE) $(ARGS)
+
+install-debezium: install  ## Install the engine that bench-capture compares with, 400 MB
+	test -x .venv-debezium/bin/python || $(PYTHON) -m venv .venv-debezium
+	.venv-debezium/bin/python -m pip install --quiet --disable-pip-version-check \
+		-r benchmarks/debezium-requirements.txt
 
 fix:  ## Format and mend what the linters can
 	$(BIN)/ruff check --fix .

@@ -16,6 +16,8 @@ from demo.cluster import Cluster
 ROOT = Path(__file__).parent.parent
 
 _POLL = 0.02
+_SETTLE = 0.3
+_SETTLED = 0.03
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
@@ -52,6 +54,17 @@ def server_cpu(cluster: Cluster) -> float:
     return float(total)
 
 
+def settled_cpu(cluster: Cluster) -> float:
+    """Return `server_cpu` once it stands still: a backend that just ended is counted then."""
+    before = server_cpu(cluster)
+    while True:
+        time.sleep(_SETTLE)
+        now = server_cpu(cluster)
+        if now - before < _SETTLED:
+            return now
+        before = now
+
+
 def run(
     command: Sequence[str | Path],
     environment: Mapping[str, str],
@@ -64,7 +77,7 @@ def run(
 
     Raises RuntimeError with what the command printed where it fails.
     """
-    before = {name: server_cpu(cluster) for name, cluster in clusters.items()}
+    before = {name: settled_cpu(cluster) for name, cluster in clusters.items()}
     spent = psutil.Process().cpu_times()
     began = time.monotonic()
     process = subprocess.Popen(
@@ -93,7 +106,7 @@ def run(
         + now.children_system
         - spent.children_user
         - spent.children_system,
-        servers={name: server_cpu(cluster) - before[name] for name, cluster in clusters.items()},
+        servers={name: settled_cpu(cluster) - before[name] for name, cluster in clusters.items()},
         peak_bytes=peak,
         output=output,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -68,8 +69,12 @@ def insert(cluster: Cluster, rows: int, each: int) -> None:
 
 def environment(source: Cluster, target: Cluster, slot: str) -> dict[str, str]:
     """Return what the loader, dbt and Spark need to know: the source's slot, the warehouse."""
+    profiles = ROOT / "target"
+    profiles.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "profiles.yml.example", profiles / "profiles.yml")
     return {
         **os.environ,
+        "DBT_PROFILES_DIR": str(profiles),
         **target.environment(),
         "LOADER_SOURCE_DSN": source.dsn(),
         "LOADER_TARGET_DSN": target.dsn(),

@@ -34,10 +34,13 @@ def window(position: int) -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a batch is full: at the first source commit after any of these."""
+    """When a batch is full: at the first source commit after any of these.
 
-    rows: int = 50_000
-    size: int = 32 * 1024 * 1024
+    Rows pass through, so a larger batch takes no more memory; it waits less often for the disk.
+    """
+
+    rows: int = 200_000
+    size: int = 128 * 1024 * 1024
     seconds: float = 1.0
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
 from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.manifest import Manifest
 
-from tests.dbt.warehouse import Warehouse, messages
+from loader import build
+from loader.settings import Settings
+from tests.dbt.warehouse import DATABASE, SLOT, Warehouse, messages
 from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
 
 FACT = ("--select", "ft_service_stats")
@@ -165,6 +168,40 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
     warehouse.build("--full-refresh", *in_slices)
     assert warehouse.execute(ahead) == [(0,)], "a rebuild is not cut"
     assert warehouse.counts() == source.counts()
+
+
+def test_the_loader_builds_until_no_slice_is_left(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(8)
+    warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
+    warehouse.build()
+    warehouse.append(*(source.transaction() for _ in range(80)), [{"action": "Z"}])
+    for variable, place in (("PROJECT", "."), ("PROFILES", "."), ("TARGET", "target")):
+        ending = "PATH" if variable == "TARGET" else "DIR"
+        monkeypatch.setenv(f"DBT_{variable}_{ending}", str(warehouse.project / place))
+    monkeypatch.setattr(build, "_SLICE", ("--vars", "slice_changes: 60"))
+    settings = Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, f"{LIVE},{ARCHIVE}", "cdc")
+    models = build.Models()
+    builds: list[None] = []
+    monkeypatch.setattr(build.Models, "apply", noting(builds, build.Models.apply))
+    build.apply_all(settings, models)
+    assert len(builds) > 2
+    assert warehouse.counts() == source.counts()
+    reasons = "select reason from analytics.rejected_changes"
+    assert warehouse.execute(reasons) == [("the action is not known",)]
+    build.apply_all(settings, models)
+    assert warehouse.counts() == source.counts()
+
+
+def noting(
+    calls: list[None], apply: Callable[[build.Models], None]
+) -> Callable[[build.Models], None]:
+    def noted(models: build.Models) -> None:
+        calls.append(None)
+        apply(models)
+
+    return noted
 
 
 def test_a_transaction_larger_than_a_slice_goes_whole(warehouse: Warehouse) -> None:

@@ -128,13 +128,13 @@ def test_a_transaction_of_a_million_rows_passes_in_constant_memory(source: Datab
 
 def test_a_stop_amid_a_large_transaction_leaves_nothing_of_it(source: Database) -> None:
     source.must("setup")
-    source.insert(300_000)
+    source.insert(600_000)
     process = source.start_loader("run")
     wait_until(lambda: is_copying(source), "a COPY is under way")
     end(process)
     assert source.staged() == 0
     source.must("run", "--once")
-    assert source.staged() == 300_000
+    assert source.staged() == 600_000
 
 
 def test_the_log_goes_on_in_the_next_partition() -> None:

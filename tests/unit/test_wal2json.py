@@ -23,6 +23,16 @@ def test_a_commit_carries_the_position_to_confirm() -> None:
     assert decode(COMMIT) == Commit(0x1536910)
 
 
+@pytest.mark.parametrize("message", [BEGIN, COMMIT])
+def test_a_bound_with_another_order_of_fields_reads_the_same(message: bytes) -> None:
+    fields = json.loads(message)
+    letter = fields.pop("action")
+    turned = {"action": letter, **dict(reversed(fields.items()))}
+    other = json.dumps(turned, separators=(",", ":")).encode()
+    assert other != message
+    assert decode(other) == decode(message)
+
+
 @pytest.mark.parametrize(
     "payload",
     [

@@ -1,0 +1,167 @@
+"""From raw JSON to the merged fact: CPU per change, and what the whole way costs beside decoding.
+
+python -m benchmarks.apply --rows 200000
+
+For each kind of change: decoding alone, then loader and COPY, then one incremental `dbt run`. CPU
+is of all processes of the server (the backend, checkpoints, the WAL writer) and of the program,
+less that of the same command with nothing to do, which is reported apart: it is paid once a build,
+not once a change. Two servers, so that each stage's part is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+
+from benchmarks import decoding, report, workload
+from benchmarks.measure import Cost, run
+from demo import source as demo_source
+from demo.cluster import BIN, Cluster
+
+GOALS = {"changes per CPU second of the server": 100_000, "whole / decoding": 3.0}
+
+_SOURCE = {"max_replication_slots": "30", "max_wal_senders": "20", "max_wal_size": "16GB"}
+_TARGET = {"max_wal_size": "16GB", "shared_buffers": "1GB"}
+
+_STATUS = "update notifications set notification_status = "
+KINDS = {
+    "inserts": None,
+    "updates, whole old row": f"{_STATUS} 'sent'",
+    "updates that move nothing": "update notifications set reference = 'r'",
+    "updates, covering index": f"{_STATUS} 'delivered'",
+    "deletes, covering index": "delete from notifications",
+}
+"""The statement that makes the changes, by the kind's name; the order matters."""
+
+
+def decode(source: Cluster, slot: str, end: str) -> Cost:
+    """Return the cost of decoding a slot's WAL up to the end, into nothing."""
+    program, *words = decoding.command(source, slot, end)
+    return run([BIN / program, *words], {}, {"source": source})
+
+
+def measure(rows: int) -> Iterator[dict[str, object]]:
+    """Yield a row of the table for each kind of change."""
+    with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
+        clusters = {"source": source, "target": target}
+        workload.create(source)
+        for place, (kind, statement) in enumerate(KINDS.items()):
+            if kind == "updates, covering index":
+                demo_source.set_identity(source.dsn(), "covering")
+            slot = f"apply_{place}"
+            environment = workload.environment(source, target, slot)
+            workload.set_up(source, target, slot)
+            decoding.make_slot(source, f"{slot}_alone")
+            _execute(target, "drop schema if exists analytics cascade")
+            models = ("run", "--quiet", "--select", "config.materialized:incremental")
+            dbt: list[str | Path] = [workload.BIN / "dbt", *models]
+            run(dbt, environment, {})
+            if statement is None:
+                workload.insert(source, rows, 5_000)
+            else:
+                _execute(source, statement)
+            alone = decode(source, f"{slot}_alone", decoding.wal_end(source))
+            loader: list[str | Path] = [workload.LOADER, "run", "--once"]
+            staged = run(loader, environment, clusters)
+            staged_idle = run(loader, environment, clusters)
+            _execute(target, "vacuum analyze cdc.change_log")
+            built = run(dbt, environment, clusters)
+            built_idle = run(dbt, environment, clusters)
+            _check(target, slot, rows)
+            for name in (slot, f"{slot}_alone"):
+                decoding.drop_slot(source, name)
+            size = _value(target, "select avg(octet_length(payload))::int from cdc.change_log")
+            _execute(target, "truncate cdc.change_log")
+            yield _row(kind, rows, size, alone, (staged, staged_idle), (built, built_idle))
+            print(f"{kind}: done", file=sys.stderr)
+
+
+def _row(
+    kind: str,
+    rows: int,
+    size: object,
+    alone: Cost,
+    staging: tuple[Cost, Cost],
+    building: tuple[Cost, Cost],
+) -> dict[str, object]:
+    def micros(seconds: float) -> float:
+        return seconds / rows * 1e6
+
+    staged, staged_idle = staging
+    built, built_idle = building
+    decoded = micros(alone.servers["source"])
+    loader = micros(staged.program - staged_idle.program)
+    copy = micros(staged.servers["target"] - staged_idle.servers["target"])
+    apply = micros(built.servers["target"] - built_idle.servers["target"])
+    return {
+        "changes": kind,
+        "JSON bytes": size,
+        "decode µs": decoded,
+        "loader µs": loader,
+        "COPY µs": copy,
+        "apply µs": apply,
+        "applied per CPU s": 1e6 / apply,
+        "whole / decode": (decoded + loader + copy + apply) / decoded,
+        "empty build, server ms": built_idle.servers["target"] * 1e3,
+    }
+
+
+def _check(target: Cluster, slot: str, rows: int) -> None:
+    staged = _value(target, f"select count(*) from cdc.change_log where slot_name = '{slot}'")
+    if staged != rows:
+        raise RuntimeError(f"{staged} changes are staged, not {rows}")
+    rejected = _value(target, "select count(*) from analytics.rejected_changes")
+    if rejected:
+        raise RuntimeError(f"{rejected} changes were rejected")
+    waiting = _value(
+        target,
+        "select count(*) from cdc.model_watermark "
+        f"where slot_name = '{slot}' and applied_lsn < (select position_lsn from cdc.slot_position "
+        f"where slot_name = '{slot}')",
+    )
+    if waiting:
+        raise RuntimeError(f"{waiting} models have not applied everything")
+
+
+def _execute(cluster: Cluster, statement: str) -> None:
+    with closing(psycopg2.connect(cluster.dsn())) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+def _value(cluster: Cluster, query: str) -> object:
+    with closing(psycopg2.connect(cluster.dsn())) as connection, connection.cursor() as cursor:
+        cursor.execute(query)
+        ((found,),) = cursor.fetchall()
+    return found
+
+
+def main() -> None:
+    """Measure every kind, then publish."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=200_000, help="changes of each kind")
+    given = parser.parse_args()
+    rows = [*measure(given.rows)]
+    report.publish("apply", rows, goals=GOALS, **vars(given))
+    with report.figure("apply") as axes:
+        names = [str(row["changes"]) for row in rows]
+        left = [0.0] * len(rows)
+        for stage in ("decode", "loader", "COPY", "apply"):
+            widths = [float(str(row[f"{stage} µs"])) for row in rows]
+            axes.barh(names, widths, left=left, label=stage)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_xlabel("CPU microseconds per change")
+        axes.invert_yaxis()
+        axes.legend()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""`loader run --build` as a process: its environment, its log, its orderly end."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.measure import ROOT, peak_bytes
+from benchmarks.workload import LOADER, environment
+from demo.cluster import Cluster
+
+_PATIENCE = 120.0
+_BUILT = re.compile(r"built in ([0-9.]+) s")
+
+
+class Building:
+    """The running loader."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        """`process` writes its standard error into the file `log`."""
+        self._process, self._log = process, log
+        self.began = time.time()
+        """When the process was started, on this machine's clock."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that the loader, with dbt inside it, has held so far."""
+        return peak_bytes(self._process.pid)
+
+    def check(self) -> None:
+        """Raise RuntimeError, with the end of its log, where the loader has ended by itself."""
+        if self._process.poll() is not None:
+            raise self._failure(f"ended with {self._process.returncode}")
+
+    def builds(self) -> list[float]:
+        """Return the seconds that each build took, dbt's own work included."""
+        return [float(found) for found in _BUILT.findall(self._log.read_text())]
+
+    def stop(self) -> None:
+        """Stop it as a service manager would. Raises RuntimeError where it fails to end well."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise self._failure(f"did not stop within {_PATIENCE:.0f} s") from None
+        if code:
+            raise self._failure(f"ended with {code}")
+
+    def _failure(self, what: str) -> RuntimeError:
+        return RuntimeError(f"the loader {what}:\n{self._log.read_text()[-2000:]}")
+
+
+@contextmanager
+def building(source: Cluster, target: Cluster, slot: str) -> Iterator[Building]:
+    """Follow the slot and apply the models; stopped at the end of the block at the latest."""
+    with tempfile.TemporaryDirectory(prefix="waltally-building-") as name:
+        home = Path(name)
+        shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+        paths = {
+            "DBT_PROFILES_DIR": str(home),
+            "DBT_TARGET_PATH": str(home / "target"),
+            "DBT_LOG_PATH": str(home / "logs"),
+        }
+        log = home / "loader.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [LOADER, "run", "--build", "--verbose"],
+                env=environment(source, target, slot) | paths,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+            )
+        try:
+            loader = Building(process, log)
+            yield loader
+            loader.stop()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()

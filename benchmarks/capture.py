@@ -1,0 +1,251 @@
+"""From the slot to the durable change log, against decoding alone and against other ways.
+
+python -m benchmarks.capture --rows 300000 --single-rows 100000 --rounds 3
+
+One source, one warehouse, the same WAL for everybody, each contender with a slot of its own, one
+after the other in each round. Decoding alone is PostgreSQL's pg_recvlogical into /dev/null; the
+same read in Python and thrown away is what the loader could do at best. Seconds are those of the
+whole process less those of the same command with nothing to do. A ratio is a round's own; the table
+has each column's median. Debezium takes part where `make install-debezium` has been run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg2
+
+from benchmarks import decoding, report, workload
+from benchmarks.measure import ROOT, Cost, run
+from demo.cluster import BIN, Cluster
+
+GOALS = {
+    "of decoding": 0.95,
+    "times Debezium": 8,
+    "times the first seed": 3,
+    "MB over idle": 64,
+}
+
+_SOURCE = {"max_replication_slots": "60", "max_wal_senders": "20", "max_wal_size": "16GB"}
+_TARGET = {"max_wal_size": "16GB", "shared_buffers": "512MB"}
+_DEBEZIUM = ROOT / ".venv-debezium" / "bin" / "python"
+
+
+class World(NamedTuple):
+    """The two servers, and what lies between the slots and the end of the WAL."""
+
+    source: Cluster
+    target: Cluster
+    rows: int
+    end: str
+
+    @property
+    def clusters(self) -> dict[str, Cluster]:
+        """The servers by the names that their costs go by."""
+        return {"source": self.source, "target": self.target}
+
+
+class Result(NamedTuple):
+    """A contender's run."""
+
+    seconds: float
+    cost: Cost
+    over_idle: int = 0
+    """Bytes that the program held more than with nothing to do."""
+
+
+Contender = Callable[[World, str], Result]
+
+
+def decode_alone(world: World, slot: str) -> Result:
+    """Read the slot with PostgreSQL's own program, into nothing."""
+    program, *words = decoding.command(world.source, slot, world.end)
+    cost = run([BIN / program, *words], {}, world.clusters)
+    return Result(cost.seconds, cost)
+
+
+def read_in_python(world: World, slot: str) -> Result:
+    """Read the slot as the loader does, into nothing."""
+    words = ["--source", world.source.dsn(), "--slot", slot, "--end", world.end]
+    command = [sys.executable, "-m", "benchmarks.discard", *words]
+    cost = run(command, workload.environment(world.source, world.target, slot), world.clusters)
+    return Result(float(cost.output.split()[-1]), cost)
+
+
+def loader(world: World, slot: str, *more: str) -> Result:
+    """Follow the slot with `loader run --once`, then once more with nothing to do."""
+    environment = workload.environment(world.source, world.target, slot)
+    command = [str(workload.LOADER), "run", "--once", *more]
+    cost = run(command, environment, world.clusters)
+    idle = run(command, environment, world.clusters)
+    check(world, f"select count(*) from cdc.change_log where slot_name = '{slot}'")
+    return Result(cost.seconds - idle.seconds, _less(cost, idle), cost.peak_bytes - idle.peak_bytes)
+
+
+def loader_and_dbt(world: World, slot: str) -> Result:
+    """Follow the slot and build the fact."""
+    forget(world)
+    result = loader(world, slot, "--build")
+    check(world, "select sum(live_count) from analytics.ft_service_stats")
+    return result
+
+
+def first_seed(world: World, slot: str) -> Result:
+    """Count the first seed's way."""
+    cost = run(_other("first_seed", world, slot), _environment(world), world.clusters)
+    said = json.loads(cost.output.splitlines()[-1])
+    return Result(float(said["seconds_streaming"]), cost)
+
+
+def debezium(world: World, slot: str) -> Result:
+    """Stage with Debezium's embedded engine."""
+    cost = run(_other("debezium", world, slot), _environment(world), world.clusters)
+    said = json.loads(cost.output.splitlines()[-1])
+    return Result(float(said["seconds_streaming"]), cost)
+
+
+def contenders() -> dict[str, Contender]:
+    """Return who takes part, by the name in the table."""
+    found: dict[str, Contender] = {
+        "decoding alone": decode_alone,
+        "reading in Python": read_in_python,
+        "loader": loader,
+        "first seed, to the fact": first_seed,
+        "loader and dbt, to the fact": loader_and_dbt,
+    }
+    if _DEBEZIUM.exists():
+        found["Debezium"] = debezium
+    return found
+
+
+def prepare(world: World, name: str, slot: str) -> None:
+    """Make the contender's slot before anything is written."""
+    if name.startswith("loader"):
+        workload.set_up(world.source, world.target, slot)
+    elif name in ("Debezium", "first seed, to the fact"):
+        module = "debezium" if name == "Debezium" else "first_seed"
+        run([*_other(module, world, slot), "--prepare"], _environment(world), {})
+    else:
+        decoding.make_slot(world.source, slot)
+
+
+def forget(world: World) -> None:
+    """Empty the warehouse's own tables, so that each run finds the same."""
+    with closing(psycopg2.connect(world.target.dsn())) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute("drop schema if exists analytics cascade")
+            cursor.execute("truncate cdc.change_log")
+            cursor.execute("checkpoint")
+
+
+def check(world: World, query: str) -> None:
+    """Compare a number in the target with the number of changes. Raises RuntimeError."""
+    with closing(psycopg2.connect(world.target.dsn())) as connection, connection.cursor() as cursor:
+        cursor.execute(query)
+        ((found,),) = cursor.fetchall()
+    if found != world.rows:
+        raise RuntimeError(f"{query}: {found}, not {world.rows}")
+
+
+def measure(kind: str, rows: int, each: int, rounds: int) -> Iterator[dict[str, object]]:
+    """Yield a row of the table for each contender, for transactions of `each` rows."""
+    with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
+        workload.create(source)
+        world = World(source, target, rows, "")
+        slots = {
+            (name, number): f"{kind}_{place}_{number}"
+            for place, name in enumerate(contenders())
+            for number in range(rounds)
+        }
+        for (name, _), slot in slots.items():
+            prepare(world, name, slot)
+        print(f"{kind}: writing {rows:,} rows", file=sys.stderr)
+        workload.insert(source, rows, each)
+        world = world._replace(end=decoding.wal_end(source))
+        results: dict[str, list[Result]] = {name: [] for name in contenders()}
+        for number in range(rounds):
+            for name, contender in contenders().items():
+                forget(world)
+                result = contender(world, slots[name, number])
+                results[name].append(result)
+                print(f"{kind}: {name}: {rows / result.seconds:,.0f}/s", file=sys.stderr)
+                decoding.drop_slot(source, slots[name, number])
+    for name, found in results.items():
+        yield _row(kind, name, rows, found, results)
+
+
+def _row(
+    kind: str, name: str, rows: int, found: list[Result], results: dict[str, list[Result]]
+) -> dict[str, object]:
+    def against(other: str) -> float | None:
+        pairs = zip(results.get(other, []), found, strict=False)
+        ratios = [theirs.seconds / ours.seconds for theirs, ours in pairs]
+        return statistics.median(ratios) if ratios else None
+
+    def micros(pick: Callable[[Cost], float]) -> float:
+        return statistics.median(pick(result.cost) for result in found) / rows * 1e6
+
+    return {
+        "transactions, way": f"{kind}: {name}",
+        "changes/s": statistics.median(rows / result.seconds for result in found),
+        "of decoding": against("decoding alone"),
+        "of Python reading": against("reading in Python"),
+        "times Debezium": against("Debezium"),
+        "times first seed": against("first seed, to the fact"),
+        "source CPU µs": micros(lambda cost: cost.servers["source"]),
+        "own CPU µs": micros(lambda cost: cost.program),
+        "target CPU µs": micros(lambda cost: cost.servers["target"]),
+        "MB over idle": max(result.over_idle for result in found) / 1e6,
+    }
+
+
+def _less(cost: Cost, idle: Cost) -> Cost:
+    return Cost(
+        seconds=cost.seconds - idle.seconds,
+        program=cost.program - idle.program,
+        servers={name: spent - idle.servers[name] for name, spent in cost.servers.items()},
+        peak_bytes=cost.peak_bytes,
+        output=cost.output,
+    )
+
+
+def _other(module: str, world: World, slot: str) -> list[str | Path]:
+    python = _DEBEZIUM if module == "debezium" else Path(sys.executable)
+    words = ["--source", world.source.dsn(), "--target", world.target.dsn(), "--slot", slot]
+    return [python, "-m", f"benchmarks.{module}", *words, "--rows", str(world.rows)]
+
+
+def _environment(world: World) -> dict[str, str]:
+    return workload.environment(world.source, world.target, "")
+
+
+def main() -> None:
+    """Measure both kinds of transactions, then publish."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=300_000, help="in large transactions")
+    parser.add_argument("--each", type=int, default=5_000, help="rows of a large transaction")
+    parser.add_argument("--single-rows", type=int, default=100_000, help="in single-row ones")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    rows = [*measure("large", given.rows, given.each, given.rounds)]
+    if given.single_rows:
+        rows += measure("single", given.single_rows, 1, given.rounds)
+    report.publish("capture", rows, goals=GOALS, **vars(given))
+    with report.figure("capture", height=4.5) as axes:
+        names = [str(row["transactions, way"]) for row in rows]
+        axes.barh(names[::-1], [float(str(row["changes/s"])) for row in rows][::-1])
+        axes.set_xlabel("changes per second, 1 KB each")
+
+
+if __name__ == "__main__":
+    main()

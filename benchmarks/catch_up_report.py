@@ -1,0 +1,76 @@
+"""What the catch-up benchmark found, as a table and as a figure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks import report
+
+
+@dataclass(frozen=True)
+class Round:
+    """One stop and what came after it."""
+
+    staged: float
+    """Seconds from the loader's start until the change log had everything."""
+    visible: float
+    """Seconds from the loader's start until the fact had everything."""
+    dbt_ready: float
+    """Seconds from the loader's start until dbt, imported and the models parsed, began a build."""
+    decoding: float
+    """Seconds of decoding alone."""
+    peak_bytes: int
+    """The most memory that the loader held."""
+    longest_staging: float
+    """Seconds that the target saw the longest transaction of the staging open."""
+    longest_build: float
+    """The same of the builds."""
+    slices: list[int]
+    """The changes that each build took."""
+    line: list[tuple[float, int, int]]
+    """Seconds since the loader's start, changes staged, changes visible."""
+
+
+def table(rows: int, idle: int, taken: Sequence[Round]) -> list[report.Row]:
+    """Return a row a figure: the median of the rounds, the least and the most."""
+    quantities: dict[str, Callable[[Round], float]] = {
+        "decoding alone, s": lambda one: one.decoding,
+        "start to all staged, s": lambda one: one.staged,
+        "start to all visible, s": lambda one: one.visible,
+        "start to dbt ready, s": lambda one: one.dbt_ready,
+        "decoding alone, changes/s": lambda one: rows / one.decoding,
+        "staged, changes/s": lambda one: rows / one.staged,
+        "visible, changes/s": lambda one: rows / one.visible,
+        "staged, share of decoding's rate": lambda one: one.decoding / one.staged,
+        "visible, share of decoding's rate": lambda one: one.decoding / one.visible,
+        "loader's peak memory, MB": lambda one: one.peak_bytes / 1e6,
+        "the same above an idle loader's, MB": lambda one: (one.peak_bytes - idle) / 1e6,
+        "builds": lambda one: len(one.slices),
+        "largest build, changes": lambda one: max(one.slices),
+        "longest transaction of a build, s": lambda one: one.longest_build,
+        "longest transaction of the staging, s": lambda one: one.longest_staging,
+    }
+    return [
+        {
+            "": name,
+            "median": float(statistics.median(map(of, taken))),
+            "least": float(min(map(of, taken))),
+            "most": float(max(map(of, taken))),
+        }
+        for name, of in quantities.items()
+    ]
+
+
+def draw(rows: int, taken: Sequence[Round]) -> None:
+    """Draw what was staged and visible over time in the median round, beside decoding alone."""
+    median = sorted(taken, key=lambda one: one.visible)[len(taken) // 2]
+    at, staged, applied = zip((0.0, 0, 0), *median.line, strict=True)
+    with report.figure("catch_up") as axes:
+        axes.plot((0, median.decoding), (0, rows / 1e6), "--", label="decoding alone (mean rate)")
+        axes.step(at, [n / 1e6 for n in staged], where="post", label="staged")
+        axes.step(at, [n / 1e6 for n in applied], where="post", label="visible in the fact")
+        axes.set_xlabel("seconds since the loader was started")
+        axes.set_ylabel("changes, millions")
+        axes.legend()

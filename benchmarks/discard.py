@@ -1,0 +1,47 @@
+"""Reading the slot as the loader does and throwing the changes away.
+
+python -m benchmarks.discard --source DSN --slot NAME --end LSN
+
+Prints the seconds from the start of the stream to the end position.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from loader import lsn, slot
+from loader.protocol import Keepalive
+from loader.tables import parse_tables
+from loader.wal2json import Commit, decode
+
+
+def main() -> None:
+    """Read until the position has passed, then print one number."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", required=True, help="libpq string of the source")
+    parser.add_argument("--slot", required=True, help="name of the slot")
+    parser.add_argument("--end", required=True, help="position to read up to")
+    given = parser.parse_args()
+    end = lsn.parse(given.end)
+    tables = parse_tables("public.notifications,public.notification_history")
+    connection = slot.connect_replication(given.source)
+    slot.start(connection, given.slot, 0, tables, None)
+    began = time.monotonic()
+    seen = 0
+    while seen < end:
+        message = connection.receive()
+        if message is None:
+            connection.wait(1.0)
+        elif isinstance(message, Keepalive):
+            seen = max(seen, message.position)
+        elif isinstance(message, bytes):
+            decoded = decode(message)
+            if isinstance(decoded, Commit):
+                seen = decoded.end_lsn
+    print(time.monotonic() - began)
+    connection.finish()
+
+
+if __name__ == "__main__":
+    main()

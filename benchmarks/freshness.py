@@ -1,0 +1,155 @@
+"""How long after its commit a change is in `analytics.ft_service_stats`, with `loader run --build`.
+
+python -m benchmarks.freshness --seconds 20 --rounds 3
+
+One session writes (paced_writer: half inserts, half status moves, each commit on disk before the
+next), a watcher asks the target every 10 ms for the sum of the live counts. A transaction's
+freshness is the time from its commit's return to the first answer that has it. Source and target
+are one server, as by default, or two (`--two`); replica identity full, 1 KB of JSON an insert.
+
+Each round writes at the steady rate, then single rows with one to two seconds between them. Then
+come steps of rising rates, in larger transactions, up to the first that is twice not held or that
+the writer does not reach: the lag of a step is flat where its p95 in the last third is at most 1.5
+times that of the first third + 0.5 s and all is visible 3 s after the last commit. The WAL of the
+fastest flat step (of the last, where none is) is then read once a round by pg_recvlogical into
+nothing, with the loader stopped: what decoding alone would allow. In the steps the writer, which
+an application has elsewhere, shares the machine's cores; in the decoding nobody does.
+
+Freshness divides into commit to staged (the position of record is seen past it), staged to the
+start of the build's transaction (an earlier build still runs, dbt prepares), and that to visible.
+Checked at the end: the change log has exactly the changes written, the fact equals a recount.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from contextlib import ExitStack
+
+from benchmarks import decoding, report, workload
+from benchmarks.building import building
+from benchmarks.freshness_bench import ALLOWANCE, CATCH_UP, GROWTH, Bench, Step
+from benchmarks.freshness_report import Found, draw, steps_table, table
+from benchmarks.lags import parts
+from benchmarks.paced_writer import Writer
+from benchmarks.watcher import Watcher
+from demo.cluster import Cluster
+from demo.recount import differences
+from demo.source import transaction
+
+SLOT = "freshness"
+SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
+FLAT = {"growth": GROWTH, "seconds on top": ALLOWANCE, "caught up within seconds": CATCH_UP}
+
+_SINGLES = 20
+_REACHED = 0.95
+"""Share of the asked rate below which the writer is the limit, and no higher rate is tried."""
+
+
+def measure(options: argparse.Namespace) -> Found:
+    """Return what all rounds and steps found. Raises RuntimeError where a check fails."""
+    found = Found()
+    pauses = random.Random(1)
+    with ExitStack() as stack:
+        source = stack.enter_context(Cluster(SERVER))
+        target = stack.enter_context(Cluster(SERVER)) if options.two else source
+        workload.create(source)
+        workload.set_up(source, target, SLOT)
+        writer = stack.enter_context(Writer(source.dsn()))
+        with building(source, target, SLOT) as loader, Watcher(target.dsn(), SLOT) as watcher:
+            bench = Bench(writer, watcher, loader, source)
+            writer.write(1_000)
+            bench.settle()
+            bench.steady(options.rate, 1, options.each)
+            _say(f"warm after {time.time() - loader.began:.1f} s")
+            steady, singles = [], []
+            for number in range(options.rounds):
+                built = len(loader.builds())
+                steady.append(bench.steady(options.rate, options.seconds, options.each))
+                found.builds += loader.builds()[built:]
+                count = -(-_SINGLES // options.rounds)
+                singles.append(bench.singles(count, pauses))
+                _say(f"round {number + 1} of {options.rounds}")
+            for rate in options.steps:
+                found.steps += (tried := _try(bench, rate, options))
+                if not tried[-1].is_flat or tried[-1].reached < _REACHED * rate:
+                    break
+        lags = list(parts(writer.committed, _commit_lsns(target), watcher.sights))
+        found.steady = [lags[place] for place in steady]
+        found.singles = [lags[place] for place in singles]
+        _check(source, target, writer)
+        if fastest := found.fastest:
+            for _ in range(options.rounds):
+                seconds = decoding.decode(source, fastest.slot, fastest.end, SLOT)
+                found.decoding.append(fastest.changes / seconds)
+                _say(f"decoding alone: {found.decoding[-1]:,.0f} changes/s")
+    return found
+
+
+def _try(bench: Bench, rate: int, options: argparse.Namespace) -> list[Step]:
+    """Return the steps of one rate: a second one where the first was not flat."""
+    steps: list[Step] = []
+    while len(steps) < 2 and not (steps and steps[-1].is_flat):
+        steps.append(step := bench.step(rate, options.step_seconds, options.step_each))
+        _say(
+            f"{rate:,} changes/s: {step.reached:,.0f} reached, p95 {step.first:.2f} s, "
+            f"then {step.last:.2f} s, {'flat' if step.is_flat else 'not flat'}"
+        )
+    return steps
+
+
+def _commit_lsns(target: Cluster) -> list[int]:
+    with transaction(target.dsn()) as cursor:
+        cursor.execute(
+            "select (commit_lsn - '0/0')::bigint from cdc.change_log group by commit_lsn order by 1"
+        )
+        return [int(position) for (position,) in cursor.fetchall()]
+
+
+def _check(source: Cluster, target: Cluster, writer: Writer) -> None:
+    with transaction(target.dsn()) as cursor:
+        cursor.execute("select count(*) from cdc.change_log")
+        ((staged,),) = cursor.fetchall()
+    if staged != writer.changes:
+        raise RuntimeError(f"{staged} changes are staged of {writer.changes}")
+    if wrong := differences(source.dsn(), target.dsn(), slot=SLOT):
+        raise RuntimeError(f"{len(wrong)} groups differ from a recount, as {wrong[0]}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure, and publish both tables and the figure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--rate", type=int, default=2_000, help="the steady rate, changes/s (%(default)s)")
+    add("--each", type=int, default=10, help="changes a transaction there (%(default)s)")
+    add("--seconds", type=float, default=20, help="of the steady rate a round (%(default)s)")
+    add("--rounds", type=int, default=3, help="default: %(default)s")
+    add(
+        "--steps",
+        type=int,
+        nargs="*",
+        default=[5_000, 10_000, 20_000, 30_000, 40_000, 60_000],
+        help="rising rates, changes/s (%(default)s)",
+    )
+    add("--step-each", type=int, default=200, help="changes a transaction there (%(default)s)")
+    add("--step-seconds", type=float, default=12, help="of each step (%(default)s)")
+    add("--two", action="store_true", help="two servers; published apart (default: one)")
+    options = parser.parse_args()
+    found = measure(options)
+    name = "freshness_two" if options.two else "freshness"
+    report.publish(name, table(found, options.rate), sizes=vars(options))
+    if found.steps:
+        report.publish(f"{name}_steps", steps_table(found), goals=FLAT, sizes=vars(options))
+        draw(found, name)
+
+
+if __name__ == "__main__":
+    main()

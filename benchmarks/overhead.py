@@ -1,0 +1,163 @@
+"""What following a table costs the application that writes to it, against counting by triggers.
+
+python -m benchmarks.overhead --rows 50000 --rounds 3
+
+Two pgbench clients write to `notifications` on one server: 95 status updates by id, 5 inserts.
+Beside them is nothing; or a slot and `loader run`, which stores into a second server, under each
+replica identity; or triggers that keep the counts in a table. Every measurement starts from a copy
+of the same database, in memory, and writes three times, each after a checkpoint: a fixed number of
+writes that wait for no disk (CPU and WAL: the same writes in every condition), at a fixed rate of
+half of what `nothing` reached (latency), and as fast as commits get to the disk (throughput). Every
+round takes each condition once, beginning with another one each time; ratios are to `nothing` of
+the same round.
+
+The source server and its writers have one half of this machine's cores in every condition, loader
+and target the other, as on machines of their own; the disk they share. The WAL sender belongs to
+the source and to its CPU time. Vacuum's later work is in no figure. Checked in each measurement:
+the change log has as many changes as were written, the triggers' counts equal a recount.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+
+from benchmarks import report
+from benchmarks.application import SETTINGS, Application
+from benchmarks.conditions import CONDITIONS, NOTHING
+from benchmarks.cores import ELSEWHERE, HERE, on
+from benchmarks.overhead_sample import Bench, Sample
+from demo.cluster import Cluster
+
+GOALS = {"throughput lost to the loader, at most": 0.05, "triggers lose at least": 0.15}
+
+Samples = Mapping[str, Sequence[Sample]]
+
+
+def measure(
+    rows: int, rounds: int, seconds: int, writes: int, rate: int | None, status_index: bool
+) -> Samples:
+    """Return the samples of each condition, one a round, in the order of the rounds.
+
+    `rate` is the fixed rate in writes a second, by default half of what `nothing` reaches.
+    """
+    samples: dict[str, list[Sample]] = {condition.name: [] for condition in CONDITIONS}
+    with ExitStack() as servers:
+        with on(ELSEWHERE):
+            target = servers.enter_context(Cluster())
+        servers.enter_context(on(HERE))
+        cluster = servers.enter_context(Cluster(SETTINGS))
+        bench = Bench(Application(cluster, rows, status_index), target, seconds, writes)
+        pace = rate or round(bench.fastest(seed=1) / 2)
+        _say(f"the fixed rate is {pace:,} writes a second")
+        for number in range(rounds):
+            turn = number * len(CONDITIONS) // rounds
+            for condition in (*CONDITIONS[turn:], *CONDITIONS[:turn]):
+                sample = bench.measure(condition, 10 * (number + 1), pace)
+                samples[condition.name].append(sample)
+                _say(
+                    f"round {number + 1}, {condition.name}: {sample.per_second:,.0f} writes/s, "
+                    f"{sample.source_cpu:,.0f} µs of CPU and {sample.wal:,.0f} bytes of WAL each"
+                )
+    return samples
+
+
+def table(samples: Samples) -> list[dict[str, object]]:
+    """Return one row a condition: medians, and ratios with the least and the most of them."""
+    rows: list[dict[str, object]] = []
+    for name, taken in samples.items():
+        throughput = _ratios(samples, name, lambda sample: sample.per_second)
+        unawaited = _ratios(samples, name, lambda sample: sample.per_second_unawaited)
+        source_cpu = _ratios(samples, name, lambda sample: sample.source_cpu)
+        rows.append(
+            {
+                "beside the writers": name,
+                "writes/s": _median(taken, lambda sample: sample.per_second),
+                "ratio": _spread(throughput),
+                "ratio without waits": _spread(unawaited),
+                "source CPU, µs": _median(taken, lambda sample: sample.source_cpu),
+                "of it WAL sender": _median(taken, lambda sample: sample.sender_cpu),
+                "CPU ratio": _spread(source_cpu),
+                "loader, target CPU, µs": _median(taken, lambda sample: sample.elsewhere_cpu),
+                "WAL, bytes": _median(taken, lambda sample: sample.wal),
+                "full pages, bytes": _median(taken, lambda sample: sample.full_pages),
+                "mean, ms": _median(taken, lambda sample: sample.mean_ms),
+                "p95, ms": _median(taken, lambda sample: sample.p95_ms),
+            }
+        )
+    return rows
+
+
+def draw(samples: Samples, stage: str) -> None:
+    """Draw the source's CPU time a write, the WAL sender's part apart."""
+    names = list(samples)
+    sender = [_median(samples[name], lambda sample: sample.sender_cpu) for name in names]
+    whole = [_median(samples[name], lambda sample: sample.source_cpu) for name in names]
+    sessions = [all_of_it - part for all_of_it, part in zip(whole, sender, strict=True)]
+    with report.figure(stage) as axes:
+        axes.barh(names, sessions, label="sessions and the rest of the server")
+        axes.barh(names, sender, left=sessions, label="WAL sender")
+        axes.set_xlim(right=max(whole) * 1.05)
+        axes.invert_yaxis()
+        axes.set_xlabel("CPU time of the source server a write, µs")
+        axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
+
+
+def _ratios(samples: Samples, name: str, of: Callable[[Sample], float]) -> list[float]:
+    pairs = zip(samples[name], samples[NOTHING.name], strict=True)
+    return [of(one) / of(nothing) for one, nothing in pairs]
+
+
+def _median(taken: Sequence[Sample], of: Callable[[Sample], float]) -> float:
+    return statistics.median(of(sample) for sample in taken)
+
+
+def _spread(ratios: Sequence[float]) -> str:
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure, and publish the table and the figure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=50_000, help="notifications (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=int, default=2, help="length of each timed run (%(default)s)"
+    )
+    parser.add_argument(
+        "--writes", type=int, default=15_000, help="writes of the counted run (%(default)s)"
+    )
+    parser.add_argument(
+        "--rate", type=int, help="writes a second at the fixed rate (half of what is possible)"
+    )
+    parser.add_argument(
+        "--status-index",
+        action="store_true",
+        help="the application has an index on the status, so that no update is without index "
+        "work; published apart (default: it has none)",
+    )
+    options = parser.parse_args()
+    samples = measure(**vars(options))
+    stage = "overhead_indexed" if options.status_index else "overhead"
+    report.publish(
+        stage,
+        table(samples),
+        goals=GOALS,
+        sizes=vars(options),
+        samples={name: [asdict(one) for one in taken] for name, taken in samples.items()},
+    )
+    draw(samples, stage)
+
+
+if __name__ == "__main__":
+    main()
