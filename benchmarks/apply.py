@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000, help="changes of each kind")
     given = parser.parse_args()
     rows = [*measure(given.rows)]
-    report.publish("apply", rows, goals=GOALS, **vars(given))
+    report.publish("apply", rows, goals=GOALS, sizes=vars(given))
     with report.figure("apply") as axes:
         names = [str(row["changes"]) for row in rows]
         left = [0.0] * len(rows)

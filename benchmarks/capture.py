@@ -240,7 +240,7 @@ def main() -> None:
     rows = [*measure("large", given.rows, given.each, given.rounds)]
     if given.single_rows:
         rows += measure("single", given.single_rows, 1, given.rounds)
-    report.publish("capture", rows, goals=GOALS, **vars(given))
+    report.publish("capture", rows, goals=GOALS, sizes=vars(given))
     with report.figure("capture", height=4.5) as axes:
         names = [str(row["transactions, way"]) for row in rows]
         axes.barh(names[::-1], [float(str(row["changes/s"])) for row in rows][::-1])

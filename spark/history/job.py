@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from history import checks, parquet, ranges, session, snapshot, store
+from history import checks, columns, parquet, ranges, session, snapshot, store
 from history.connections import Connection, connect, resolved
 from history.counts import count_by_dimension
 from history.errors import CountingFailed, SnapshotBlocked
@@ -107,11 +107,13 @@ def tables_known(source: Connection, settings: Settings) -> str:
 
 def count(spark: SparkSession, settings: Settings, held: snapshot.Held) -> None:
     """Read every range in the held snapshot and write the counts. Raises SnapshotLost."""
-    plan = ranges.plan(held.found, settings.partitions)
+    # The locks that are held keep the columns' types what they are.
+    as_bytes = columns.uuids(held.monitor, settings.tables)
+    plan = ranges.plan(held.found, settings.partitions, as_bytes)
     rows, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
     total = sum(part.pages for part in plan)
     spark.dataSource.register(
-        snapshot_source(Snapshot(held.conninfo, held.name), plan, rows, pages)
+        snapshot_source(Snapshot(held.conninfo, held.name), plan, as_bytes, rows, pages)
     )
 
     def cancel_if_lost() -> None:

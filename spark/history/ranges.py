@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from history import columns
 from history.connections import Connection
-from loader.tables import DIMENSIONS, Table
+from loader.tables import Table
 
 PAGES_A_RANGE = 8192
 """64 MB with the usual page of 8 kB: a second or two of reading, and a step of progress."""
@@ -68,11 +69,18 @@ def cut(leaf: Leaf, pages_a_range: int) -> list[str]:
     ]
 
 
-def plan(found: Sequence[tuple[Table, Sequence[Leaf]]], partitions: int) -> list[Range]:
-    """Return the ranges of all tables: about `partitions` of them, or as many as size asks for."""
+def plan(
+    found: Sequence[tuple[Table, Sequence[Leaf]]],
+    partitions: int,
+    as_bytes: Collection[str] = frozenset(),
+) -> list[Range]:
+    """Return the ranges of all tables: about `partitions` of them, or as many as size asks for.
+
+    The dimensions in `as_bytes` are read as they are, the others as text.
+    """
     total = sum(leaf.pages for _, parts in found for leaf in parts)
     pages_a_range = max(-(-total // partitions), 1) if partitions else PAGES_A_RANGE
-    columns = ", ".join(f"{name}::text as {name}" for name in DIMENSIONS)
+    selected = columns.selected(as_bytes)
     ranges = []
     for table, parts in found:
         for leaf in parts:
@@ -80,7 +88,7 @@ def plan(found: Sequence[tuple[Table, Sequence[Leaf]]], partitions: int) -> list
             ranges += [
                 Range(
                     str(table),
-                    f"select {columns} from only {leaf.table.quoted} where {condition}",
+                    f"select {selected} from only {leaf.table.quoted} where {condition}",
                     min(pages_a_range, leaf.pages),
                 )
                 for condition in conditions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,11 +10,10 @@ from pyspark import Accumulator
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from history import columns
 from history.ranges import Range
-from loader.tables import DIMENSIONS
 
 LOCK_TIMEOUT = "5s"
-SCHEMA = ", ".join(f"{name} string" for name in ("source_table", *DIMENSIONS))
 
 
 class ReadFailed(Exception):
@@ -61,10 +60,15 @@ def batches(snapshot: Snapshot, query: str) -> Iterator[pa.RecordBatch]:
 
 
 def snapshot_source(
-    snapshot: Snapshot, ranges: Sequence[Range], rows: Accumulator[int], pages: Accumulator[int]
+    snapshot: Snapshot,
+    ranges: Sequence[Range],
+    as_bytes: Collection[str],
+    rows: Accumulator[int],
+    pages: Accumulator[int],
 ) -> type[DataSource]:
     """Return a data source named `snapshot`: one task a range, which adds to rows and pages.
 
+    The dimensions in `as_bytes`, which the ranges read as uuids, are binary columns of it.
     The connection travels in the closure: an option would show in the query's plan.
     """
 
@@ -76,10 +80,7 @@ def snapshot_source(
             part = ranges[partition.value]
             for batch in batches(snapshot, part.query):
                 rows.add(batch.num_rows)
-                name = pa.array([part.source_table]).take(pa.array([0] * batch.num_rows, pa.int8()))
-                yield pa.RecordBatch.from_arrays(
-                    [name, *batch.columns], names=["source_table", *DIMENSIONS]
-                )
+                yield columns.labelled(batch, part.source_table, as_bytes)
             pages.add(part.pages)
 
     class SnapshotSource(DataSource):
@@ -88,7 +89,7 @@ def snapshot_source(
             return "snapshot"
 
         def schema(self) -> str:
-            return SCHEMA
+            return columns.schema(as_bytes)
 
         def reader(self, schema: StructType) -> DataSourceReader:
             return RangeReader()

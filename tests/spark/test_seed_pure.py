@@ -47,6 +47,23 @@ def test_rows_are_counted_by_table_and_dimensions(spark: SparkSession) -> None:
     }
 
 
+def test_binary_ids_are_counted_as_they_are_and_told_as_text(spark: SparkSession) -> None:
+    # In the byte values of "A" and "a", which as text would be one.
+    upper, lower = bytearray(b"A" * 16), bytearray(b"a" * 16)
+    rows = [
+        ("live", upper, "T", "sms", "sent"),
+        ("live", upper, "t", "sms", "sent"),
+        ("live", lower, "t", "sms", "sent"),
+        ("live", None, "t", "sms", "sent"),
+    ]
+    schema = SCHEMA.replace("service_id string", "service_id binary")
+    counted = count_by_dimension(spark.createDataFrame(rows, schema)).collect()
+    assert {tuple(row) for row in counted} == {
+        ("live", "41414141-4141-4141-4141-414141414141", "t", "sms", "sent", 2),
+        ("live", "61616161-6161-6161-6161-616161616161", "t", "sms", "sent", 1),
+    }
+
+
 def test_a_null_in_any_dimension_leaves_the_row_out(spark: SparkSession) -> None:
     whole = ("live", "s", "t", "sms", "sent")
     rows = [whole, *((*whole[:n], None, *whole[n + 1 :]) for n in range(1, 5))]
