@@ -7,6 +7,7 @@ being held: its rows leave as they come, and only the cut waits for its commit.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -142,19 +143,46 @@ class Batcher:
             )
 
     def _change(self, payload: bytes) -> bytes:
+        waiting: deque[Message] = deque((payload,))
+        row: list[bytes] = []
         if self._begin is None:
             raise ValueError("a change comes outside a transaction")
-        if self._skips:
-            return b""
-        if not self.rows:
+        self.move_changes(waiting, row, 1)
+        return b"".join(row)
+
+    def move_changes(self, waiting: deque[Message], rows: list[bytes], room: int) -> int:
+        """Move the changes that `waiting` begins with to the end of `rows`, as pieces of rows.
+
+        Stops at what is no change of the open transaction, or when `room` bytes are used up.
+        Return the bytes moved. This is what most of the loader's time goes into.
+        """
+        if self._begin is None:
+            return 0
+        start, ordinal, skips = self._row_start, self._ordinal, self._skips
+        first, moved, count = not self.rows, 0, 0
+        with_action, without_action = _ROW_END.pack, _ROW_END_NO_ACTION.pack
+        while waiting and moved < room:
+            payload = waiting[0]
+            if type(payload) is not bytes:
+                break
+            waiting.popleft()
+            if skips:
+                continue
+            ordinal += 1
+            count += 1
+            size = len(payload)
+            letter = action(payload)
+            end = (
+                with_action(ordinal, 1, letter, size)
+                if letter
+                else without_action(ordinal, -1, size)
+            )
+            rows += (start, end, payload)
+            moved += size + len(start) + len(end)
+            self._size += size
+        if count and first:
             self._started = self._clock()
             self._first_window = window(self._begin.commit_lsn)
-        self._ordinal += 1
-        self.rows += 1
-        self._size += len(payload)
-        letter = action(payload)
-        if letter:
-            end = _ROW_END.pack(self._ordinal, 1, letter, len(payload))
-        else:
-            end = _ROW_END_NO_ACTION.pack(self._ordinal, -1, len(payload))
-        return b"".join((self._row_start, end, payload))
+        self._ordinal = ordinal
+        self.rows += count
+        return moved

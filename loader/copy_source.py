@@ -45,7 +45,11 @@ class CopySource:
         return piece
 
     def _advance(self) -> bool:
-        """Take one message; False where what is there should go out before waiting for more."""
+        """Take some messages; False where what is there should go out before waiting for more."""
+        moved = self._batcher.move_changes(self._inbox.ready, self._next, _CHUNK - self._size)
+        if moved:
+            self._size += moved
+            return True
         message = self._inbox.take()
         if message is None:
             if not self._batcher.in_transaction:

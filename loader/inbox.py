@@ -47,6 +47,11 @@ class Inbox:
             return None
         return self._taken.popleft()
 
+    @property
+    def ready(self) -> deque[Message]:
+        """What `take` returns without waiting; the storing thread may take from its head."""
+        return self._taken
+
     def put_back(self, message: Message) -> None:
         """Undo a `take`."""
         self._taken.appendleft(message)

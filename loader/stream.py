@@ -68,20 +68,20 @@ class Stream:
         receive, decode = self._connection.receive, wal2json.decode
         while size < _BUNDLE_SIZE:
             message = receive()
-            if message is None:
+            if type(message) is bytes:
+                if (decoded := decode(message)) is not None:
+                    bundle.append(decoded)
+                    size += len(message) + _MESSAGE_OVERHEAD
+            elif message is None:
                 break
-            if isinstance(message, Keepalive):
+            elif isinstance(message, Keepalive):
                 if message.wants_reply:
                     self._send_status()
                 bundle.append(message)
                 size += _MESSAGE_OVERHEAD
-            elif isinstance(message, str):
-                if (change := wal2json.withheld(message)) is not None:
-                    bundle.append(change)
-                    size += len(change) + _MESSAGE_OVERHEAD
-            elif (decoded := decode(message)) is not None:
-                bundle.append(decoded)
-                size += len(message) + _MESSAGE_OVERHEAD
+            elif (change := wal2json.withheld(str(message))) is not None:
+                bundle.append(change)
+                size += len(change) + _MESSAGE_OVERHEAD
         self._send_status_if_due()
         if bundle:
             self._heard_at = time.monotonic()

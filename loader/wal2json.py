@@ -66,6 +66,8 @@ def decode(payload: bytes) -> Begin | Commit | Change | None:
     if payload[:11] != _ACTION:
         return payload
     letter = payload[11:12]
+    if letter in _ROW_ACTIONS:
+        return payload
     if letter == _COMMIT and (form := _COMMIT_FORM.fullmatch(payload)) is not None:
         return Commit(int(form[5], 16) << 32 | int(form[6], 16))
     if letter == _BEGIN and (form := _BEGIN_FORM.fullmatch(payload)) is not None:
