@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ log = logging.getLogger("loader")
 _SELECT = ("--select", "config.materialized:incremental")
 _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
 _RETRY_SECONDS = 5.0
+_SWITCH_SECONDS = 0.0005
 _SLICE = ("--vars", "slice_changes: 1000000")
 """A backlog is applied in builds of so many changes, each in a transaction of its own."""
 
@@ -119,6 +121,9 @@ class Builder:
 
     def start(self) -> None:
         """Begin to watch for staged changes."""
+        # dbt computes for long. Whenever a thread that moves rows comes back from the network it
+        # would wait this long for the interpreter, 5 ms if nothing is said.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
 
     def close(self) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.cluster import Cluster
-from tests.acceptance.pipeline import BIN, Pipeline
+from tests.acceptance.pipeline import BIN
 from tests.conftest import connect
 from tests.support import ROOT, Database, wait_until
 from tests.trouble.scene import Running, Scene, profiles
@@ -120,7 +118,7 @@ def test_two_first_builds_at_once(scene: Scene, tmp_path: Path) -> None:
         with held(scene.source, "create schema analytics"):
             both = [dbt(scene, tmp_path / name, "run") for name in ("one", "two")]
             wait_for_waiting(scene.source, 2)
-        wait_for_waiting(scene.source, 4)
+        wait_for_waiting(scene.source, 2)
     said = [each.communicate(timeout=120)[0] for each in both]
     failed = [words for each, words in zip(both, said, strict=True) if each.returncode]
     for words in failed:
@@ -131,33 +129,3 @@ def test_two_first_builds_at_once(scene: Scene, tmp_path: Path) -> None:
     scene.build()
     assert scene.differences() == []
     scene.goes_on()
-
-
-def test_everything_at_once_under_traffic(
-    cluster: Cluster, database: Database, tmp_path: Path
-) -> None:
-    """A loader that builds; a seed, full refreshes, builds and a setup come in between."""
-    pipeline = Pipeline(cluster, database, tmp_path, "full", 11)
-    pipeline.run("loader", "setup")
-    pipeline.traffic.start()
-    loader = pipeline.start("loader", "run", "--build")
-    try:
-        fact = "select to_regclass('analytics.ft_service_stats') is not null"
-        wait_until(lambda: database.value(fact) or loader.poll() is not None, "the fact is there")
-        seed = pipeline.start("spark-submit", "spark/seed.py")
-        build = pipeline.start("dbt", "run", "--full-refresh")
-        pipeline.run("loader", "setup")
-        said, _ = build.communicate(timeout=300)
-        assert build.returncode == 0 or "the historical seed was replaced during" in said
-        _, said = seed.communicate(timeout=300)
-        assert seed.returncode == 0, said
-        pipeline.run("dbt", "run", "--full-refresh")
-        pipeline.write()
-        assert loader.poll() is None
-    finally:
-        pipeline.traffic.stop()
-        loader.send_signal(signal.SIGTERM)
-        _, said = loader.communicate(timeout=60)
-    assert loader.returncode == 0, said
-    pipeline.run("loader", "run", "--once", "--build")
-    assert pipeline.differences() == []
