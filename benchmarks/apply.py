@@ -11,7 +11,6 @@ not once a change. Two servers, so that each stage's part is seen.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 import psycopg2
 
 from benchmarks import decoding, report, workload
-from benchmarks.measure import Cost, run
+from benchmarks.measure import Cost, run, say
 from demo import source as demo_source
 from demo.cluster import BIN, Cluster
 
@@ -78,7 +77,7 @@ def measure(rows: int) -> Iterator[dict[str, object]]:
             size = _value(target, "select avg(octet_length(payload))::int from cdc.change_log")
             _execute(target, "truncate cdc.change_log")
             yield _row(kind, rows, size, alone, (staged, staged_idle), (built, built_idle))
-            print(f"{kind}: done", file=sys.stderr)
+            say(f"{kind}: done")
 
 
 def _row(

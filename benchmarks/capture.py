@@ -23,7 +23,7 @@ from typing import NamedTuple
 import psycopg2
 
 from benchmarks import decoding, report, workload
-from benchmarks.measure import ROOT, Cost, run
+from benchmarks.measure import ROOT, Cost, run, say
 from demo.cluster import BIN, Cluster
 
 GOALS = {
@@ -190,7 +190,7 @@ def measure(kind: str, rows: int, each: int, rounds: int) -> Iterator[dict[str, 
         }
         for (name, _), slot in slots.items():
             prepare(world, name, slot)
-        print(f"{kind}: writing {rows:,} rows", file=sys.stderr)
+        say(f"{kind}: writing {rows:,} rows")
         workload.insert(source, rows, each)
         world = world._replace(end=decoding.wal_end(source))
         results: dict[str, list[Result]] = {name: [] for name in contenders()}
@@ -199,7 +199,7 @@ def measure(kind: str, rows: int, each: int, rounds: int) -> Iterator[dict[str, 
                 forget(world)
                 result = contender(world, slots[name, number])
                 results[name].append(result)
-                print(f"{kind}: {name}: {rows / result.seconds:,.0f}/s", file=sys.stderr)
+                say(f"{kind}: {name}: {rows / result.seconds:,.0f}/s")
                 decoding.drop_slot(source, slots[name, number])
     for name, found in results.items():
         yield _row(kind, name, rows, found, results)

@@ -19,7 +19,6 @@ fact equals a recount.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from bisect import bisect_left
 from contextlib import ExitStack
@@ -29,6 +28,7 @@ from benchmarks import decoding, report, workload
 from benchmarks.building import building
 from benchmarks.catch_up_report import Round, draw, table
 from benchmarks.catch_up_watch import watch
+from benchmarks.measure import say
 from benchmarks.watcher import MODEL
 from demo.cluster import Cluster
 from demo.recount import differences
@@ -69,13 +69,13 @@ def measure(rows: int, rounds: int) -> tuple[int, list[Round]]:
                 watch(target.dsn(), SLOT, _mark(source), loader.began, loader.check)
             time.sleep(_SETTLE_SECONDS)
             idle = loader.peak_bytes
-        _say(f"the idle loader has held {idle / 1e6:.0f} MB at most")
+        say(f"the idle loader has held {idle / 1e6:.0f} MB at most")
         for number in range(rounds):
             decoding.make_slot(source, ALONE)
             workload.insert(source, rows - 1, EACH)
             taken.append(_round(source, target, rows, decodes_first=number % 2 == 1))
             decoding.drop_slot(source, ALONE)
-            _say(
+            say(
                 f"round {number + 1} of {rounds}: staged in {taken[-1].staged:.1f} s, visible in "
                 f"{taken[-1].visible:.1f} s, decoding alone {taken[-1].decoding:.1f} s"
             )
@@ -133,10 +133,6 @@ def _ask(cluster: Cluster, query: str) -> list[tuple[int, ...]]:
     with transaction(cluster.dsn()) as cursor:
         cursor.execute(query)
         return cursor.fetchall()
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:

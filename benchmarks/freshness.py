@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import time
 from contextlib import ExitStack
 
@@ -33,6 +32,7 @@ from benchmarks.building import building
 from benchmarks.freshness_bench import ALLOWANCE, CATCH_UP, GROWTH, Bench, Step
 from benchmarks.freshness_report import Found, draw, steps_table, table
 from benchmarks.lags import parts
+from benchmarks.measure import say
 from benchmarks.paced_writer import Writer
 from benchmarks.watcher import Watcher
 from demo.cluster import Cluster
@@ -63,7 +63,7 @@ def measure(options: argparse.Namespace) -> Found:
             writer.write(1_000)
             bench.settle()
             bench.steady(options.rate, 1, options.each)
-            _say(f"warm after {time.time() - loader.began:.1f} s")
+            say(f"warm after {time.time() - loader.began:.1f} s")
             steady, singles = [], []
             for number in range(options.rounds):
                 built = len(loader.builds())
@@ -71,7 +71,7 @@ def measure(options: argparse.Namespace) -> Found:
                 found.builds += loader.builds()[built:]
                 count = -(-_SINGLES // options.rounds)
                 singles.append(bench.singles(count, pauses))
-                _say(f"round {number + 1} of {options.rounds}")
+                say(f"round {number + 1} of {options.rounds}")
             for rate in options.steps:
                 found.steps += (tried := _try(bench, rate, options))
                 if not tried[-1].is_flat or tried[-1].reached < _REACHED * rate:
@@ -84,7 +84,7 @@ def measure(options: argparse.Namespace) -> Found:
             for _ in range(options.rounds):
                 seconds = decoding.decode(source, fastest.slot, fastest.end, SLOT)
                 found.decoding.append(fastest.changes / seconds)
-                _say(f"decoding alone: {found.decoding[-1]:,.0f} changes/s")
+                say(f"decoding alone: {found.decoding[-1]:,.0f} changes/s")
     return found
 
 
@@ -93,7 +93,7 @@ def _try(bench: Bench, rate: int, options: argparse.Namespace) -> list[Step]:
     steps: list[Step] = []
     while len(steps) < 2 and not (steps and steps[-1].is_flat):
         steps.append(step := bench.step(rate, options.step_seconds, options.step_each))
-        _say(
+        say(
             f"{rate:,} changes/s: {step.reached:,.0f} reached, p95 {step.first:.2f} s, "
             f"then {step.last:.2f} s, {'flat' if step.is_flat else 'not flat'}"
         )
@@ -116,10 +116,6 @@ def _check(source: Cluster, target: Cluster, writer: Writer) -> None:
         raise RuntimeError(f"{staged} changes are staged of {writer.changes}")
     if wrong := differences(source.dsn(), target.dsn(), slot=SLOT):
         raise RuntimeError(f"{len(wrong)} groups differ from a recount, as {wrong[0]}")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -32,6 +31,7 @@ from benchmarks.growth_cases import TOUCHED, Case, build_rows, make_cases, time_
 from benchmarks.growth_changes import CPU, Costs, Pipeline
 from benchmarks.growth_machine import MIX, PEAK, machine, with_measured
 from benchmarks.growth_state import State
+from benchmarks.measure import say
 from demo.cluster import Cluster
 from demo.source import transaction
 from loader.batches import WINDOW_BITS
@@ -45,11 +45,6 @@ SETTINGS = {
     "max_wal_size": "'64GB'",
     "checkpoint_timeout": "'1h'",
 }
-
-
-def say(text: str) -> None:
-    """Print a line of progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def planning_rows(cases: Sequence[Case], rounds: int, target: Path) -> list[dict[str, object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,7 @@ from demo.cluster import Cluster
 ROOT = Path(__file__).parent.parent
 
 _POLL = 0.02
-_SETTLE = 0.3
-_SETTLED = 0.03
+_SETTLE = 0.25
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
@@ -40,8 +40,25 @@ class Cost:
         return self.program + sum(self.servers.values())
 
 
+def say(text: str) -> None:
+    """Print a line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def server_cpu(cluster: Cluster) -> float:
-    """Return the CPU seconds of all of a cluster's processes so far, those that ended included."""
+    """Return the CPU seconds of all of a cluster's processes, when it has come to rest.
+
+    Those that have ended are included; one that ends while the processes are read would be counted
+    nowhere, so they are read until nothing moves.
+    """
+    now, last = _read_cpu(cluster), -1.0
+    while now != last:
+        time.sleep(_SETTLE)
+        now, last = _read_cpu(cluster), now
+    return now
+
+
+def _read_cpu(cluster: Cluster) -> float:
     postmaster = psutil.Process(int((cluster.data / "postmaster.pid").read_text().split()[0]))
     times = postmaster.cpu_times()
     total = times.user + times.system + times.children_user + times.children_system
@@ -52,17 +69,6 @@ def server_cpu(cluster: Cluster) -> float:
             continue
         total += own.user + own.system
     return float(total)
-
-
-def settled_cpu(cluster: Cluster) -> float:
-    """Return `server_cpu` once it stands still: a backend that just ended is counted then."""
-    before = server_cpu(cluster)
-    while True:
-        time.sleep(_SETTLE)
-        now = server_cpu(cluster)
-        if now - before < _SETTLED:
-            return now
-        before = now
 
 
 def run(
@@ -77,7 +83,7 @@ def run(
 
     Raises RuntimeError with what the command printed where it fails.
     """
-    before = {name: settled_cpu(cluster) for name, cluster in clusters.items()}
+    before = {name: server_cpu(cluster) for name, cluster in clusters.items()}
     spent = psutil.Process().cpu_times()
     began = time.monotonic()
     process = subprocess.Popen(
@@ -106,7 +112,7 @@ def run(
         + now.children_system
         - spent.children_user
         - spent.children_system,
-        servers={name: settled_cpu(cluster) - before[name] for name, cluster in clusters.items()},
+        servers={name: server_cpu(cluster) - before[name] for name, cluster in clusters.items()},
         peak_bytes=peak,
         output=output,
     )

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -30,6 +29,7 @@ from benchmarks import report
 from benchmarks.application import SETTINGS, Application
 from benchmarks.conditions import CONDITIONS, NOTHING
 from benchmarks.cores import ELSEWHERE, HERE, on
+from benchmarks.measure import say
 from benchmarks.overhead_sample import Bench, Sample
 from demo.cluster import Cluster
 
@@ -53,13 +53,13 @@ def measure(
         cluster = servers.enter_context(Cluster(SETTINGS))
         bench = Bench(Application(cluster, rows, status_index), target, seconds, writes)
         pace = rate or round(bench.fastest(seed=1) / 2)
-        _say(f"the fixed rate is {pace:,} writes a second")
+        say(f"the fixed rate is {pace:,} writes a second")
         for number in range(rounds):
             turn = number * len(CONDITIONS) // rounds
             for condition in (*CONDITIONS[turn:], *CONDITIONS[:turn]):
                 sample = bench.measure(condition, 10 * (number + 1), pace)
                 samples[condition.name].append(sample)
-                _say(
+                say(
                     f"round {number + 1}, {condition.name}: {sample.per_second:,.0f} writes/s, "
                     f"{sample.source_cpu:,.0f} µs of CPU and {sample.wal:,.0f} bytes of WAL each"
                 )
@@ -118,10 +118,6 @@ def _median(taken: Sequence[Sample], of: Callable[[Sample], float]) -> float:
 
 def _spread(ratios: Sequence[float]) -> str:
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:

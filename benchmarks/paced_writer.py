@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import psycopg2
 
-_TEXT = 310
-"""Length of the personalisation that makes an insert's JSON 1 KB."""
+from benchmarks.workload import TEXT_LENGTH
 
 _ID = "lpad(to_hex(n), 32, '0')::uuid"
 
@@ -27,7 +26,7 @@ insert into notifications (
 )
 select
     {_ID}, 'someone@example.com', places.service_id, places.id, places.template_type,
-    'created', now(), repeat('x', {_TEXT})
+    'created', now(), repeat('x', {TEXT_LENGTH})
 from generate_series($1, $2) as n
 inner join places on places.place = mod(n, (select count(*) from places));
 prepare move (bigint, bigint) as

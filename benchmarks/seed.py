@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -28,6 +27,7 @@ import pyarrow.parquet
 from adbc_driver_postgresql import dbapi
 
 from benchmarks import report, workload
+from benchmarks.measure import say
 from benchmarks.seed_contenders import JAR, SLOT, Field, Outcome, standalone
 from demo import source
 from demo.cluster import Cluster
@@ -67,11 +67,6 @@ from {counts}
 
 Counted = tuple[object, ...]
 """Groups, rows, and a sum of hashes of every group with its count."""
-
-
-def say(text: str) -> None:
-    """Print a line of progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def create(primary: Cluster, warehouse: Cluster, groups: int) -> None:

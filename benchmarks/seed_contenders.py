@@ -145,9 +145,9 @@ class Field:
     def _psql(self, statements: Iterable[str]) -> Outcome:
         words = [word for statement in statements for word in ("-c", statement)]
         command = [str(BIN / "psql"), "-X", "-q", "-o", "/dev/null", *words, self.primary.dsn()]
-        before = settled_cpu(self.primary)
+        before = measure.server_cpu(self.primary)
         cost = measure.run(command, {}, {})
-        return Outcome(cost.seconds, settled_cpu(self.primary) - before)
+        return Outcome(cost.seconds, measure.server_cpu(self.primary) - before)
 
     def seed(self, master: str = "local[2]", *more: str) -> Outcome:
         """Run the seed on the primary's tables."""
@@ -195,25 +195,13 @@ class Field:
             }
             conf = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
             command = [str(_SUBMIT), "--master", master, *conf, *options, script, *words]
-            before = settled_cpu(self.primary)
+            before = measure.server_cpu(self.primary)
             with Memory() as memory:
                 cost = measure.run(command, environment, {})
-            spent = settled_cpu(self.primary) - before
+            spent = measure.server_cpu(self.primary) - before
             (log,) = Path(folder).iterdir()
             counting = _counting(log)
         return Outcome(cost.seconds, spent, counting, memory.peaks, stored)
-
-
-def settled_cpu(cluster: Cluster) -> float:
-    """Return the cluster's CPU seconds when it has come to rest.
-
-    A backend that ends while the processes are read would be counted nowhere.
-    """
-    now, last = measure.server_cpu(cluster), -1.0
-    while now != last:
-        time.sleep(_SAMPLE_SECONDS)
-        now, last = measure.server_cpu(cluster), now
-    return now
 
 
 @contextmanager

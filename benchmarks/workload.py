@@ -18,7 +18,7 @@ from demo.cluster import Cluster
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"
 
-_TEXT = 310
+TEXT_LENGTH = 310
 """Length of the personalisation that makes an insert's JSON 1 KB."""
 
 _INSERT = f"""
@@ -28,7 +28,7 @@ insert into notifications (
 )
 select
     'someone@example.com', t.service_id, t.id, t.template_type,
-    (array['created', 'sending', 'delivered'])[1 + mod(n, 3)], now(), repeat('x', {_TEXT})
+    (array['created', 'sending', 'delivered'])[1 + mod(n, 3)], now(), repeat('x', {TEXT_LENGTH})
 from generate_series(%(first)s::bigint, %(last)s) as n
 inner join (
     select row_number() over (order by id) - 1 as place, * from templates

@@ -143,11 +143,10 @@ class Batcher:
             )
 
     def _change(self, payload: bytes) -> bytes:
-        waiting: deque[Message] = deque((payload,))
-        row: list[bytes] = []
         if self._begin is None:
             raise ValueError("a change comes outside a transaction")
-        self.move_changes(waiting, row, 1)
+        row: list[bytes] = []
+        self.move_changes(deque((payload,)), row, 1)
         return b"".join(row)
 
     def move_changes(self, waiting: deque[Message], rows: list[bytes], room: int) -> int:

@@ -91,13 +91,14 @@ def apply_all(settings: Settings, models: Models) -> None:
 
     Raises BuildFailed and what connecting to the target may raise.
     """
-    is_behind = True
-    while is_behind:
-        with closing(connect(settings.target, "target")) as connection:
-            before = watermarks.read(connection, settings.schema, settings.slot)
+    with closing(connect(settings.target, "target")) as connection:
+        after = watermarks.read(connection, settings.schema, settings.slot)
+        is_behind = True
+        while is_behind:
+            before = after
             models.apply()
             after = watermarks.read(connection, settings.schema, settings.slot)
-        is_behind = after.is_behind(before)
+            is_behind = after.is_behind(before)
 
 
 class Builder:

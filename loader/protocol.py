@@ -95,13 +95,13 @@ class ReplicationConnection:
             self._held = size, data
             return self._warnings.popleft()
         self._held = None
-        if size > 0 and data[0] == _DATA:
-            return bytes(data[25:])
         if size == 0:
             return None
         if size < 0:
             raise ProtocolError(self._stream_end())
         kind = data[0]
+        if kind == _DATA:
+            return bytes(data[25:])
         if kind == _KEEPALIVE:
             position, _, wants_reply = _KEEPALIVE_BODY.unpack_from(data, 1)
             return Keepalive(position, bool(wants_reply))
