@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measure import ROOT, peak_bytes
-from benchmarks.workload import LOADER, environment
+from benchmarks.workload import LOADER, dbt_home, environment
 from demo.cluster import Cluster
 
 _PATIENCE = 120.0
@@ -63,17 +62,11 @@ def building(source: Cluster, target: Cluster, slot: str) -> Iterator[Building]:
     """Follow the slot and apply the models; stopped at the end of the block at the latest."""
     with tempfile.TemporaryDirectory(prefix="waltally-building-") as name:
         home = Path(name)
-        shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
-        paths = {
-            "DBT_PROFILES_DIR": str(home),
-            "DBT_TARGET_PATH": str(home / "target"),
-            "DBT_LOG_PATH": str(home / "logs"),
-        }
         log = home / "loader.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [LOADER, "run", "--build", "--verbose"],
-                env=environment(source, target, slot) | paths,
+                env=environment(source, target, slot) | dbt_home(home),
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import report, workload
-from benchmarks.growth_build import SLOT, dbt_home
+from benchmarks.growth_build import SLOT, in_dbt_home
 from benchmarks.growth_cases import TOUCHED, Case, build_rows, make_cases, time_builds
 from benchmarks.growth_changes import CPU, Costs, Pipeline
 from benchmarks.growth_machine import MIX, PEAK, machine, with_measured
@@ -145,7 +145,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as home,
         Cluster(SETTINGS) as primary,
         Cluster(SETTINGS) as warehouse,
-        dbt_home(Path(home)),
+        in_dbt_home(Path(home)),
     ):
         pipeline = Pipeline(primary, warehouse, Models(), options.rows)
         costs, empty = pipeline.costs(min(options.rounds, 3), say)

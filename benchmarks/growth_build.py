@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measure import ROOT, server_cpu
+from benchmarks.measure import server_cpu
+from benchmarks.workload import dbt_home
 from demo.cluster import Cluster
 from loader.build import Models, export_target
 from loader.settings import DEFAULT_TABLES, Settings
@@ -37,16 +37,10 @@ def settings(cluster: Cluster, database: str = "postgres") -> Settings:
 
 
 @contextmanager
-def dbt_home(home: Path) -> Iterator[None]:
+def in_dbt_home(home: Path) -> Iterator[None]:
     """Let dbt in this process keep its files in `home` and find the profile there."""
-    shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
     before = dict(os.environ)
-    os.environ |= {
-        "DBT_PROJECT_DIR": str(ROOT),
-        "DBT_PROFILES_DIR": str(home),
-        "DBT_TARGET_PATH": str(home / "target"),
-        "DBT_LOG_PATH": str(home / "logs"),
-    }
+    os.environ |= dbt_home(home)
     try:
         yield
     finally:

@@ -67,14 +67,24 @@ def insert(cluster: Cluster, rows: int, each: int) -> None:
             )
 
 
+def dbt_home(home: Path) -> dict[str, str]:
+    """Put the profile into a folder; return what lets dbt find it and keep its files there."""
+    shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+    return {
+        "DBT_PROJECT_DIR": str(ROOT),
+        "DBT_PROFILES_DIR": str(home),
+        "DBT_TARGET_PATH": str(home / "target"),
+        "DBT_LOG_PATH": str(home / "logs"),
+    }
+
+
 def environment(source: Cluster, target: Cluster, slot: str) -> dict[str, str]:
     """Return what the loader, dbt and Spark need to know: the source's slot, the warehouse."""
-    profiles = ROOT / "target"
-    profiles.mkdir(exist_ok=True)
-    shutil.copy(ROOT / "profiles.yml.example", profiles / "profiles.yml")
+    home = ROOT / "target"
+    home.mkdir(exist_ok=True)
     return {
         **os.environ,
-        "DBT_PROFILES_DIR": str(profiles),
+        **dbt_home(home),
         **target.environment(),
         "LOADER_SOURCE_DSN": source.dsn(),
         "LOADER_TARGET_DSN": target.dsn(),
