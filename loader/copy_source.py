@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from threading import Event
 
 from loader import kill_points
@@ -11,6 +12,8 @@ from loader.wal2json import Commit
 
 _CHUNK = 64 * 1024
 _WAIT = 0.25
+_GRACE_SECONDS = 0.5
+"""How long a stopping loader goes on, so that a short transaction ends and is kept."""
 
 
 class Stopped(Exception):
@@ -27,6 +30,7 @@ class CopySource:
         self._batcher = batcher
         self._stop = stop
         self._ended = False
+        self._stop_seen = 0.0
         self.failure: BaseException | None = None
         """What broke the reading; COPY itself reports only that something did."""
 
@@ -34,6 +38,7 @@ class CopySource:
         """Return the next piece, empty at the end. Raises Stopped and what the stream raised."""
         kill_points.reach("copy-chunk")
         try:
+            self._stop_if_asked()
             while not self._ended and self._size < _CHUNK and self._advance():
                 pass
         except BaseException as failure:
@@ -43,6 +48,15 @@ class CopySource:
         self._next.clear()
         self._size = 0
         return piece
+
+    def _stop_if_asked(self) -> None:
+        """Give up a transaction that does not end soon: one of hours must not hold up a stop."""
+        if not self._stop.is_set():
+            return
+        self._stop_seen = self._stop_seen or time.monotonic()
+        overdue = time.monotonic() - self._stop_seen >= _GRACE_SECONDS
+        if overdue and self._batcher.in_transaction:
+            raise Stopped
 
     def _advance(self) -> bool:
         """Take some messages; False where what is there should go out before waiting for more."""

@@ -167,6 +167,20 @@ def test_a_stop_in_the_middle_of_a_transaction_breaks_the_copy() -> None:
     assert isinstance(source.failure, Stopped)
 
 
+def test_a_stop_does_not_wait_for_a_transaction_that_keeps_coming(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("loader.copy_source._GRACE_SECONDS", 0.0)
+    inbox, batcher, stop = Inbox(), Batcher(SLOT, 0), Event()
+    inbox.offer([b"x" * 100_000] * 10, 0, 0)
+    batcher.accept(Begin(1, 2, 3, 4))
+    source = CopySource(batcher.accept(b"{}"), inbox, batcher, stop)
+    assert source.read(8192)
+    stop.set()
+    with pytest.raises(Stopped):
+        source.read(8192)
+
+
 def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
     inbox = Inbox()
     inbox.offer([Keepalive(1, False)], 0, 0)
