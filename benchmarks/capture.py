@@ -1,12 +1,13 @@
 """From the slot to the durable change log, against decoding alone and against other ways.
 
-python -m benchmarks.capture --rows 300000 --single-rows 100000 --rounds 3
+python -m benchmarks.capture --rows 300000 --single-rows 100000 --one-rows 5000000 --rounds 3
 
 One source, one warehouse, the same WAL for everybody, each contender with a slot of its own, one
 after the other in each round. Decoding alone is PostgreSQL's pg_recvlogical into /dev/null; the
 same read in Python and thrown away is what the loader could do at best. Seconds are those of the
 whole process less those of the same command with nothing to do. A ratio is a round's own; the table
-has each column's median. Debezium takes part where `make install-debezium` has been run.
+has each column's median. The last rows are of a single transaction, once: it must pass in the same
+memory. Debezium takes part where `make install-debezium` has been run.
 """
 
 from __future__ import annotations
@@ -178,14 +179,16 @@ def check(world: World, query: str) -> None:
         raise RuntimeError(f"{query}: {found}, not {world.rows}")
 
 
-def measure(kind: str, rows: int, each: int, rounds: int) -> Iterator[dict[str, object]]:
+def measure(
+    kind: str, rows: int, each: int, rounds: int, ways: dict[str, Contender]
+) -> Iterator[dict[str, object]]:
     """Yield a row of the table for each contender, for transactions of `each` rows."""
     with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
         workload.create(source)
         world = World(source, target, rows, "")
         slots = {
             (name, number): f"{kind}_{place}_{number}"
-            for place, name in enumerate(contenders())
+            for place, name in enumerate(ways)
             for number in range(rounds)
         }
         for (name, _), slot in slots.items():
@@ -193,9 +196,9 @@ def measure(kind: str, rows: int, each: int, rounds: int) -> Iterator[dict[str, 
         say(f"{kind}: writing {rows:,} rows")
         workload.insert(source, rows, each)
         world = world._replace(end=decoding.wal_end(source))
-        results: dict[str, list[Result]] = {name: [] for name in contenders()}
+        results: dict[str, list[Result]] = {name: [] for name in ways}
         for number in range(rounds):
-            for name, contender in contenders().items():
+            for name, contender in ways.items():
                 forget(world)
                 result = contender(world, slots[name, number])
                 results[name].append(result)
@@ -263,11 +266,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300_000, help="in large transactions")
     parser.add_argument("--each", type=int, default=5_000, help="rows of a large transaction")
     parser.add_argument("--single-rows", type=int, default=100_000, help="in single-row ones")
+    parser.add_argument("--one-rows", type=int, default=5_000_000, help="in a single transaction")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    rows = [*measure("large", given.rows, given.each, given.rounds)]
+    every = contenders()
+    two = {name: every[name] for name in ("decoding alone", "loader")}
+    rows = [*measure("large", given.rows, given.each, given.rounds, every)]
     if given.single_rows:
-        rows += measure("single", given.single_rows, 1, given.rounds)
+        rows += measure("single", given.single_rows, 1, given.rounds, every)
+    if given.one_rows:
+        rows += measure("one", given.one_rows, given.one_rows, 1, two)
     report.publish("capture", rows, goals=GOALS, sizes=vars(given))
     with report.figure("capture", height=4.5) as axes:
         names = [str(row["transactions, way"]) for row in rows]
