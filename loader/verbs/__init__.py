@@ -1,0 +1,1 @@
+"""The verbs of `loader`, one a file; `loader.cli` puts them together."""

@@ -1,0 +1,49 @@
+"""What the verbs share: the options that every one has, and how an error ends the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from loader.errors import LoaderError
+
+Source = Annotated[
+    str,
+    typer.Option(
+        envvar="LOADER_SOURCE_DSN",
+        show_default="libpq's PG* variables",
+        help="The application's database: a libpq string or URL.",
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        envvar="LOADER_TARGET_DSN",
+        show_default="the source",
+        help="The database that holds the change log: a libpq string or URL.",
+    ),
+]
+Slot = Annotated[str, typer.Option(envvar="LOADER_SLOT", help="The replication slot's name.")]
+Tables = Annotated[
+    str,
+    typer.Option(
+        envvar="LOADER_TABLES",
+        help="Tables to follow: the live one, its archive, then any that are only logged.",
+    ),
+]
+Schema = Annotated[
+    str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema at the target.")
+]
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """End the process with an error's sentence and exit code."""
+    try:
+        yield
+    except LoaderError as error:
+        typer.echo(f"Error: {error.sentence}", err=True)
+        raise typer.Exit(error.exit_code) from None

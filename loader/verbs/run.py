@@ -1,0 +1,76 @@
+"""`loader run`: follow the slot, and apply the models too if asked."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from threading import Event
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from loader import build
+from loader.follow import follow
+from loader.progress import Progress
+from loader.session import Totals
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
+
+
+def run_command(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    tables: Tables = DEFAULT_TABLES,
+    schema: Schema = DEFAULT_SCHEMA,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop at what is committed now, with exit code 0.")
+    ] = False,
+    with_build: Annotated[
+        bool,
+        typer.Option("--build", help="Apply the dbt models in this process after each batch."),
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log each build too.")] = False,
+) -> None:
+    """Follow the slot into the change log until stopped by SIGTERM or Ctrl-C.
+
+    Example: loader run --build
+    """
+    console = Console(stderr=True)
+    _log_to(console, verbose)
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with reported():
+        settings = Settings.of(source, target, slot, tables, schema)
+        totals = Totals()
+        with Progress(totals, console):
+            if with_build and not once:
+                builder = build.Builder(settings, lambda: totals.batches)
+                builder.start()
+                try:
+                    follow(settings, stop, totals, once)
+                finally:
+                    builder.close()
+            else:
+                follow(settings, stop, totals, once)
+                if with_build:
+                    build.export_target(settings)
+                    build.apply_all(settings, build.Models())
+
+
+def _log_to(console: Console, verbose: bool) -> None:
+    handler: logging.Handler
+    if console.is_terminal:
+        handler = RichHandler(console=console, show_path=False)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("loader")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    logger.propagate = False

@@ -1,0 +1,35 @@
+"""`loader teardown`: drop what `loader setup` made."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loader import setup
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
+
+
+def teardown_command(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    tables: Tables = DEFAULT_TABLES,
+    schema: Schema = DEFAULT_SCHEMA,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Drop the staging schema with all it holds, too.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Drop the slot, so that it holds no WAL; the counts then stand still.
+
+    Example: loader teardown --purge --yes
+    """
+    with reported():
+        settings = Settings.of(source, target, slot, tables, schema)
+        what = f"the slot {slot}" + (f" and the schema {schema} with all it holds" if purge else "")
+        if not yes:
+            typer.confirm(f"Drop {what}?", abort=True)
+        for line in setup.tear_down(settings, purge) or ["There was nothing to drop."]:
+            typer.echo(line)
