@@ -62,6 +62,8 @@ class Batcher:
         self.position = position
         self.seen = position
         self.rows = 0
+        self.transactions = 0
+        """How many source transactions the rows of the batch come from."""
         self._size = 0
         self._limits = limits or Limits()
         self._clock = clock
@@ -120,6 +122,7 @@ class Batcher:
             if self._begin is None or self._begin.end_lsn != message.end_lsn:
                 raise ValueError("a transaction ends that did not begin")
             self._begin = None
+            self.transactions += self._ordinal > 0
             self.seen = max(self.seen, message.end_lsn)
         elif isinstance(message, Keepalive) and self._begin is None:
             self.seen = max(self.seen, message.position)
@@ -131,6 +134,7 @@ class Batcher:
             raise ValueError("a batch cannot end inside a transaction")
         self.position = self.seen
         self.rows = 0
+        self.transactions = 0
         self._size = 0
 
     def _open(self, begin: Begin) -> None:

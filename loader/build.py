@@ -12,9 +12,10 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
-from loader import watermarks
+from loader import libpq, watermarks
 from loader.database import connect
 from loader.errors import BuildFailed, LoaderError
+from loader.events import BuildBroke, Built, Notify, ignore
 from loader.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,20 +35,10 @@ def export_target(settings: Settings) -> None:
     """Put the target and the settings into this process's environment, where dbt reads them.
 
     The profile names the database by libpq's PG* variables; a password stays out of sight of
-    other users there. Raises LoginRefused, CannotConnect.
+    other users there. Raises LoginRefused, CannotConnect, SettingError.
     """
     with closing(connect(settings.target, "target")) as connection:
-        info = connection.info
-        names = {
-            "PGHOST": info.host,
-            "PGPORT": str(info.port),
-            "PGDATABASE": info.dbname,
-            "PGUSER": info.user,
-            "PGPASSWORD": info.password,
-            "PGSSLMODE": info.dsn_parameters.get("sslmode"),
-            "PGSSLROOTCERT": info.dsn_parameters.get("sslrootcert"),
-        }
-    os.environ.update({name: value for name, value in names.items() if value})
+        os.environ.update(libpq.environment(connection, settings.target))
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
     os.environ["LOADER_TABLES"] = ",".join(table.quoted for table in settings.tables)
@@ -86,19 +77,21 @@ class Models:
             )
 
 
-def apply_all(settings: Settings, models: Models) -> None:
+def apply_all(settings: Settings, models: Models) -> dict[str, float]:
     """Run the models until they hold what was staged at the start, slice by slice.
 
+    Return, by model, the age in seconds of the newest change that became visible.
     Raises BuildFailed and what connecting to the target may raise.
     """
     with closing(connect(settings.target, "target")) as connection:
-        after = watermarks.read(connection, settings.schema, settings.slot)
+        first = after = watermarks.read(connection, settings.schema, settings.slot)
         is_behind = True
         while is_behind:
             before = after
             models.apply()
             after = watermarks.read(connection, settings.schema, settings.slot)
             is_behind = after.is_behind(before)
+        return watermarks.freshness(connection, settings.schema, settings.slot, first, after)
 
 
 class Builder:
@@ -108,7 +101,9 @@ class Builder:
     loader meanwhile goes on staging.
     """
 
-    def __init__(self, settings: Settings, batches: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: Settings, batches: Callable[[], int], notify: Notify = ignore
+    ) -> None:
         """`batches` returns how many batches of changes this process has staged.
 
         Not the position: a build is WAL too, which moves an idle position, which would build.
@@ -116,6 +111,7 @@ class Builder:
         self._settings = settings
         self._models: Models | None = None
         self._batches = batches
+        self._notify = notify
         self._built = -1
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dbt", daemon=True)
@@ -136,13 +132,18 @@ class Builder:
                 self._apply()
             except LoaderError as error:
                 log.error("%s; what is staged waits for the next build", error.sentence)
+                self._notify(BuildBroke(error))
 
     def _apply(self) -> None:
+        started = time.monotonic()
         if self._models is None:
             # Here and not at the start: the loader waits for a target that is down.
             export_target(self._settings)
             self._models = Models()
-        apply_all(self._settings, self._models)
+        freshness = apply_all(self._settings, self._models)
+        seconds = time.monotonic() - started
+        log.debug("built in %.2f s", seconds)
+        self._notify(Built(seconds, freshness))
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -150,11 +151,10 @@ class Builder:
             if batches == self._built:
                 self._stop.wait(0.02)
                 continue
-            started = time.monotonic()
             try:
                 self._apply()
                 self._built = batches
-                log.debug("built in %.2f s", time.monotonic() - started)
             except LoaderError as error:
                 log.error("%s; trying again in %g s", error.sentence, _RETRY_SECONDS)
+                self._notify(BuildBroke(error))
                 self._stop.wait(_RETRY_SECONDS)

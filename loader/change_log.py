@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
 from loader import kill_points, lsn
@@ -125,17 +126,17 @@ class ChangeLog:
             # The driver only ever calls read; its types ask for readline too.
             cursor.copy_expert(copy, cast(Any, rows))
 
-    def commit_position(self, before: int, after: int) -> None:
-        """Move the position of record and commit it with the rows appended since.
+    def commit_position(self, before: int, after: int, changes: int) -> None:
+        """Move the position of record and commit it with the `changes` rows appended since.
 
         Raises Interrupted where the row is not at `before`: another loader was here.
         """
         move = sql.SQL(
-            "update {}.slot_position set position_lsn = %s, moved_at = now() "
-            "where slot_name = %s and position_lsn = %s"
+            "update {}.slot_position set position_lsn = %s, moved_at = now(), "
+            "stored_changes = stored_changes + %s where slot_name = %s and position_lsn = %s"
         ).format(sql.Identifier(self._schema))
         with explained("target"), self.connection.cursor() as cursor:
-            cursor.execute(move, (lsn.show(after), self._slot, lsn.show(before)))
+            cursor.execute(move, (lsn.show(after), changes, self._slot, lsn.show(before)))
             if cursor.rowcount != 1:
                 self.connection.rollback()
                 raise Interrupted(
@@ -189,11 +190,17 @@ class ChangeLog:
 def read_record(connection: extensions.connection, schema: str, slot: str) -> Record | None:
     """Return a slot's row in slot_position, None where it has none. Raises NotSetUp."""
     query = sql.SQL(
-        "select system_identifier, source_database, start_lsn, position_lsn "
-        "from {}.slot_position where slot_name = %s"
+        "select system_identifier, source_database, start_lsn, position_lsn, "
+        # Not wanted here: commit_position needs it, and a missing column is seen at the start.
+        "stored_changes from {}.slot_position where slot_name = %s"
     ).format(sql.Identifier(schema))
     with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute(query, (slot,))
+        try:
+            cursor.execute(query, (slot,))
+        except pg.UndefinedColumn:
+            raise NotSetUp(
+                f"The schema {schema} was made by an older loader", "run `loader setup`"
+            ) from None
         row = cursor.fetchone()
     if row is None:
         return None

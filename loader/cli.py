@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from loader import process_title
+from loader.verbs.prune import prune_command
 from loader.verbs.run import run_command
 from loader.verbs.setup import setup_command
+from loader.verbs.stats import stats_command
 from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
 
@@ -21,6 +23,8 @@ for name, command in (
     ("setup", setup_command),
     ("run", run_command),
     ("status", status_command),
+    ("stats", stats_command),
+    ("prune", prune_command),
     ("teardown", teardown_command),
 ):
     app.command(name)(command)

@@ -9,6 +9,7 @@ from threading import Event
 from loader import lsn, slot
 from loader.database import connect
 from loader.errors import TRANSIENT, LoaderError
+from loader.events import Failed, Following, Notify, ignore
 from loader.session import Session, Totals
 from loader.settings import Settings
 
@@ -18,7 +19,9 @@ _BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 _ONCE_TRIES = 5
 
 
-def follow(settings: Settings, stop: Event, totals: Totals, once: bool) -> None:
+def follow(
+    settings: Settings, stop: Event, totals: Totals, once: bool, notify: Notify = ignore
+) -> None:
     """Follow the slot until `stop` is set; with `once`, up to what is committed at the start.
 
     What waiting may heal is tried again: for ever, or five times with `once`.
@@ -29,7 +32,7 @@ def follow(settings: Settings, stop: Event, totals: Totals, once: bool) -> None:
     while not stop.is_set():
         stored = totals.batches
         try:
-            _one_session(settings, stop, totals, until)
+            _one_session(settings, stop, totals, until, notify)
             return
         except LoaderError as error:
             if totals.position and not error.safe:
@@ -41,11 +44,15 @@ def follow(settings: Settings, stop: Event, totals: Totals, once: bool) -> None:
                 raise
             pause = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
             log.warning("%s; trying again in %g s", error, pause)
+            notify(Failed(error, retried=True))
             stop.wait(pause)
 
 
-def _one_session(settings: Settings, stop: Event, totals: Totals, until: int | None) -> None:
-    with closing(Session(settings, stop, totals)) as session:
+def _one_session(
+    settings: Settings, stop: Event, totals: Totals, until: int | None, notify: Notify
+) -> None:
+    with closing(Session(settings, stop, totals, notify)) as session:
+        notify(Following())
         log.info("following the slot %s from %s", settings.slot, lsn.show(totals.position))
         session.follow(until)
 

@@ -44,6 +44,6 @@ def split(argv: list[str]) -> tuple[list[str], dict[str, str]]:
 
 def _has_password(dsn: str) -> bool:
     try:
-        return "password" in conninfo_to_dict(dsn)
+        return any("password" in keyword for keyword in conninfo_to_dict(dsn))
     except ProgrammingError:
         return False

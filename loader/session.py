@@ -8,11 +8,12 @@ import time
 from dataclasses import dataclass
 from threading import Event
 
-from loader import kill_points, slot, source_tables
+from loader import columns, kill_points, slot, source_tables
 from loader.batches import Batcher
 from loader.change_log import ChangeLog
 from loader.copy_source import CopySource, Stopped
 from loader.errors import LoaderError
+from loader.events import Committed, Notify, ignore
 from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 from loader.settings import Settings
@@ -40,8 +41,11 @@ class Totals:
 class Session:
     """Follows the slot until stopped, until a position, or until something breaks."""
 
-    def __init__(self, settings: Settings, stop: Event, totals: Totals) -> None:
+    def __init__(
+        self, settings: Settings, stop: Event, totals: Totals, notify: Notify = ignore
+    ) -> None:
         """Open and check everything. Raises LoaderError; the slot is then as it was."""
+        self._notify = notify
         self._settings = settings
         self._stop = stop
         self._totals = totals
@@ -57,26 +61,28 @@ class Session:
         name = self._settings.slot
         replication = slot.connect_replication(self._settings.source)
         try:
-            try:
-                # In this order, as another loader may be moving all three: the slot never passes
-                # the record, and the record never passes the end of the WAL.
-                state = slot.read_state(replication, name)
-                record = self._log.record()
-                server = slot.identify(replication)
-                origin = slot.read_origin(replication, name)
-                interval = slot.status_seconds(replication)
-            except ProtocolError as error:
-                raise slot.protocol_error(error, name) from error
+            # In this order, as another loader may be moving all three: the slot never passes the
+            # record, and the record never passes the end of the WAL.
+            state = slot.read_state(replication, name)
+            record = self._log.record()
+            server = slot.identify(replication)
+            origin = slot.read_origin(replication, name)
+            interval = slot.status_seconds(replication)
             complaint = objection(name, server, state, record)
             if complaint is not None:
                 raise complaint
             self._warn_of_other_tables(replication)
             # The server sends text as it stores it, whatever client_encoding says.
-            self._log.use_encoding(slot.encoding(replication))
+            encoding = slot.encoding(replication)
+            self._log.use_encoding(encoding)
+            decode = columns.decoder(replication, self._settings, encoding)
             slot.start(replication, name, record.position_lsn, self._settings.tables, origin)
             # The slot is ours from here on; only now is the record final.
             self._log.fence()
             position = self._log.record().position_lsn
+        except ProtocolError as error:
+            replication.finish()
+            raise slot.protocol_error(error, name) from error
         except BaseException:
             replication.finish()
             raise
@@ -87,7 +93,7 @@ class Session:
         self._totals.position = position
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
-        self._stream = Stream(replication, self._inbox, position, interval)
+        self._stream = Stream(replication, self._inbox, position, interval, decode)
         self._stream.start()
 
     def _warn_of_other_tables(self, replication: ReplicationConnection) -> None:
@@ -144,21 +150,24 @@ class Session:
             if source.failure is not None:
                 raise source.failure from None
             raise
-        self._totals.changes += batcher.rows
-        self._totals.batches += 1
         self._store_position()
 
     def _store_position(self) -> None:
-        batcher = self._batcher
-        self._totals.open_since = self._totals.open_since or time.monotonic()
-        self._log.commit_position(batcher.position, batcher.seen)
-        self._totals.open_since = None
+        batcher, totals = self._batcher, self._totals
+        changes, transactions = batcher.rows, batcher.transactions
+        since = totals.open_since = totals.open_since or time.monotonic()
+        self._log.commit_position(batcher.position, batcher.seen, changes)
+        totals.open_since = None
         # Adjacent and in this order: confirmed before committed would be lost in a crash.
         kill_points.reach("after-commit")
         batcher.stored()
         self._stream.confirm(batcher.position)
-        self._totals.position = batcher.position
+        totals.position = batcher.position
+        # Only now: whoever builds what was staged must not look before it is there.
+        totals.changes += changes
+        totals.batches += changes > 0
         self._idle_since = time.monotonic()
+        self._notify(Committed(changes, transactions, self._idle_since - since))
 
     def _is_asked(self, message: Message | None) -> bool:
         """Whether the server waits to hear that we are done.

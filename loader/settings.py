@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from loader import libpq
 from loader.errors import SettingError
 from loader.tables import COUNTED, Table, parse_tables
 
@@ -16,6 +17,8 @@ DEFAULT_SLOT = "notify_dashboard_replication_slot"
 DEFAULT_TABLES = "public.notifications,public.notification_history"
 DEFAULT_SCHEMA = "cdc"
 
+_COLUMN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",]+))\s*(,|$)')
+_PORTS = re.compile(r"[0-9, ]*")
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
 _DETECT_DEAD_PEER = {
@@ -36,6 +39,8 @@ class Settings:
     slot: str
     tables: tuple[Table, ...]
     schema: str
+    columns: tuple[str, ...] = ()
+    """What is kept of each row beside dimensions and keys; empty keeps the whole row."""
 
     @property
     def counted(self) -> tuple[Table, ...]:
@@ -43,20 +48,43 @@ class Settings:
         return self.tables[:COUNTED]
 
     @classmethod
-    def of(cls, source: str, target: str, slot: str, tables: str, schema: str) -> Settings:
+    def of(
+        cls, source: str, target: str, slot: str, tables: str, schema: str, columns: str = ""
+    ) -> Settings:
         """Check the settings as given and complete them; the target defaults to the source.
 
         An empty connection string leaves everything to libpq's PG* variables.
         Raises SettingError, naming the setting.
         """
         check_names(slot, schema)
+        warehouse = connection(target or source, "LOADER_TARGET_DSN")
         return cls(
-            connection(source, "LOADER_SOURCE_DSN"),
-            connection(target or source, "LOADER_TARGET_DSN"),
+            # `loader run --build` puts the target's words into the environment, for dbt.
+            libpq.pinned(connection(source, "LOADER_SOURCE_DSN"), warehouse),
+            warehouse,
             slot,
             parse_tables(tables),
             schema,
+            parse_columns(columns),
         )
+
+
+def parse_columns(text: str) -> tuple[str, ...]:
+    """Return the names of a list like `id,"Odd, name"`, case kept. Raises SettingError."""
+    names: list[str] = []
+    position = 0
+    while text.strip():
+        name = _COLUMN.match(text, position)
+        if name is None:
+            raise SettingError(
+                f"LOADER_COLUMNS is not a list of columns at {text[position:]!r}",
+                'set LOADER_COLUMNS or --columns to column,column; odd names like "this, one"',
+            )
+        names.append(name[1].replace('""', '"') if name[1] is not None else name[2])
+        position = name.end()
+        if not name[3]:
+            break
+    return tuple(names)
 
 
 def check_names(slot: str, schema: str) -> None:
@@ -76,13 +104,18 @@ def check_names(slot: str, schema: str) -> None:
 def words(dsn: str, setting: str) -> dict[str, str]:
     """Return the parts of a libpq string or URL. Raises SettingError without quoting it."""
     try:
-        return {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+        found = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+        # In a URL a password with a bare / is read as a port, which libpq would quote later.
+        if not _PORTS.fullmatch(found.get("port", "")):
+            raise psycopg.ProgrammingError("the port is not a number")
     except psycopg.Error:
         # libpq's own message may quote a part of the string, and so a password.
         raise SettingError(
             f"{setting} is not a libpq connection string or URL",
-            f"set {setting} like 'host=db.internal dbname=notify user=loader'",
+            f"set {setting} like 'host=db.internal dbname=notify user=loader'; in a URL write "
+            "odd characters of a password as %2F and the like",
         ) from None
+    return found
 
 
 def connection(dsn: str, setting: str) -> str:

@@ -193,7 +193,7 @@ def _write_record(
                 "on conflict (slot_name) do update set "
                 "system_identifier = excluded.system_identifier, "
                 "source_database = excluded.source_database, start_lsn = excluded.start_lsn, "
-                "position_lsn = excluded.position_lsn, moved_at = now()"
+                "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null"
             ).format(sql.Identifier(settings.schema)),
             (
                 settings.slot,

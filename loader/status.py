@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from psycopg2 import extensions, sql
-
-from loader import lsn, standing
-from loader.change_log import Record
-from loader.database import connect, explained
+from loader import lsn, standing, stored
+from loader.database import connect
 from loader.errors import LoaderError, NotSetUp, Unhealthy
 from loader.settings import Settings
 from loader.setup import table_findings, table_replaced
+from loader.stored import Stored
 from loader.verdict import Server, SlotState
+from loader.wal_clock import AT_REST
 
 JSON_VERSION = 1
 """Raised whenever a field of the JSON changes its meaning or goes."""
-
-_AT_REST = 16 * 1024
-"""Bytes of WAL that an idle loader may leave unconfirmed; less than this is no lag."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +26,8 @@ class Thresholds:
 
     lag_seconds: float
     wal_held_bytes: int
+    min_safe_wal_bytes: int = 2**30
+    """Alarming only once the slot also holds more than is left: a limit may be set lower."""
 
 
 def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], LoaderError | None]:
@@ -42,8 +40,8 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         with closing(connect(settings.target, "target")) as target:
             stands = standing.read(settings, source, target)
             state, server = stands.state, stands.server
-            stored = _read_stored(target, settings, stands.record)
-            replaced = table_replaced(settings, source, target) if stored else None
+            found = stored.read(target, settings.schema, settings.slot) if stands.record else None
+            replaced = table_replaced(settings, source, target) if found else None
     problems += [replaced] if replaced else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
@@ -53,10 +51,10 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
             "wal_lsn": lsn.show(server.wal_end),
         },
         "slot": {"name": settings.slot, **_slot(state, server)},
-        **_positions(stored, server),
+        **_positions(found, server),
         "thresholds": asdict(thresholds),
     }
-    if stored is None:
+    if found is None:
         problems.append(NotSetUp(f"The slot {settings.slot} is not set up", "run `loader setup`"))
     else:
         first = [stands.complaint] if stands.complaint else []
@@ -74,38 +72,9 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     return body, problems[0] if problems else None
 
 
-@dataclass(frozen=True)
-class _Stored:
-    record: Record
-    moved_at: datetime
-    models: list[tuple[str, str, datetime, bool]]
-    """Name, watermark, when it moved, and whether more is staged than it has applied."""
-
-
-def _read_stored(
-    target: extensions.connection, settings: Settings, record: Record | None
-) -> _Stored | None:
-    if record is None:
-        return None
-    schema = sql.Identifier(settings.schema)
-    with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(
-            sql.SQL("select moved_at from {}.slot_position where slot_name = %s").format(schema),
-            (settings.slot,),
-        )
-        row = cursor.fetchone()
-        cursor.execute(
-            sql.SQL(
-                "select model_name, applied_lsn, moved_at, exists ("
-                "select 1 from {0}.change_log as staged where staged.slot_name = mark.slot_name "
-                "and staged.commit_lsn >= mark.applied_lsn) "
-                "from {0}.model_watermark as mark where slot_name = %s order by model_name"
-            ).format(schema),
-            (settings.slot,),
-        )
-        models = cursor.fetchall()
-    assert row is not None
-    return _Stored(record, row[0], models)
+def wal_held(state: SlotState, server: Server) -> int | None:
+    """Return how much WAL the server keeps for the slot, in bytes; None where it keeps none."""
+    return None if state.restart_lsn is None else max(0, server.wal_end - state.restart_lsn)
 
 
 def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
@@ -117,34 +86,44 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
         "wal_status": state.wal_status,
         "confirmed_lsn": _show(state.confirmed_lsn),
         "restart_lsn": _show(state.restart_lsn),
-        "wal_held_bytes": _behind(server.wal_end, state.restart_lsn),
+        "wal_held_bytes": wal_held(state, server),
         "safe_wal_bytes": state.safe_wal_size,
     }
 
 
-def _positions(stored: _Stored | None, server: Server) -> dict[str, Any]:
-    if stored is None:
-        return {"position": None, "models": []}
-    position = stored.record.position_lsn
+def _positions(found: Stored | None, server: Server) -> dict[str, Any]:
+    if found is None:
+        return {"position": None, "models": [], "last_error": None}
+    position = found.record.position_lsn
     behind = max(0, server.wal_end - position)
     return {
         "position": {
             "lsn": lsn.show(position),
-            "start_lsn": lsn.show(stored.record.start_lsn),
-            "moved_at": stored.moved_at.isoformat(),
+            "start_lsn": lsn.show(found.record.start_lsn),
+            "moved_at": found.moved_at.isoformat(),
             "lag_bytes": behind,
-            "lag_seconds": _age(stored.moved_at) if behind > _AT_REST else 0.0,
+            "lag_seconds": found.age(found.moved_at) if behind > AT_REST else 0.0,
+            "stored_changes": found.stored_changes,
+            "newest_commit_at": _iso(found.newest_commit_at),
         },
         "models": [
             {
-                "name": name,
-                "applied_lsn": applied,
-                "moved_at": moved_at.isoformat(),
-                "lag_bytes": max(0, position - lsn.parse(applied)) if is_behind else 0,
-                "lag_seconds": _age(moved_at) if is_behind else 0.0,
+                "name": model.name,
+                "applied_lsn": lsn.show(model.applied_lsn),
+                "moved_at": model.moved_at.isoformat(),
+                "lag_bytes": max(0, position - model.applied_lsn) if model.is_behind else 0,
+                "lag_seconds": found.age(model.moved_at) if model.is_behind else 0.0,
+                "rejected_lsn": _show(model.rejected_lsn),
             }
-            for name, applied, moved_at, is_behind in stored.models
+            for model in found.models
         ],
+        "last_error": None
+        if found.last_error is None or found.last_error_at is None
+        else {
+            "message": found.last_error,
+            "at": found.last_error_at.isoformat(),
+            "age_seconds": found.age(found.last_error_at),
+        },
     }
 
 
@@ -177,6 +156,16 @@ def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
                 "start the loader, or end the oldest transaction of the source",
             )
         )
+    safe = body["slot"].get("safe_wal_bytes")
+    if safe is not None and safe < min(thresholds.min_safe_wal_bytes, held):
+        problems.append(
+            Unhealthy(
+                f"The slot is lost after {max(0, safe) / 2**20:.0f} MiB more of the source's WAL "
+                "(max_slot_wal_keep_size)",
+                "start the loader, or end the oldest transaction of the source; raising "
+                "max_slot_wal_keep_size there gains time",
+            )
+        )
     return problems
 
 
@@ -184,9 +173,5 @@ def _show(position: int | None) -> str | None:
     return None if position is None else lsn.show(position)
 
 
-def _behind(end: int, position: int | None) -> int | None:
-    return None if position is None else max(0, end - position)
-
-
-def _age(moment: datetime) -> float:
-    return max(0.0, round((datetime.now(UTC) - moment).total_seconds(), 1))
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from loader import wal2json
 from loader.inbox import Inbox, Message
@@ -25,9 +26,18 @@ class Stream:
     """
 
     def __init__(
-        self, connection: ReplicationConnection, inbox: Inbox, position: int, status_seconds: float
+        self,
+        connection: ReplicationConnection,
+        inbox: Inbox,
+        position: int,
+        status_seconds: float,
+        decode: Callable[[bytes], Message | None] = wal2json.decode,
     ) -> None:
-        """`position` is durable already; a status goes out at least every `status_seconds`."""
+        """`position` is durable already; a status goes out at least every `status_seconds`.
+
+        `decode` reads a payload, None where it is nothing to store.
+        """
+        self._decode = decode
         self._connection = connection
         self._inbox = inbox
         self._durable = position
@@ -65,7 +75,7 @@ class Stream:
     def _read_bundle(self) -> None:
         bundle: list[Message] = []
         size = 0
-        receive, decode = self._connection.receive, wal2json.decode
+        receive, decode = self._connection.receive, self._decode
         while size < _BUNDLE_SIZE:
             message = receive()
             if type(message) is bytes:

@@ -42,3 +42,31 @@ def read(connection: extensions.connection, schema: str, slot: str) -> Watermark
         lsn.parse(rows[0][0]) if rows else 0,
         {model: lsn.parse(applied) for _, model, applied in rows if model is not None},
     )
+
+
+def freshness(
+    connection: extensions.connection,
+    schema: str,
+    slot: str,
+    before: Watermarks,
+    after: Watermarks,
+) -> dict[str, float]:
+    """Return, by model, how many seconds ago the newest change committed that it got in between.
+
+    A model that got none is left out, and so is a new one: what it was built from is history.
+    Raises LoaderError.
+    """
+    newest = sql.SQL(
+        "select extract(epoch from clock_timestamp() - committed_at)::float8 "
+        "from {}.change_log where slot_name = %s and commit_lsn >= %s and commit_lsn < %s "
+        "order by slot_name desc, commit_lsn desc, ordinal desc limit 1"
+    ).format(sql.Identifier(schema))
+    found = {}
+    with explained("target"), connection, connection.cursor() as cursor:
+        for model, applied in after.applied_lsn.items():
+            start = before.applied_lsn.get(model, applied)
+            if start < applied:
+                cursor.execute(newest, (slot, lsn.show(start), lsn.show(applied)))
+                if (row := cursor.fetchone()) is not None:
+                    found[model] = max(0.0, row[0])
+    return found

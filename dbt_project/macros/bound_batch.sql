@@ -21,6 +21,7 @@ declare
 begin
     select
         log.start_lsn,
+        log.pruned_from_lsn,
         log.position_lsn,
         log.system_identifier,
         model_watermark.applied_lsn,
@@ -68,6 +69,24 @@ begin
             raise exception 'the change log starts at %, after the historical seed at %',
                 state.start_lsn, state.snapshot_lsn
                 using hint = 'Run spark-submit spark/seed.py.';
+        end if;
+        {%- set is_seeded = model.config.meta.get('seeded', true) %}
+        {%- if is_seeded %}
+            {%- set remedy = 'Run spark-submit spark/seed.py, then dbt build.' %}
+        {%- else %}
+            {%- set remedy -%}
+                Build without --full-refresh. To count only what comes after: delete from {{ staging_schema() }}.model_watermark where model_name = ''{{ model_key() }}'' and slot_name = ''{{ slot_name() }}'';
+            {%- endset %}
+        {%- endif %}
+        -- A new fact that no seed feeds starts where the log does; an old one holds what was pruned.
+        if
+            state.seed_id is null
+            and state.pruned_from_lsn is not null
+            and ({{ is_seeded }} or state.applied_lsn is not null)
+        then
+            raise exception 'the change log from % to % is pruned, and no historical seed holds it for %',
+                state.pruned_from_lsn, state.start_lsn, model
+                using hint = '{{ remedy }}';
         end if;
         from_lsn := coalesce(state.snapshot_lsn, state.start_lsn);
     else

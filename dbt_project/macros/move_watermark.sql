@@ -13,6 +13,16 @@ begin
             using hint = 'Run dbt build again.';
     end if;
 
+    -- Between bound_batch and the model's reading a partition may have gone; start_lsn moves first.
+    if (
+        select log.start_lsn
+        from {{ source('cdc', 'slot_position') }} as log
+        where log.slot_name = '{{ slot_name() }}'
+    ) > {{ batch_setting('from_lsn') }}::pg_lsn then
+        raise exception 'the change log that {{ model_key() }} read was pruned during the build'
+            using hint = 'Run dbt build again.';
+    end if;
+
     insert into {{ source('cdc', 'model_watermark') }} as stored (
         model_name, slot_name, applied_lsn, seed_id, rejected_lsn
     )

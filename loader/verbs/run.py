@@ -14,6 +14,7 @@ from rich.logging import RichHandler
 
 from loader import build
 from loader.follow import follow
+from loader.observers import observed
 from loader.progress import Progress
 from loader.session import Totals
 from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
@@ -33,7 +34,28 @@ def run_command(
         bool,
         typer.Option("--build", help="Apply the dbt models in this process after each batch."),
     ] = False,
+    columns: Annotated[
+        str,
+        typer.Option(
+            envvar="LOADER_COLUMNS",
+            show_default="all",
+            help="Keep only these columns, and always dimensions and keys; the rest is not stored.",
+        ),
+    ] = "",
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each build too.")] = False,
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            envvar="LOADER_METRICS_PORT",
+            min=0,
+            max=65535,
+            help="Serve Prometheus metrics on this port; 0: none. Not with --once.",
+        ),
+    ] = 0,
+    metrics_address: Annotated[
+        str,
+        typer.Option(envvar="LOADER_METRICS_ADDRESS", help="The address to serve metrics on."),
+    ] = "127.0.0.1",
 ) -> None:
     """Follow the slot into the change log until stopped by SIGTERM or Ctrl-C.
 
@@ -45,18 +67,22 @@ def run_command(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with reported():
-        settings = Settings.of(source, target, slot, tables, schema)
+        settings = Settings.of(source, target, slot, tables, schema, columns)
         totals = Totals()
-        with Progress(totals, console):
+        port = 0 if once else metrics_port
+        with (
+            observed(settings, totals, metrics_address, port) as notify,
+            Progress(totals, console),
+        ):
             if with_build and not once:
-                builder = build.Builder(settings, lambda: totals.batches)
+                builder = build.Builder(settings, lambda: totals.batches, notify)
                 builder.start()
                 try:
-                    follow(settings, stop, totals, once)
+                    follow(settings, stop, totals, once, notify)
                 finally:
                     builder.close()
             else:
-                follow(settings, stop, totals, once)
+                follow(settings, stop, totals, once, notify)
                 if with_build:
                     build.export_target(settings)
                     build.apply_all(settings, build.Models())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -35,6 +35,14 @@ def status_command(
             help="Unhealthy when the slot holds more WAL than this.",
         ),
     ] = 8 * 2**30,
+    min_safe_wal_bytes: Annotated[
+        int,
+        typer.Option(
+            envvar="LOADER_MIN_SAFE_WAL_BYTES",
+            help="Unhealthy when less WAL than this, and than it holds, is left until the slot "
+            "is lost.",
+        ),
+    ] = 2**30,
 ) -> None:
     """Show slot, lag, WAL held back and watermarks; the exit code says whether all is well.
 
@@ -42,14 +50,18 @@ def status_command(
     """
     with reported():
         settings = Settings.of(source, target, slot, tables, schema)
-        thresholds = status.Thresholds(max_lag_seconds, max_wal_held_bytes)
+        thresholds = status.Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
+
+        def report() -> dict[str, Any]:
+            return status.report(settings, thresholds)[0]
+
         if watch:
-            status_table.watch(lambda: status.report(settings, thresholds)[0])
+            status_table.watch(report, Console())
             return
-        body, problem = status.report(settings, thresholds)
         if as_json:
+            body = report()
             typer.echo(json.dumps(body, indent=2))
         else:
-            Console().print(status_table.render(body))
-        if problem is not None:
-            raise typer.Exit(problem.exit_code)
+            body = status_table.show(report, Console())
+        if body["problems"]:
+            raise typer.Exit(body["problems"][0]["code"])

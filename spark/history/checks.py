@@ -32,8 +32,11 @@ class SlotPosition:
     start_lsn: int
 
 
-def staging(target: Connection, settings: Settings) -> SlotPosition:
-    """Return the slot's row. Raises NotSetUp, MissingRight."""
+def staging(target: Connection, settings: Settings, stores: bool = True) -> SlotPosition:
+    """Return the slot's row. Raises NotSetUp, MissingRight.
+
+    `stores` says that tables will be made: that needs a right more.
+    """
     remedy = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
     found = target.execute(
         "select relname from pg_class inner join pg_namespace on pg_namespace.oid = relnamespace"
@@ -44,14 +47,15 @@ def staging(target: Connection, settings: Settings) -> SlotPosition:
     if missing:
         raise NotSetUp(f"schema {settings.schema} of the target lacks {', '.join(missing)}", remedy)
 
-    allowed = target.execute(
-        "select has_schema_privilege(%s, 'usage, create')", (settings.schema,)
-    ).fetchone()
-    if allowed != (True,):
-        raise MissingRight(
-            f"role {target.info.user} may not create tables in schema {settings.schema}",
-            "run the seed with the role that ran `loader setup`",
-        )
+    for right in ("usage", "create") if stores else ("usage",):
+        allowed = target.execute(
+            "select has_schema_privilege(%s, %s)", (settings.schema, right)
+        ).fetchone()
+        if allowed != (True,):
+            raise MissingRight(
+                f"role {target.info.user} lacks the right {right} on schema {settings.schema}",
+                f"run the {settings.work} with the role that ran `loader setup`",
+            )
     row = target.execute(
         "select system_identifier, source_database, start_lsn::text"
         f" from {Table(settings.schema, 'slot_position').quoted} where slot_name = %s",
@@ -123,7 +127,8 @@ def tables(connection: Connection, wanted: Sequence[Table]) -> None:
             str(name): may_read
             for name, may_read in connection.execute(
                 "select attname, has_column_privilege(attrelid, attnum, 'select')"
-                " from pg_attribute where attrelid = %s and attnum > 0 and not attisdropped",
+                " from pg_attribute where attrelid = %s and not attisdropped"
+                " and (attnum > 0 or attname = 'ctid')",
                 (oid,),
             )
         }
@@ -133,12 +138,14 @@ def tables(connection: Connection, wanted: Sequence[Table]) -> None:
                 f"table {table} has no column {', '.join(lacking)}",
                 "set LOADER_TABLES or --tables to tables with the dimensions as columns",
             )
-        if not may_use or not all(columns[name] for name in DIMENSIONS):
+        # A range of rows is cut by ctid, for which a grant on columns must ask too.
+        needed = [*DIMENSIONS, *(["ctid"] if kind == "r" else [])]
+        if not may_use or not all(columns[name] for name in needed):
             user = connection.info.user
             raise MissingRight(
                 f"role {user} may not read table {table}",
                 f'grant usage on schema {table.schema} to "{user}";'
-                f' grant select on {table} to "{user}";',
+                f' grant select ({", ".join(needed)}) on {table} to "{user}";',
             )
 
 

@@ -21,7 +21,7 @@ def without_password(context: typer.Context, name: str, value: str) -> str:
     """Return the flag's value; every user of the machine can read a command line."""
     given = context.get_parameter_source(name)
     on_command_line = given is not None and given.name == "COMMANDLINE"
-    if on_command_line and "password" in words(value, f"--{name}"):
+    if on_command_line and any("password" in word for word in words(value, f"--{name}")):
         raise SettingError(
             f"--{name} has a password, which every user of this machine could read",
             f"give it in LOADER_{name.upper()}_DSN, PGPASSWORD or PGPASSFILE",

@@ -11,7 +11,6 @@ from loader.settings import words
 Connection = psycopg.Connection[tuple[object, ...]]
 
 _ALIVE = {
-    "application_name": "waltally seed",
     "connect_timeout": "15",
     "keepalives_idle": "30",
     "keepalives_interval": "10",
@@ -33,15 +32,16 @@ NO_TIMEOUTS = """
 """
 
 
-def connect(dsn: str, setting: str) -> Connection:
+def connect(dsn: str, setting: str, work: str = "seed") -> Connection:
     """Open a session in autocommit mode. Raises CannotConnect, SettingError."""
-    complete = make_conninfo("", **{**_ALIVE, **words(dsn, setting)})
+    named = {"application_name": f"waltally {work}"}
+    complete = make_conninfo("", **{**_ALIVE, **named, **words(dsn, setting)})
     try:
         connection = psycopg.connect(complete, autocommit=True)
         connection.execute(NO_TIMEOUTS)
     except psycopg.OperationalError as error:
         raise CannotConnect(
-            f"cannot connect ({setting}): {str(error).strip()}",
+            f"cannot connect ({setting}): {' '.join(str(error).split())}",
             f"check {setting}, PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD or PGPASSFILE",
         ) from None
     return connection

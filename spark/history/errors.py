@@ -1,6 +1,6 @@
-"""The ways that only the seed can fail, beside those it shares with the loader.
+"""The ways that only the jobs on Spark can fail, beside those they share with the loader.
 
-Whatever the code, the previous seed is intact.
+Whatever the code, what was stored before is intact.
 """
 
 from __future__ import annotations
@@ -36,3 +36,33 @@ class CountingFailed(LoaderError):
     """A task of the Spark job failed: a row could not be read, or a count not stored."""
 
     exit_code = 34
+
+
+class ArchiveIncomplete(LoaderError):
+    """The archive has a gap, or does not reach the log or the position that is asked for."""
+
+    exit_code = 32
+
+
+class AnotherArchive(LoaderError):
+    """Another archive of the same slot is running."""
+
+    exit_code = 33
+
+
+class ReplayDiffers(LoaderError):
+    """The replayed counts differ from the fact."""
+
+    exit_code = 40
+
+
+class AuditIncomplete(LoaderError):
+    """The loader did not reach the audit's position in time."""
+
+    exit_code = 41
+
+
+class AuditDiffers(LoaderError):
+    """The fact differs from the tables."""
+
+    exit_code = 42

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ def seed(settings: Settings) -> Summary:
             snapshot_lsn, known = settings.snapshot_lsn, None
             found = parquet.rows(spark, settings.parquet, settings.tables)
             with Progress(lambda: tasks(spark), lambda: None):
-                write(spark, found, lambda: None)
+                write(found, lambda: None)
         else:
             with snapshot.hold(settings, monitor, say) as held:
                 snapshot_lsn = held.position
@@ -85,7 +85,8 @@ def seed(settings: Settings) -> Summary:
                 present = store.stored_lsn(target, settings)
                 checks.position(snapshot_lsn, position.start_lsn, present)
                 say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
-                count(spark, settings, held)
+                with rows(spark, settings, held) as found:
+                    write(found, held.check)
         stored = store.replace(target, settings, snapshot_lsn, known)
     return Summary(
         str(stored.seed_id),
@@ -105,15 +106,19 @@ def tables_known(source: Connection, settings: Settings) -> str:
     return str(row[0])
 
 
-def count(spark: SparkSession, settings: Settings, held: snapshot.Held) -> None:
-    """Read every range in the held snapshot and write the counts. Raises SnapshotLost."""
+@contextlib.contextmanager
+def rows(spark: SparkSession, settings: Settings, held: snapshot.Held) -> Iterator[DataFrame]:
+    """Yield the rows of every range, to be read once within the block, which shows how far it is.
+
+    Where the snapshot is lost the running job ends.
+    """
     # The locks that are held keep the columns' types what they are.
     as_bytes = columns.uuids(held.monitor, settings.tables)
     plan = ranges.plan(held.found, settings.partitions, as_bytes)
-    rows, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
+    read, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
     total = sum(part.pages for part in plan)
     spark.dataSource.register(
-        snapshot_source(Snapshot(held.conninfo, held.name), plan, as_bytes, rows, pages)
+        snapshot_source(Snapshot(held.conninfo, held.name), plan, as_bytes, read, pages)
     )
 
     def cancel_if_lost() -> None:
@@ -123,27 +128,35 @@ def count(spark: SparkSession, settings: Settings, held: snapshot.Held) -> None:
             with contextlib.suppress(Py4JError, OSError):
                 spark.sparkContext.cancelAllJobs()
 
-    with Progress(lambda: Measure(pages.value, total, rows.value), cancel_if_lost):
-        write(spark, spark.read.format("snapshot").load(), held.check)
+    with Progress(lambda: Measure(pages.value, total, read.value), cancel_if_lost):
+        yield spark.read.format("snapshot").load()
 
 
-def write(spark: SparkSession, rows: DataFrame, check: Callable[[], None]) -> None:
-    """Run the whole job: count the rows and bring the counts in.
+def write(found: DataFrame, check: Callable[[], None]) -> None:
+    """Run the whole job: count the rows and bring the counts in. Raises what `explained` does."""
+    with explained("seed", check):
+        count_by_dimension(found).write.format("incoming").mode("append").save()
+
+
+@contextlib.contextmanager
+def explained(work: str, check: Callable[[], None]) -> Iterator[None]:
+    """Turn Spark's failures within into LoaderErrors.
 
     `check` is asked once more when the last row is read, and first when the job has failed: what
     it raises is then the reason.
     """
     try:
-        count_by_dimension(rows).write.format("incoming").mode("append").save()
+        yield
     except (PySparkException, Py4JError, OSError) as error:
         check()
         text = reason(error)
         if "lock timeout" in text:
             raise SnapshotBlocked(
-                "a session waits for an exclusive lock on the tables, and the seed gave way to it",
-                "run the seed again when that TRUNCATE or ALTER has ended",
+                "a session waits for an exclusive lock on the tables,"
+                f" and the {work} gave way to it",
+                f"run the {work} again when that TRUNCATE or ALTER has ended",
             ) from None
-        raise CountingFailed(text, "run the seed again") from None
+        raise CountingFailed(text, f"run the {work} again") from None
     check()
 
 

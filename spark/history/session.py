@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 import loader
 
 DEFAULTS = {
-    "spark.app.name": "waltally seed",
     # Not ERROR: a failure is one sentence of ours, not a stack of Java for each attempt.
     "spark.log.level": "FATAL",
     "spark.ui.enabled": "false",
@@ -30,14 +29,15 @@ DEFAULTS = {
 
 
 @contextlib.contextmanager
-def running() -> Iterator[SparkSession]:
+def running(work: str = "seed") -> Iterator[SparkSession]:
     """Yield the session; stop it on leaving, also where Spark has died."""
     # Local executors run the driver's Python; elsewhere the cluster's own setting counts.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
-    for key, value in DEFAULTS.items():
+    for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    path = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
         spark.sparkContext.addPyFile(str(package(Path(folder))))
         try:
@@ -45,6 +45,8 @@ def running() -> Iterator[SparkSession]:
         finally:
             with contextlib.suppress(Py4JError, OSError):
                 spark.stop()
+            # Spark put the package's copy there, and has deleted it now.
+            sys.path[:] = path
 
 
 def package(folder: Path) -> Path:

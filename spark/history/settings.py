@@ -14,7 +14,8 @@ from loader.tables import COUNTED, Table, parse_tables
 class Settings:
     """What one seed needs to know; the connection strings may hold passwords.
 
-    `timeout` is in seconds; `partitions` 0 lets the tables' size decide.
+    `timeout` is in seconds; `partitions` 0 lets the tables' size decide. `work` is what sentences
+    and sessions call the work: an audit takes its snapshot as a seed does.
     """
 
     source: str = field(repr=False)
@@ -26,6 +27,7 @@ class Settings:
     timeout: float = 300.0
     parquet: str | None = None
     snapshot_lsn: int | None = None
+    work: str = "seed"
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)

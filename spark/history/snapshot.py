@@ -43,6 +43,7 @@ class Held:
     found: list[tuple[Table, list[ranges.Leaf]]]
     monitor: Connection
     pids: tuple[int, int]
+    work: str
 
     def __repr__(self) -> str:
         return f"Held({self.name})"
@@ -58,7 +59,7 @@ class Held:
         if row != (2,):
             raise SnapshotLost(
                 "the session that holds the snapshot or the table locks has ended",
-                "run the seed again; see the source's log for who ended the session",
+                f"run the {self.work} again; see the source's log for who ended the session",
             )
 
 
@@ -77,11 +78,11 @@ def hold(settings: Settings, monitor: Connection, tell: Tell) -> Iterator[Held]:
         # locks come before the snapshot and stay until after the last read.
         lock(locks, settings, deadline)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
-        position, name = open_slot(holder, monitor, deadline, settings.timeout, tell)
+        position, name = open_slot(holder, monitor, settings, deadline, tell)
         wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, tell)
         found = [(table, ranges.leaves(monitor, table)) for table in settings.tables]
         pids = (holder.info.backend_pid, locks.info.backend_pid)
-        yield Held(position, name, conninfo, found, monitor, pids)
+        yield Held(position, name, conninfo, found, monitor, pids, settings.work)
 
 
 def lock(connection: Connection, settings: Settings, deadline: float) -> None:
@@ -121,8 +122,8 @@ def connect_replication(conninfo: str) -> LogicalReplicationConnection:
 def open_slot(
     holder: LogicalReplicationConnection,
     monitor: Connection,
+    settings: Settings,
     deadline: float,
-    timeout: float,
     tell: Tell,
 ) -> tuple[int, str]:
     """Make the temporary slot; return its consistent point and the snapshot's name.
@@ -139,7 +140,7 @@ def open_slot(
         # psycopg2's own create_replication_slot() cannot ask for the snapshot.
         try:
             cursor.execute(
-                f"CREATE_REPLICATION_SLOT waltally_seed_{uuid.uuid4().hex[:16]}"
+                f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
                 " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
             )
         except psycopg2.Error as error:
@@ -157,21 +158,21 @@ def open_slot(
             holder.cancel()
             creation.join()
             raise SnapshotBlocked(
-                f"the snapshot was not ready within {timeout:.0f} s: it waits for every transaction"
-                f" that is writing, {sentence}",
+                f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for every"
+                f" transaction that is writing, {sentence}",
                 "let them end or end them, or raise --timeout",
             )
         if creation.is_alive() and now > told + 5:
             told = now
             tell(f"waiting for writers, {blockers.sentence(blockers.writers(monitor))}")
     if failed:
-        raise refusal(failed[0]) from None
+        raise refusal(failed[0], settings.work) from None
     row = cursor.fetchone()
     assert row is not None
     return lsn.parse(row[1]), row[2]
 
 
-def refusal(error: psycopg2.Error) -> LoaderError:
+def refusal(error: psycopg2.Error, work: str) -> LoaderError:
     """Return what the server's refusal to make a slot means."""
     text = str(error).strip()
     if "output_plugin_libraries" in text:
@@ -188,7 +189,7 @@ def refusal(error: psycopg2.Error) -> LoaderError:
         )
     if error.pgcode == "42501":
         return MissingRight(text, "alter role … replication;")
-    return SnapshotLost(f"the slot could not be made: {text}", "run the seed again")
+    return SnapshotLost(f"the slot could not be made: {text}", f"run the {work} again")
 
 
 def wait_until_safe(

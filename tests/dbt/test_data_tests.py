@@ -88,7 +88,7 @@ def test_each_data_test_fails_when_its_claim_is_broken(counted: Warehouse) -> No
         broken = failures(counted, "--vars", RECOUNT)
         silent = {claim for claim in claims if not any(name.startswith(claim) for name in broken)}
         assert not silent
-        counted.execute("drop table analytics.ft_service_stats, analytics.rejected_changes")
+        counted.execute("drop table analytics.ft_service_stats, analytics.rejected_changes cascade")
         counted.build(*OWN)
 
 

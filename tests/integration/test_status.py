@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import datetime
+from pathlib import Path
 from threading import Event
 
+import pytest
+
+from demo.cluster import Cluster
 from loader import setup, status
 from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 from tests.conftest import connect
 from tests.following import end, following
-from tests.support import Database
+from tests.support import LOADER, ROOT, Database, wait_until
 
 
 def test_a_slot_moved_by_somebody_else_is_refused_and_renewed(source: Database) -> None:
@@ -57,11 +66,43 @@ def test_status_is_a_contract(source: Database) -> None:
     assert body["version"] == 1
     assert body["healthy"] is True
     assert set(body) == {
-        "version", "source", "slot", "position", "models", "thresholds", "problems", "healthy",
+        "version", "source", "slot", "position", "models", "last_error", "thresholds", "problems",
+        "healthy",
     }  # fmt: skip
     assert body["slot"]["name"] == source.slot
     assert body["position"]["lsn"] == source.value("select position_lsn from cdc.slot_position")
-    assert "healthy" in source.must("status")
+    assert body["position"]["stored_changes"] == 5
+    committed = source.value("select max(committed_at) from cdc.change_log")
+    assert datetime.fromisoformat(body["position"]["newest_commit_at"]) == committed
+    assert body["last_error"] is None
+    documented = (ROOT / "docs" / "status.md").read_text()
+    for part in (body, body["slot"], body["position"], body["thresholds"]):
+        for field in part:
+            assert f"`{field}" in documented, field
+
+
+def test_status_as_a_person_reads_it(source: Database) -> None:
+    source.must("setup")
+    source.insert(1234)
+    with following(source) as process:
+        wait_until(lambda: source.staged() == 1234, "all is staged")
+        shown = " ".join(source.must("status").split())
+        end(process)
+    assert f"slot {source.slot} followed by pid" in shown
+    assert re.search(r"WAL held back [\d.]+ \w+ \(reserved\), no limit", shown)
+    assert re.search(r"position [0-9A-F]+/[0-9A-F]+, moved \d+ s ago", shown)
+    assert re.search(r"newest change committed \d+ s ago", shown)
+    assert re.search(r"stored 1,234 changes, 0/s healthy$", shown)
+    assert "not followed" in source.must("status")
+
+
+def test_a_staging_schema_of_an_older_loader_asks_for_setup(source: Database) -> None:
+    source.must("setup")
+    source.execute("alter table cdc.slot_position rename stored_changes to of_the_future")
+    for command in (("run", "--once"), ("status",), ("setup", "--check")):
+        done = source.loader(*command)
+        assert done.returncode == 20, command
+        assert "made by an older loader\nTry: run `loader setup`" in done.stderr
 
 
 def test_status_is_unhealthy_past_a_threshold(source: Database) -> None:
@@ -71,6 +112,59 @@ def test_status_is_unhealthy_past_a_threshold(source: Database) -> None:
     assert done.returncode == 3
     (problem,) = json.loads(done.stdout)["problems"]
     assert problem["kind"] == "Unhealthy"
+
+
+@pytest.fixture
+def limited() -> Iterator[Database]:
+    """A server of its own that gives a slot up after 128 MB of WAL."""
+    with Cluster({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
+        connect(cluster.dsn()).cursor().execute("create database d")
+        database = Database(cluster, "d")
+        database.load_notify()
+        database.must("setup")
+        yield database
+        database.connection.close()
+
+
+def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
+    assert "lost after" in limited.must("status"), "a small limit alone is no problem"
+    written = "select pg_logical_emit_message(false, 'x', repeat('x', 1000000))"
+    wait_until(lambda: limited.execute(written) and safe_bytes(limited) < 50 * 2**20, "it fills")
+    done = limited.loader("status", "--json")
+    assert done.returncode == 3
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert "max_slot_wal_keep_size" in problem["message"]
+    limited.must("status", "--min-safe-wal-bytes", str(2**20))
+    limited.must("status", LOADER_MIN_SAFE_WAL_BYTES=str(2**20))
+
+
+def safe_bytes(database: Database) -> int:
+    return int(database.value("select safe_wal_size from pg_replication_slots"))
+
+
+def test_watching_outlasts_a_server_that_is_away(limited: Database, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    with shown.open("w") as out:
+        process = subprocess.Popen(
+            [str(LOADER), "status", "--watch"], env=limited.environment(), cwd=ROOT, stdout=out
+        )
+    try:
+        wait_until(lambda: shown.read_text().count("healthy") > 1, "it refreshes")
+        limited.connection.close()
+        limited.cluster.stop()
+        wait_until(lambda: "Error: The source cannot be reached" in shown.read_text(), "it says so")
+        before = len(shown.read_text())
+        limited.cluster.start()
+        wait_until(lambda: said_healthy_last(shown.read_text()[before:]), "it shows it again")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def said_healthy_last(shown: str) -> bool:
+    return shown.rfind("healthy") > shown.rfind("asking again")
 
 
 def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:

@@ -1,8 +1,12 @@
 {{ config(
-    indexes=[
-        {'columns': ['service_id', 'notification_type', 'notification_status']},
-        {'columns': ['template_id', 'notification_type', 'notification_status']},
-        {'columns': ['service_id', 'template_id']},
+    indexes=[{'columns': ['service_id', 'template_id']}],
+    post_hook=[
+        "{{ keep_index(
+            ['service_id', 'notification_type', 'notification_status'], covering_columns()
+        ) }}",
+        "{{ keep_index(
+            ['template_id', 'notification_type', 'notification_status'], covering_columns()
+        ) }}",
     ],
 ) }}
 

@@ -1,0 +1,271 @@
+"""Takes partitions out of the change log that nobody needs, without a lock that stops anybody.
+
+In an order that leaves no promise unkept wherever it ends: start_lsn moves up first, so that
+nobody counts on the rows any more; then the partition is detached, then dropped. What a prune did
+not come to is finished by the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from psycopg2 import extensions, sql
+
+from loader import kill_points, lsn, staging
+from loader.database import connect, explained
+from loader.errors import Interrupted, NotSetUp
+from loader.retention import (
+    Archive,
+    Facts,
+    Hold,
+    Partition,
+    Slot,
+    Watermark,
+    holds,
+    plan,
+    promises,
+)
+from loader.settings import Settings
+
+_LOCK = "hashtext('waltally prune'), hashtext(%s)"
+
+_PARTITIONS = """
+select
+    c.relname,
+    case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
+        else 'attached' end,
+    coalesce(pg_total_relation_size(c.oid), 0),
+    pg_get_expr(c.relpartbound, c.oid)
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+left join pg_inherits as i on i.inhrelid = c.oid
+where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^change_log_[0-9a-f]{{8}}$'
+order by c.relname
+"""
+
+# Row by row over the primary key: first the slots that the partition has, then each one's last row.
+_AGE = """
+with recursive slot (name) as (
+    (select slot_name from {0}.{1} order by slot_name limit 1)
+    union all
+    select (select slot_name from {0}.{1} where slot_name > slot.name order by slot_name limit 1)
+    from slot
+    where slot.name is not null
+)
+select extract(epoch from now() - max(newest.staged_at))::float8
+from slot
+cross join lateral (
+    select staged_at from {0}.{1} as log
+    where log.slot_name = slot.name
+    order by log.slot_name desc, log.commit_lsn desc, log.ordinal desc
+    limit 1
+) as newest
+"""
+
+_SLOTS = "select slot_name, start_lsn, position_lsn from {0}.slot_position order by slot_name"
+_WATERMARKS = """
+select
+    model_name,
+    slot_name,
+    applied_lsn,
+    exists (
+        select from pg_class as c
+        inner join pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname || '.' || c.relname = model_name
+    )
+from {0}.model_watermark
+order by model_name
+"""
+# A seed of another cluster than the slot's feeds no rebuild.
+_SEEDS = """
+select slot_name, seed.snapshot_lsn
+from {0}.historical_snapshot as seed
+inner join {0}.slot_position using (slot_name, system_identifier)
+"""
+_ARCHIVES = "select slot_name, from_lsn, archived_lsn from {0}.archive_position"
+
+_MOVE_START = """
+update {0}.slot_position
+set pruned_from_lsn = coalesce(pruned_from_lsn, start_lsn), start_lsn = %(end)s
+where start_lsn < %(end)s
+"""
+
+_WHEN_IT_ENDS = (
+    "loader prune again once that session has ended; pg_stat_activity shows open transactions"
+)
+
+Fate = Literal["would drop", "dropped", "kept", "left"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a partition: `left` is one that could not be dropped now."""
+
+    partition: Partition
+    fate: Fate
+    holds: list[Hold]
+
+
+def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[Outcome]:
+    """Drop the partitions that nobody needs and whose newest row is older than `keep` seconds.
+
+    `timeout` bounds, in seconds, each wait for another prune and for whoever has used the log
+    since before a partition left it. With `dry_run` nothing changes. Raises NotSetUp where there
+    is no log, Interrupted where another prune goes on.
+    """
+    with closing(connect(settings.target, "target")) as connection:
+        if staging.version(connection, settings.schema) < staging.migrations()[-1][0]:
+            raise NotSetUp(
+                f"The staging schema {settings.schema} is not there or not up to date",
+                "run `loader setup`",
+            )
+        log = _Log(connection, settings.schema, timeout)
+        if not dry_run:
+            log.be_the_only_prune()
+        facts = log.facts()
+        if not facts.slots:
+            raise NotSetUp(f"No slot is set up in schema {settings.schema}", "run `loader setup`")
+        planned = plan(log.partitions(), facts, keep)
+        if dry_run:
+            return [Outcome(each, "kept" if held else "would drop", held) for each, held in planned]
+        return list(_carry_out(log, planned, keep))
+
+
+def _carry_out(
+    log: _Log, planned: Iterable[tuple[Partition, list[Hold]]], keep: float
+) -> Iterator[Outcome]:
+    obstacle: Hold | None = None
+    for partition, held in planned:
+        if held:
+            yield Outcome(partition, "kept", held)
+            continue
+        if obstacle is not None:
+            yield Outcome(partition, "left", [obstacle])
+            continue
+        try:
+            # What holds it is asked again just before: something may have changed since the plan.
+            held = log.take_out(partition, keep)
+            yield Outcome(partition, "kept" if held else "dropped", held)
+        except Interrupted as error:
+            held = [Hold(f"another session still uses the log ({error})", _WHEN_IT_ENDS)]
+            yield Outcome(partition, "left", held)
+        if held:
+            obstacle = Hold(f"{partition.name} goes first")
+
+
+class _Log:
+    """The change log at the target, in a session of its own."""
+
+    def __init__(self, connection: extensions.connection, schema: str, timeout: int) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._timeout = timeout
+        connection.autocommit = True
+        with explained("target"), connection.cursor() as cursor:
+            cursor.execute("select set_config('lock_timeout', %s, false)", (f"{timeout}s",))
+            # A killed prune must not hold its lock until the wait is over.
+            cursor.execute("set client_connection_check_interval to '1s'")
+
+    def be_the_only_prune(self) -> None:
+        """Hold off every other prune until the session ends. Raises Interrupted."""
+        deadline = time.monotonic() + self._timeout
+        # Asked again and again: a session that waits in a statement would hold up a detach.
+        while not self._ask(f"select 1 where pg_try_advisory_lock({_LOCK})", self._schema):
+            if time.monotonic() > deadline:
+                raise Interrupted(
+                    f"Another prune of schema {self._schema} is running",
+                    "let it end; pg_locks shows it as advisory",
+                )
+            time.sleep(0.2)
+
+    def partitions(self) -> list[Partition]:
+        """Return the loader's partitions; tables of other bounds are somebody else's."""
+        found = []
+        for name, state, size, bounds in self._ask(_PARTITIONS, self._schema):
+            number = int(name[-8:], 16)
+            partition = Partition(number, state, size, None)
+            first, end = lsn.show(partition.from_lsn), lsn.show(partition.to_lsn)
+            if state == "detached" or bounds == f"FOR VALUES FROM ('{first}') TO ('{end}')":
+                found.append(Partition(number, state, size, self._age(name)))
+        return found
+
+    def facts(self, lock: bool = False) -> Facts:
+        """Return what those who need the log say; `lock` keeps the slots' rows as they are."""
+        slots = self._ask(_SLOTS + (" for no key update" if lock else ""))
+        return Facts(
+            self._schema,
+            tuple(Slot(name, lsn.parse(start), lsn.parse(at)) for name, start, at in slots),
+            tuple(
+                Watermark(model, slot, lsn.parse(applied), exists)
+                for model, slot, applied, exists in self._ask(_WATERMARKS)
+            ),
+            {slot: lsn.parse(at) for slot, at in self._ask(_SEEDS)},
+            tuple(
+                Archive(slot, lsn.parse(first), lsn.parse(end))
+                for slot, first, end in self._ask(_ARCHIVES)
+            ),
+        )
+
+    def take_out(self, partition: Partition, keep: float) -> list[Hold]:
+        """Drop the partition, or return what holds it now. Raises Interrupted."""
+        if partition.state == "attached":
+            if found := self._move_start(partition, keep):
+                return found
+            kill_points.reach("start-moved")
+            self._detach(partition, "concurrently")
+        elif partition.state == "pending":
+            self._detach(partition, "finalize")
+        kill_points.reach("partition-detached")
+        return self._drop(partition)
+
+    def _move_start(self, partition: Partition, keep: float) -> list[Hold]:
+        with self._transaction():
+            found = holds(partition, self.facts(lock=True), keep)
+            if not found:
+                self._run(_MOVE_START, {"end": lsn.show(partition.to_lsn)})
+        return found
+
+    def _detach(self, partition: Partition, how: str) -> None:
+        self._run(
+            f"alter table {{0}}.change_log detach partition {{0}}.{{1}} {how}", table=partition.name
+        )
+
+    def _drop(self, partition: Partition) -> list[Hold]:
+        with self._transaction():
+            found = promises(partition, self.facts(lock=True))
+            if not found:
+                self._run("drop table {0}.{1}", table=partition.name)
+        return found
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        # The driver begins one where autocommit is off; the connection commits at the end of it.
+        self._connection.autocommit = False
+        try:
+            with explained("target"), self._connection:
+                yield
+        finally:
+            if not self._connection.closed:
+                self._connection.autocommit = True
+
+    def _age(self, name: str) -> float | None:
+        ((age,),) = self._ask(_AGE, table=name)
+        return None if age is None else float(age)
+
+    def _ask(self, query: str, *values: object, table: str = "") -> list[tuple[Any, ...]]:
+        with explained("target"), self._connection.cursor() as cursor:
+            cursor.execute(self._named(query, table), values or None)
+            return cursor.fetchall()
+
+    def _run(
+        self, statement: str, values: dict[str, object] | None = None, table: str = ""
+    ) -> None:
+        with explained("target"), self._connection.cursor() as cursor:
+            cursor.execute(self._named(statement, table), values)
+
+    def _named(self, statement: str, table: str) -> sql.Composed:
+        return sql.SQL(statement).format(sql.Identifier(self._schema), sql.Identifier(table))

@@ -1,0 +1,87 @@
+"""The present seed: which one it is, and its counts as of one moment."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from history.arrow_source import rows
+from history.connections import Connection, resolved
+from psycopg import sql
+from pyspark.sql import DataFrame, SparkSession
+
+from archiving.manifests import Baseline, Origin
+from archiving.settings import ArchiveSettings
+from loader import lsn
+from loader.tables import Table
+
+SCHEMA = (
+    "source_table string, service_id string, template_id string, notification_type string,"
+    " notification_status string, row_count bigint"
+)
+"""A group's rows for Spark: the columns of cdc.historical_counts, ids as text."""
+
+_SELECT = """
+    select
+        source_table,
+        service_id::text as service_id,
+        template_id::text as template_id,
+        notification_type,
+        notification_status,
+        row_count
+    from {counts}
+    where slot_name = '{slot}'
+"""
+
+
+@dataclass(frozen=True)
+class Seed:
+    """The slot's seed, with no files yet, in an exported snapshot that lives within `hold`."""
+
+    baseline: Baseline
+    conninfo: str = field(repr=False)
+    snapshot: str
+    query: str
+
+    def counts(self, spark: SparkSession) -> DataFrame:
+        """Return its counts, with the columns of SCHEMA."""
+        return rows(spark, self.conninfo, [self.query], SCHEMA, self.snapshot)
+
+
+@contextlib.contextmanager
+def hold(target: Connection, settings: ArchiveSettings, origin: Origin) -> Iterator[Seed | None]:
+    """Yield the slot's present seed, None where there is none; a new one meanwhile is not seen."""
+    with target.transaction():
+        target.execute("set transaction isolation level repeatable read read only")
+        found = target.execute(
+            sql.SQL(
+                "select seed_id::text, snapshot_lsn::text, system_identifier, count(service_id),"
+                " coalesce(sum(row_count), 0)::bigint, pg_export_snapshot()"
+                " from {} left join {} using (slot_name) where slot_name = %s"
+                " group by seed_id, snapshot_lsn, system_identifier"
+            ).format(
+                sql.Identifier(settings.schema, "historical_snapshot"),
+                sql.Identifier(settings.schema, "historical_counts"),
+            ),
+            (settings.slot,),
+        ).fetchone()
+        if found is None:
+            yield None
+            return
+        seed_id, at, system, groups, total, snapshot = (str(value) for value in found)
+        yield Seed(
+            Baseline(
+                Origin(system, origin.source_database),
+                seed_id,
+                lsn.parse(at),
+                int(groups),
+                int(total),
+                (),
+            ),
+            resolved(target),
+            snapshot,
+            _SELECT.format(
+                counts=Table(settings.schema, "historical_counts").quoted, slot=settings.slot
+            ),
+        )

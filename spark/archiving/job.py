@@ -1,0 +1,230 @@
+"""The archive from end to end: slice by slice, files first, then the manifest, then the note."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from history import changes
+from history.connections import Connection, connect
+from history.errors import ArchiveIncomplete, CountingFailed
+from history.job import explained
+from history.progress import say
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from archiving import baseline, log, manifests
+from archiving.folder import Folder
+from archiving.manifests import Contents, Slice
+from archiving.settings import ArchiveSettings
+from loader import kill_points, lsn
+
+CHANGES, BASELINES = "changes", "baselines"
+
+SCHEMA = f"{changes.SCHEMA}, date string, range string"
+"""A change in the archive's files; date and range are their folders."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one run has added; `to_lsn` is where the archive ends now."""
+
+    slot: str
+    location: str
+    from_lsn: int
+    to_lsn: int
+    rows: int
+    slices: int
+    files: int
+    seed_id: str | None
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        positions = {"from_lsn": lsn.show(self.from_lsn), "to_lsn": lsn.show(self.to_lsn)}
+        return {"version": 1, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
+
+    def __str__(self) -> str:
+        seed = f", and the seed {self.seed_id}" if self.seed_id else ""
+        return (
+            f"{self.rows:,} changes from {lsn.show(self.from_lsn)} up to {lsn.show(self.to_lsn)}"
+            f" in {self.slices} slices, {self.files} files{seed}; {self.seconds:.1f} s"
+        )
+
+
+def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
+    """Bring the archive up to the position of record. Raises LoaderError; what it held stays."""
+    begun = time.monotonic()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    with (
+        log.asked(),
+        contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "archive")) as target,
+        explained("archive", lambda: None),
+    ):
+        log.be_alone(target, settings)
+        folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
+        held = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
+        present, noted = log.read(target, settings), log.noted(target, settings, folder.uri)
+        # Also before a refusal: a prune must not count on what is not there, or is another log's.
+        log.note(target, settings, folder.uri, held if log.fits(present, held) else Contents())
+        log.check(present, held, noted, folder.uri)
+        delete_unnamed(folder, held)
+
+        begin = held.to_lsn if held.slices else present.start_lsn
+        added: list[Slice] = []
+        for part in slices(target, settings, begin, present):
+            written = store_changes(spark, target, settings, folder, part)
+            added.append(written)
+            held = replace(held, slices=(*held.slices, written))
+            log.note(target, settings, folder.uri, held)
+            say(f"{written.rows:,} changes up to {lsn.show(written.to_lsn)} are archived")
+        seed = store_seed(spark, target, settings, folder, held, present)
+    return Summary(
+        settings.slot,
+        folder.uri,
+        begin,
+        max(begin, held.to_lsn),
+        sum(part.rows for part in added),
+        len(added),
+        sum(len(part.files) for part in added),
+        seed,
+        time.monotonic() - begun,
+    )
+
+
+def slices(
+    target: Connection, settings: ArchiveSettings, begin: int, present: log.Log
+) -> Iterator[Slice]:
+    """Yield the slices to archive, without rows and files; each is whole source transactions."""
+    for end in changes.ends(
+        target, settings.schema, settings.slot, begin, present.position_lsn, settings.slice_changes
+    ):
+        yield Slice(present.origin, begin, end, 0, ())
+        begin = end
+
+
+def store_changes(
+    spark: SparkSession,
+    target: Connection,
+    settings: ArchiveSettings,
+    folder: Folder,
+    part: Slice,
+) -> Slice:
+    """Write a slice's files and then its manifest, which makes it part of the archive.
+
+    Raises CountingFailed where files and log differ in their number of rows, ArchiveIncomplete
+    where the log was pruned or made anew meanwhile.
+    """
+    place = (settings.schema, settings.slot, part.from_lsn, part.to_lsn)
+    rows = changes.count(target, *place)
+    if rows:
+        found = changes.read(spark, target, *place)
+        dated = found.withColumns(
+            {"date": sql.date_format("committed_at", "yyyy-MM-dd"), "range": sql.lit(part.name)}
+        )
+        write(dated, folder.path(CHANGES), "date", "range")
+    files = folder.names(f"{CHANGES}/date=*/range={part.name}/*.parquet")
+    stored = len(files) and read_changes(spark, folder, files).count()
+    # Over the session that holds the lock: had it ended, another archive could be at work.
+    now = log.read(target, settings)
+    if now.origin != part.origin or not now.start_lsn <= part.from_lsn:
+        raise ArchiveIncomplete(
+            f"the change log was pruned or made anew while it was read: it starts at"
+            f" {lsn.show(now.start_lsn)} and the archive ends at {lsn.show(part.from_lsn)}",
+            "archive to a new place: give another --to",
+        )
+    if stored != rows:
+        raise CountingFailed(
+            f"the files of {part.name} have {stored:,} changes and the log has {rows:,}",
+            "run the archive again",
+        )
+    folder.make_durable(files)
+    kill_points.reach("archive-files")
+    whole = replace(part, rows=rows, files=tuple(sorted(files)))
+    folder.write(f"{manifests.FOLDER}/{whole.name}.json", whole.text())
+    kill_points.reach("archive-manifest")
+    return whole
+
+
+def store_seed(
+    spark: SparkSession,
+    target: Connection,
+    settings: ArchiveSettings,
+    folder: Folder,
+    held: Contents,
+    present: log.Log,
+) -> str | None:
+    """Archive the slot's present seed and return its id; None where there is nothing new."""
+    with baseline.hold(target, settings, present.origin) as seed:
+        known = {stored.seed_id for stored in held.baselines}
+        # A slot that was moved to another cluster keeps the seed of the former until a new one.
+        if seed is None or seed.baseline.origin != present.origin or seed.baseline.seed_id in known:
+            return None
+        home = f"{BASELINES}/{seed.baseline.name}"
+        write(seed.counts(spark), folder.path(home))
+    files = folder.names(f"{home}/*.parquet")
+    stored = read_counts(spark, folder, files)
+    groups, rows = stored.agg(sql.count("*"), sql.sum("row_count")).collect()[0]
+    if (groups, rows or 0) != (seed.baseline.groups, seed.baseline.rows):
+        raise CountingFailed(
+            f"the files of seed {seed.baseline.seed_id} have {groups:,} groups and the seed has"
+            f" {seed.baseline.groups:,}",
+            "run the archive again",
+        )
+    folder.make_durable(files)
+    whole = replace(seed.baseline, files=tuple(sorted(files)))
+    folder.write(f"{manifests.FOLDER}/seed-{whole.name}.json", whole.text())
+    return whole.seed_id
+
+
+def write(rows: DataFrame, path: str, *partitions: str) -> None:
+    """Add the rows to the Parquet files of a folder."""
+    (
+        rows.write.mode("append")
+        .partitionBy(*partitions)
+        .option("compression", "zstd")
+        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        .parquet(path)
+    )
+
+
+def read_changes(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
+    """Return the changes of these files, with the columns of SCHEMA."""
+    if not files:
+        return spark.createDataFrame([], SCHEMA)
+    # The folders of the path are columns.
+    read = spark.read.schema(SCHEMA).option("basePath", folder.path(CHANGES))
+    return read.parquet(*map(folder.path, files))
+
+
+def read_counts(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
+    """Return the counts of a baseline's files."""
+    if not files:
+        return spark.createDataFrame([], baseline.SCHEMA)
+    return spark.read.schema(baseline.SCHEMA).parquet(*map(folder.path, files))
+
+
+def delete_unnamed(folder: Folder, held: Contents) -> None:
+    """Delete what runs that were killed have left."""
+    ranges = {part.name for part in held.slices}
+    seeds = {part.name for part in held.baselines}
+    unnamed = [
+        *(name for name in folder.names(f"{CHANGES}/date=*/range=*") if _range(name) not in ranges),
+        *(name for name in folder.names(f"{BASELINES}/*") if _last(name) not in seeds),
+        *folder.names(f"{CHANGES}/_temporary"),
+        *folder.names(f"{manifests.FOLDER}/.*.draft"),
+    ]
+    for name in unnamed:
+        folder.delete(name)
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _range(name: str) -> str:
+    return _last(name).removeprefix("range=")

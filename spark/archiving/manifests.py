@@ -1,0 +1,187 @@
+"""What an archive holds is what its manifests say; a file that none of them names is not there.
+
+A manifest is one JSON object, of a slice of the change log or of a seed. It appears at once, when
+its files are whole. Pure: texts in, texts out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from history.errors import ArchiveIncomplete
+
+from loader import lsn
+
+VERSION = 1
+FOLDER = "manifests"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose changes they are; an archive holds one cluster's."""
+
+    system_identifier: str
+    source_database: str
+
+
+@dataclass(frozen=True)
+class Slice:
+    """All changes with from_lsn <= commit_lsn < to_lsn; `files` are paths in the slot's folder."""
+
+    origin: Origin
+    from_lsn: int
+    to_lsn: int
+    rows: int
+    files: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its range, in the order of positions."""
+        return f"{self.from_lsn:016X}-{self.to_lsn:016X}"
+
+    def text(self) -> str:
+        """Return the manifest."""
+        return _text(
+            self.origin,
+            {
+                "kind": "changes",
+                "from_lsn": lsn.show(self.from_lsn),
+                "to_lsn": lsn.show(self.to_lsn),
+                "rows": self.rows,
+                "files": self.files,
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A seed: the rows that each group had at snapshot_lsn."""
+
+    origin: Origin
+    seed_id: str
+    snapshot_lsn: int
+    groups: int
+    rows: int
+    files: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, in the order of positions."""
+        return f"{self.snapshot_lsn:016X}-{self.seed_id}"
+
+    def text(self) -> str:
+        """Return the manifest."""
+        return _text(
+            self.origin,
+            {
+                "kind": "baseline",
+                "seed_id": self.seed_id,
+                "snapshot_lsn": lsn.show(self.snapshot_lsn),
+                "groups": self.groups,
+                "rows": self.rows,
+                "files": self.files,
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Contents:
+    """An archive of one slot: slices without a gap, and baselines, in the order of positions."""
+
+    slices: tuple[Slice, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
+
+    @property
+    def from_lsn(self) -> int:
+        """The first position that is archived; 0 where none is."""
+        return self.slices[0].from_lsn if self.slices else 0
+
+    @property
+    def to_lsn(self) -> int:
+        """Every change from from_lsn on and before this is archived."""
+        return self.slices[-1].to_lsn if self.slices else 0
+
+    @property
+    def origins(self) -> frozenset[Origin]:
+        """Whose changes and seeds they are."""
+        return frozenset(
+            [part.origin for part in self.slices] + [part.origin for part in self.baselines]
+        )
+
+    def holds(self, from_lsn: int, to_lsn: int) -> bool:
+        """Say whether every change with from_lsn <= commit_lsn < to_lsn is archived."""
+        return from_lsn == to_lsn or self.from_lsn <= from_lsn < to_lsn <= self.to_lsn
+
+    def files(self, from_lsn: int, to_lsn: int) -> list[str]:
+        """Return the files that may have changes with from_lsn <= commit_lsn < to_lsn."""
+        return [
+            file
+            for part in self.slices
+            if part.from_lsn < to_lsn and from_lsn < part.to_lsn
+            for file in part.files
+        ]
+
+
+def read(texts: Iterable[str]) -> Contents:
+    """Return what these manifests say. Raises ArchiveIncomplete where slices are missing."""
+    slices, baselines = [], []
+    for text in texts:
+        try:
+            said = json.loads(text)
+            if said["version"] != VERSION:
+                raise ArchiveIncomplete(
+                    f"a manifest has version {said['version']}, this program knows {VERSION}",
+                    "use the version of waltally that wrote it",
+                )
+            if said["kind"] == "changes":
+                slices.append(_slice(said))
+            else:
+                baselines.append(_baseline(said))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArchiveIncomplete(
+                f"a manifest cannot be read: {error!r}, in {text[:80]!r}",
+                f"bring {FOLDER}/ back from a copy, or archive to a new place",
+            ) from None
+    slices.sort(key=lambda part: (part.from_lsn, part.to_lsn))
+    for before, after in pairwise(slices):
+        if before.to_lsn != after.from_lsn:
+            raise ArchiveIncomplete(
+                f"one slice ends at {lsn.show(before.to_lsn)} and the next begins at"
+                f" {lsn.show(after.from_lsn)}",
+                f"bring {FOLDER}/ back from a copy, or archive to a new place",
+            )
+    baselines.sort(key=lambda part: part.snapshot_lsn)
+    return Contents(tuple(slices), tuple(baselines))
+
+
+def _text(origin: Origin, fields: dict[str, Any]) -> str:
+    return json.dumps({"version": VERSION, **origin.__dict__, **fields}, indent=1) + "\n"
+
+
+def _origin(said: dict[str, Any]) -> Origin:
+    return Origin(said["system_identifier"], said["source_database"])
+
+
+def _slice(said: dict[str, Any]) -> Slice:
+    return Slice(
+        _origin(said),
+        lsn.parse(said["from_lsn"]),
+        lsn.parse(said["to_lsn"]),
+        said["rows"],
+        tuple(said["files"]),
+    )
+
+
+def _baseline(said: dict[str, Any]) -> Baseline:
+    return Baseline(
+        _origin(said),
+        said["seed_id"],
+        lsn.parse(said["snapshot_lsn"]),
+        said["groups"],
+        said["rows"],
+        tuple(said["files"]),
+    )

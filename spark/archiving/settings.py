@@ -1,0 +1,27 @@
+"""Settings of the archive, under the loader's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from loader.settings import check_names
+
+CHANGES_A_SLICE = 3_200_000
+"""A minute or two of work: what a run that is killed loses at most."""
+
+
+@dataclass(frozen=True)
+class ArchiveSettings:
+    """Which slot's change log goes where; the connection string may hold a password.
+
+    `path` is of any file system that Spark reaches. Raises SettingError.
+    """
+
+    target: str = field(repr=False)
+    slot: str
+    schema: str
+    path: str
+    slice_changes: int = CHANGES_A_SLICE
+
+    def __post_init__(self) -> None:
+        check_names(self.slot, self.schema)

@@ -1,0 +1,135 @@
+"""The audit from end to end: the fact at A, the tables at X, the changes between, the verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+
+import psycopg
+from history import changes, checks, job, session, snapshot
+from history.connections import connect
+from history.counts import count_by_dimension
+from history.progress import say
+from pyspark.sql import DataFrame
+
+from auditing import arrival, fact, verdict
+from auditing.report import Rejected, Report
+from auditing.settings import AuditSettings
+from loader import lsn, source_tables
+from loader.errors import CannotConnect, MissingRight, SourceBehind
+from loader.source_tables import Known
+
+
+def audit(settings: AuditSettings) -> Report:
+    """Compare the fact with the tables; change nothing. Raises LoaderError where it cannot."""
+    begun = time.monotonic()
+    reading, work = settings.reading, settings.reading.work
+    with asked(), contextlib.ExitStack() as stack:
+        target = stack.enter_context(
+            contextlib.closing(connect(reading.target, "LOADER_TARGET_DSN", work))
+        )
+        source = stack.enter_context(
+            contextlib.closing(connect(reading.source, "LOADER_SOURCE_DSN", work))
+        )
+        place = checks.staging(target, reading, stores=False)
+        checks.source(source, place)
+        checks.tables(source, reading.tables)
+        with fact.hold(target, settings):
+            pass  # refused now rather than after Spark's start
+        spark = stack.enter_context(session.running(work))
+
+        with fact.hold(target, settings) as stored, job.explained(work, lambda: None):
+            say(f"reading {settings.fact} at {lsn.show(stored.position)}")
+            rows = kept(stored.rows(spark))
+        with snapshot.hold(reading, source, say) as held:
+            # The locks that are held keep the names on these tables.
+            refuse(stored, held.position, json.loads(job.tables_known(source, reading)))
+            arrival.mark(source)
+            say(f"counting {', '.join(map(str, reading.tables))} at {lsn.show(held.position)}")
+            with job.rows(spark, reading, held) as found, job.explained(work, held.check):
+                counts = kept(count_by_dimension(found))
+        arrival.wait(target, source, settings, held.position, say)
+        say(f"applying the changes from {lsn.show(stored.position)} on, and comparing")
+        with job.explained(work, lambda: None):
+            log = kept(
+                changes.read(
+                    spark, target, reading.schema, reading.slot, stored.position, held.position
+                )
+            )
+            forward = verdict.brought_forward(rows, log, reading.tables)
+            found_out = verdict.judge(
+                rows, forward, counts, reading.tables, settings.archived, settings.limit
+            )
+            rejected = stored.rejected.and_then(verdict.rejected(log, reading.tables))
+            change_count = log.count()
+        # Last, for what is pruned while it is read would be missing without a word.
+        fact.refuse_gap(fact.start_lsn(target, settings), stored.position, settings.fact)
+    return Report(
+        reading.slot,
+        str(settings.fact),
+        settings.archived,
+        stored.position,
+        held.position,
+        change_count,
+        found_out,
+        rejected,
+        notes(stored, rejected),
+        time.monotonic() - begun,
+    )
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """Read the rows now and keep them: when a snapshot is gone, reading again is an error."""
+    rows = rows.persist()
+    rows.count()
+    return rows
+
+
+def refuse(stored: fact.Fact, position: int, found: Known) -> None:
+    """Raise SourceBehind or TableReplaced where the fact cannot be of these tables."""
+    if position < stored.position:
+        raise SourceBehind(
+            f"the source's WAL ends at {lsn.show(position)}, before the fact's position"
+            f" {lsn.show(stored.position)}: it was restored or failed over with loss",
+            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+        )
+    complaint = source_tables.replaced(stored.counted, found)
+    if complaint is not None:
+        raise complaint
+
+
+def notes(stored: fact.Fact, rejected: Rejected) -> list[str]:
+    """Return what is known to make a fact differ, each as a sentence."""
+    found = []
+    if not stored.is_seeded:
+        found.append(
+            "the fact stands on no seed, so it lacks the rows from before `loader setup`:"
+            " `spark-submit spark/seed.py`, then `dbt build`"
+        )
+    elif not stored.is_on_newest_seed:
+        found.append("the fact does not stand on the newest seed yet: `dbt build`")
+    if rejected.count:
+        found.append(
+            f"{rejected.count:,} changes could not be counted, the first at"
+            f" {lsn.show(rejected.first_lsn or 0)}; rejected_changes says why"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def asked() -> Iterator[None]:
+    """Turn what the servers answer to the driver's own questions into LoaderErrors."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise MissingRight(
+            f"a right is missing: {error.diag.message_primary}",
+            "grant it as the README's section on roles says",
+        ) from None
+    except psycopg.Error as error:
+        raise CannotConnect(
+            f"a server ended the audit's session: {str(error).strip().splitlines()[0]}",
+            "run the audit again once it answers",
+        ) from None

@@ -1,0 +1,168 @@
+"""What the audit found, for a person and as JSON (docs/audit.md)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from auditing.settings import Archived
+from loader import lsn
+
+JSON_VERSION = 1
+"""Raised whenever a field of the JSON changes its meaning or goes."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One count that is wrong; `column` is the fact's, `counted` what it should hold."""
+
+    service_id: str
+    template_id: str
+    notification_type: str
+    notification_status: str
+    column: str
+    fact: int
+    counted: int
+
+    @property
+    def difference(self) -> int:
+        """How much the fact has too much; negative: too little."""
+        return self.fact - self.counted
+
+
+@dataclass(frozen=True)
+class Total:
+    """One part of the counts, over all groups."""
+
+    fact: int
+    counted: int
+
+    @property
+    def difference(self) -> int:
+        """How much the fact has too much; negative: too little."""
+        return self.fact - self.counted
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All counts side by side: `differences` are the largest, `difference_count` is of all."""
+
+    group_count: int
+    live: Total
+    archive: Total
+    difference_count: int
+    differences: list[Difference]
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """How many changes could not be counted, and the first one's position."""
+
+    count: int
+    first_lsn: int | None
+
+    def and_then(self, later: Rejected) -> Rejected:
+        """Return both together."""
+        first = later.first_lsn if self.first_lsn is None else self.first_lsn
+        return Rejected(self.count + later.count, first)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The fact against the tables at `snapshot_lsn`.
+
+    The fact is read at `fact_lsn` and brought to the snapshot by the `change_count` changes
+    between. `notes` say what may explain differences.
+    """
+
+    slot: str
+    fact_table: str
+    archived: Archived
+    fact_lsn: int
+    snapshot_lsn: int
+    change_count: int
+    verdict: Verdict
+    rejected: Rejected
+    notes: list[str]
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what --json prints: a contract."""
+        verdict, first = self.verdict, self.rejected.first_lsn
+        return {
+            "version": JSON_VERSION,
+            "equal": verdict.difference_count == 0,
+            "slot": self.slot,
+            "fact": self.fact_table,
+            "archived": self.archived,
+            "fact_lsn": lsn.show(self.fact_lsn),
+            "snapshot_lsn": lsn.show(self.snapshot_lsn),
+            "change_count": self.change_count,
+            "group_count": verdict.group_count,
+            "totals": {
+                "live_count": _with_difference(verdict.live),
+                "archived_count": _with_difference(verdict.archive),
+            },
+            "difference_count": verdict.difference_count,
+            "differences": [_with_difference(each) for each in verdict.differences],
+            "rejected": {
+                "count": self.rejected.count,
+                "first_lsn": None if first is None else lsn.show(first),
+            },
+            "notes": self.notes,
+            "seconds": round(self.seconds, 1),
+        }
+
+    def render(self) -> RenderableType:
+        """Return the report as tables."""
+        verdict = self.verdict
+        parts: list[RenderableType] = []
+        if verdict.differences:
+            parts.append(_differences(verdict.differences))
+        if hidden := verdict.difference_count - len(verdict.differences):
+            parts.append(f"and {hidden:,} differences that are not larger; --limit shows more")
+        parts += [f"Note: {note}" for note in self.notes if verdict.difference_count]
+        parts.append(_totals(verdict))
+        parts.append(
+            f"{verdict.difference_count:,} differences in {verdict.group_count:,} groups of"
+            f" {self.fact_table}, read at {lsn.show(self.fact_lsn)}, and the tables at"
+            f" {lsn.show(self.snapshot_lsn)}, {self.change_count:,} changes later;"
+            f" {self.seconds:.1f} s"
+        )
+        return Group(*parts)
+
+
+def _differences(found: list[Difference]) -> Table:
+    table = Table("service", "template", "type", "status", "column", box=None)
+    for name in ("fact", "counted", "difference"):
+        table.add_column(name, justify="right")
+    for each in found:
+        table.add_row(
+            each.service_id,
+            each.template_id,
+            each.notification_type,
+            each.notification_status,
+            each.column,
+            f"{each.fact:,}",
+            f"{each.counted:,}",
+            f"{each.difference:+,}",
+        )
+    for column in table.columns:
+        column.no_wrap = True
+    return table
+
+
+def _with_difference(each: Difference | Total) -> dict[str, Any]:
+    return {**asdict(each), "difference": each.difference}
+
+
+def _totals(verdict: Verdict) -> Table:
+    table = Table("total", box=None)
+    for name in ("fact", "counted", "difference"):
+        table.add_column(name, justify="right")
+    for column, total in (("live_count", verdict.live), ("archived_count", verdict.archive)):
+        table.add_row(column, f"{total.fact:,}", f"{total.counted:,}", f"{total.difference:+,}")
+    return table

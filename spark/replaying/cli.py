@@ -1,0 +1,99 @@
+"""The command: settings in, sums and differences or JSON out, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from history import session
+from history.cli import without_password
+from history.console import restore_stderr
+from history.errors import ReplayDiffers
+from history.settings import counted_tables
+
+from loader.errors import LoaderError
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from replaying.job import replay
+from replaying.settings import ReplaySettings, parse_position, parse_time
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    path: Annotated[str, typer.Option("--from", help="The folder that was archived to.")],
+    at: Annotated[str | None, typer.Option(help="A WAL position; else the archive's end.")] = None,
+    at_time: Annotated[
+        str | None, typer.Option(help="A moment, ISO 8601; without a zone it is UTC.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Write the counts to a new folder, as Parquet.")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with the fact, at the fact's position.")
+    ] = False,
+    count_archived: Annotated[
+        bool, typer.Option(help="Whether count has the archived rows too, as dbt's variable.")
+    ] = True,
+    source: Annotated[
+        str, typer.Option(envvar="LOADER_SOURCE_DSN", help="Only read where there is no target.")
+    ] = "",
+    target: Annotated[
+        str, typer.Option(envvar="LOADER_TARGET_DSN", help="Warehouse, for --compare.")
+    ] = "",
+    slot: Annotated[
+        str, typer.Option(envvar="LOADER_SLOT", help="The slot that was archived.")
+    ] = DEFAULT_SLOT,
+    tables: Annotated[
+        str, typer.Option(envvar="LOADER_TABLES", help="Live table, archive table.")
+    ] = DEFAULT_TABLES,
+    schema: Annotated[
+        str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema, for --compare.")
+    ] = DEFAULT_SCHEMA,
+    dbt_schema: Annotated[
+        str, typer.Option(envvar="DBT_SCHEMA", help="The fact's schema, for --compare.")
+    ] = "analytics",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compute ft_service_stats as of any archived position or time, from the archive alone.
+
+    For instance: spark-submit spark/replay.py --from s3a://backups/waltally --to as-of-monday
+    --at-time 2026-11-16T00:00:00Z
+    """
+    settings = ReplaySettings(
+        path,
+        slot,
+        counted_tables(tables),
+        parse_position(at),
+        parse_time(at_time),
+        to,
+        compare,
+        count_archived,
+        without_password(context, "target", target) or without_password(context, "source", source),
+        schema,
+        dbt_schema,
+    )
+    with session.running("replay") as spark:
+        result = replay(settings, spark)
+    print(json.dumps(result.as_json()) if as_json else "\n".join(result.lines()), flush=True)
+    if result.difference_count:
+        raise ReplayDiffers(
+            f"{settings.fact} differs from the replay in {result.difference_count:,} groups",
+            "spark-submit spark/audit.py, which says whether the fact or the archive is wrong",
+        )
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence on stderr and an exit code."""
+    restore_stderr()
+    try:
+        app()
+    except LoaderError as error:
+        print(error.sentence, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        sys.exit(130)

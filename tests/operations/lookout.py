@@ -1,0 +1,86 @@
+"""Looks, while programs run, whether a secret shows where other users could see it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+
+import psycopg2
+
+_PAUSE = 0.1
+
+# The server shows a session's statement to itself, so this one does not count.
+_ACTIVITY = """
+select usename || ' ' || application_name || ': ' || query
+from pg_stat_activity
+where pid <> pg_backend_pid() and strpos(application_name || query, %s) > 0
+"""
+
+
+class Lookout:
+    """Watches command lines, the server's sessions and the files of a folder until left."""
+
+    def __init__(self, secret: str, dsn: str, folder: Path) -> None:
+        self._secret = secret
+        self._bytes = secret.encode()
+        # What it looks for must not come into the server's log by its looking.
+        self._server = psycopg2.connect(dsn, options="-c log_statement=none")
+        self._server.autocommit = True
+        self._folder = folder
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
+        self.found: set[str] = set()
+        """Where the secret showed."""
+        self.holders: set[str] = set()
+        """Command lines of the programs that had the secret in their environment."""
+
+    def __enter__(self) -> Lookout:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._server.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_PAUSE):
+            self._look_at_processes()
+            self._look_at_sessions()
+            self.found |= files_with(self._folder, self._secret)
+
+    def _look_at_processes(self) -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                title = (process / "cmdline").read_bytes()
+                environment = (process / "environ").read_bytes()
+            except OSError:
+                continue  # it has ended, or is another user's
+            words = title.replace(b"\0", b" ").decode(errors="replace")
+            if self._bytes in title:
+                self.found.add(f"command line: {words}")
+            if self._bytes in environment:
+                self.holders.add(words)
+
+    def _look_at_sessions(self) -> None:
+        with self._server.cursor() as cursor:
+            cursor.execute(_ACTIVITY, (self._secret,))
+            self.found |= {f"session: {row[0]}" for row in cursor}
+
+
+def files_with(folder: Path, secret: str) -> set[str]:
+    """Return the files below the folder that hold the secret, by name or content."""
+    found = set()
+    for file in folder.rglob("*"):
+        try:
+            if secret in file.name or (file.is_file() and secret.encode() in file.read_bytes()):
+                found.add(f"file: {file}")
+        except OSError:
+            continue  # a temporary file that is gone
+    return found

@@ -1,0 +1,235 @@
+"""`--columns`: what is not kept is nowhere but in the source, whatever happens to a change."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.cluster import Cluster
+from loader.build import Models
+from tests.conftest import connect
+from tests.second_opinion import change_log, other_slot, second_opinion
+from tests.support import LOADER, ROOT, Database
+from tests.trouble.conftest import new
+from tests.trouble.scene import Scene, profiles
+
+MARKER = "zebra-4711"
+"""Stands in every column that is not kept."""
+
+KEEP = 'created_at,"Kept, ""one"" of"'
+KEPT = {
+    *("created_at", 'Kept, "one" of', "id"),
+    *("service_id", "template_id", "notification_type", "notification_status"),
+}
+
+SHAPE = """
+alter table notifications
+    add column "Kept, ""one"" of" text,
+    add column "Odd, ""one"" of" text,
+    add column more jsonb,
+    add column tags text[],
+    alter column personalisation set storage external;
+alter table notification_history add column note text;
+"""
+
+INSERT = """
+insert into notifications (
+    "to", normalised_to, reference, personalisation, "Kept, ""one"" of", "Odd, ""one"" of", more,
+    tags, service_id, template_id, notification_type, notification_status
+)
+select
+    '{0}', '{0}', '{0}', repeat('{0}', 1000), 'kept', '{0}', jsonb_build_object('{0}', '{0}'),
+    array['{0}', '{0}'], service_id, id, 'email', %s
+from templates
+"""
+
+CHANGES = """
+update notifications set notification_status = 'sent', "to" = '"{0}\\" ,"name":"id"';
+update notifications set personalisation = '{0}';
+insert into notification_history (
+    id, created_at, reference, note,
+    service_id, template_id, notification_type, notification_status
+)
+select
+    id, created_at, '{0}', '{0}',
+    service_id, template_id, notification_type, notification_status
+from notifications;
+delete from notifications where id in (select id from notifications limit 1);
+truncate notification_history;
+"""
+
+
+@pytest.fixture
+def patch(tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as made:
+        for name, value in profiles(tmp_path).items():
+            made.setenv(name, value)
+        yield made
+
+
+@pytest.fixture
+def scene(cluster: Cluster, tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """A source and a target of its own, under replica identity full; nothing set up."""
+    with new(cluster, "application") as source, new(cluster, "keeping") as target:
+        source.load_notify()
+        source.execute(SHAPE)
+        yield Scene(source, tmp_path, Models(), patch, target)
+
+
+def write(source: Database) -> None:
+    """Every kind of change, with the marker in all that is not to be kept."""
+    source.execute(INSERT.format(MARKER), "created")
+    source.execute(CHANGES.format(MARKER))
+
+
+def reject(source: Database) -> None:
+    """A change that no model can count."""
+    source.execute(INSERT.format(MARKER), "s" * 1001)
+
+
+def places(database: Database, text: str) -> set[str]:
+    """Every table of the database, of whatever schema, with the text in some row."""
+    tables = database.execute(
+        "select format('%I.%I', n.nspname, c.relname), n.nspname from pg_class as c "
+        "inner join pg_namespace as n on n.oid = c.relnamespace "
+        "where c.relkind in ('r', 'm') and not c.relispartition "
+        "or c.relkind = 'p'"
+    )
+    assert {"cdc", "analytics", "pg_catalog"} <= {schema for _, schema in tables}
+    return {
+        name
+        for name, _ in tables
+        if database.value(
+            f"select exists (select from {name} as line where strpos(line::text, %s) > 0)", text
+        )
+    }
+
+
+def files(folder: Path, text: str) -> list[str]:
+    """Every file below the folder that has the text."""
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return [str(path) for path in found if text.encode() in path.read_bytes()]
+
+
+def dbt(scene: Scene, *words: str) -> str:
+    """Run dbt with all that it can log, and return what it printed."""
+    done = subprocess.run(
+        [str(LOADER.with_name("dbt")), "--log-level", "debug", *words],
+        env=scene.target.environment(LOADER_SLOT=scene.slot),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr
+
+
+def only(payload: str, names: set[str]) -> dict[str, Any]:
+    """The change with these columns alone."""
+    change: dict[str, Any] = json.loads(payload)
+    for image in ("columns", "identity"):
+        if image in change:
+            change[image] = [each for each in change[image] if each["name"] in names]
+    return change
+
+
+def test_what_is_not_kept_is_nowhere_but_in_the_source(scene: Scene) -> None:
+    source, target = scene.source, scene.target
+    other = other_slot(source)
+    scene.must("setup")
+    with scene.follow("--build", "--verbose", "--columns", KEEP) as running:
+        write(source)
+        scene.wait_for_staged(14)
+        running.end()
+        said = running.said()
+    assert "built in" in said
+    assert scene.differences() == []
+    reject(source)
+    assert scene.loader("run", "--once", "--verbose", LOADER_COLUMNS=KEEP).returncode == 0
+    log = dbt(scene, "build")
+    assert "3 rejected" in log or "FAIL" in log
+
+    staged = [(lsn, n, json.loads(payload)) for lsn, n, payload in change_log(target)]
+    delivered = second_opinion(source, other)
+    assert staged == [(lsn, n, only(payload, KEPT)) for lsn, n, payload in delivered]
+    assert target.value("select count(*) from cdc.change_log where action is null") == 0
+    assert target.value("select count(*) from analytics.rejected_changes") == 3
+    assert MARKER in str(delivered)
+    assert places(target, MARKER) == set()
+    assert MARKER not in said + log
+    assert files(scene.home, MARKER) == []
+    assert files(scene.home, "rejected_changes") != [], "dbt has logged"
+    assert "cdc.change_log" in places(target, "kept")
+
+    reject(source)
+    scene.must("run", "--once")
+    dbt(scene, "run")
+    assert places(target, MARKER) == {"cdc.change_log", "analytics.rejected_changes"}
+
+
+def test_a_column_that_no_table_has_is_refused(scene: Scene) -> None:
+    scene.must("setup")
+    code, said = scene.refused("run", "--once", "--columns", "id,recipient,note")
+    assert code == 2
+    assert "LOADER_COLUMNS names recipient, which no table" in said
+
+
+def test_all_columns_named_are_the_plugin_s_own_bytes(scene: Scene) -> None:
+    other = other_slot(scene.source)
+    scene.must("setup")
+    write(scene.source)
+    rows = scene.source.execute(
+        "select distinct attname from pg_attribute where attnum > 0 and attrelid in "
+        "('notifications'::regclass, 'notification_history'::regclass)"
+    )
+    quoted = ['"' + name.replace('"', '""') + '"' for (name,) in rows]
+    assert scene.loader("run", "--once", "--columns", ",".join(quoted)).returncode == 0
+    assert change_log(scene.target) == second_opinion(scene.source, other)
+
+
+def test_keys_are_kept_as_the_source_has_them(scene: Scene) -> None:
+    scene.source.execute(
+        "alter table notification_history drop constraint notification_history_pkey;"
+        "alter table notification_history add primary key (id, created_at);"
+        "create unique index covering on notifications (job_id, id, service_id, template_id, "
+        "notification_type, notification_status);"
+        "alter table notifications alter job_id set not null, alter job_id set default "
+        "gen_random_uuid(), alter service_id set not null, alter template_id set not null, "
+        "alter notification_status set not null;"
+        "alter table notifications replica identity using index covering"
+    )
+    scene.must("setup")
+    write(scene.source)
+    assert scene.loader("run", "--once", "--columns", "note").returncode == 0
+    dimensions = {"service_id", "template_id", "notification_type", "notification_status"}
+    kept = {
+        "notifications": {"id", "job_id", *dimensions},
+        "notification_history": {"id", "created_at", "note", *dimensions},
+    }
+    for _, _, payload in change_log(scene.target):
+        change = json.loads(payload)
+        for image in ("columns", "identity"):
+            names = {column["name"] for column in change.get(image, [])}
+            assert names in (set(), kept[change["table"]]), payload
+
+
+def test_another_encoding_passes_byte_by_byte(cluster: Cluster) -> None:
+    admin = connect(cluster.dsn())
+    admin.cursor().execute("create database latin encoding 'LATIN1' template template0")
+    admin.close()
+    with Database(cluster, "latin") as database:
+        database.load_notify()
+        database.execute('alter table notifications add "größe" text, add "geheim" text')
+        database.must("setup")
+        database.insert(1)
+        database.execute(f"update notifications set \"größe\" = 'süß', geheim = '{MARKER} ü'")
+        database.must("run", "--once", "--columns", "größe")
+        _, (_, _, payload) = change_log(database)
+        assert '{"name":"größe","value":"süß"}' in payload
+        assert MARKER not in payload
+        assert "someone" not in payload
+        assert database.value("select count(*) from cdc.change_log where action = 'U'") == 1

@@ -1,0 +1,241 @@
+"""What a running loader serves to Prometheus, on two servers of which one goes away."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+
+from demo.cluster import Cluster, free_port
+from tests.conftest import connect
+from tests.operations.ops_files import (
+    Samples,
+    alerts,
+    dashboard_queries,
+    documented,
+    firing,
+    parse,
+    samples,
+    selectors,
+    served_names,
+)
+from tests.support import LOADER, Database, run, wait_until
+from tests.trouble.scene import SECRET, Running, profiles, sentence
+
+FACT = "analytics.ft_service_stats"
+
+
+class Served:
+    """A loader that builds and serves metrics, its source and its target."""
+
+    def __init__(self, source: Database, target: Database, home: Path) -> None:
+        self.source = source
+        self.target = target
+        self.port = free_port()
+        here, there = (each.cluster.dsn(each.name, password=SECRET) for each in (source, target))
+        self.environment = {
+            **source.environment(LOADER_SOURCE_DSN=here, LOADER_TARGET_DSN=there),
+            **profiles(home),
+            "LOADER_METRICS_PORT": str(self.port),
+        }
+        done = run([str(LOADER), "setup"], self.environment)
+        assert done.returncode == 0, done.stderr
+        self.running = Running(self.environment, home / "run.log", "--build")
+
+    def scrape(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
+            return str(answer.read().decode())
+
+    def families(self) -> list[Metric]:
+        return parse(self.scrape())
+
+    def samples(self) -> Samples:
+        return samples(self.families())
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The one series of this name and these labels, None where there is none."""
+        wanted = {("slot", self.source.slot), *labels.items()}
+        found = [value for has, value in self.samples().get(name, []) if wanted <= has]
+        assert len(found) < 2, (name, found)
+        return found[0] if found else None
+
+    def wait_for(self, name: str, least: float = 1, **labels: str) -> None:
+        wait_until(
+            lambda: (self.value(name, **labels) or 0) >= least, f"{name} is {least}: {self.log()}"
+        )
+
+    def log(self) -> str:
+        return self.running.said()[-2000:]
+
+
+@pytest.fixture(scope="module")
+def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("served")
+    connect(cluster.dsn()).cursor().execute("create database metrics")
+    with (
+        Cluster({"fsync": "off", "max_slot_wal_keep_size": "'8GB'"}) as own,
+        Database(cluster, "metrics") as target,
+    ):
+        connect(own.dsn()).cursor().execute("create database application")
+        source = Database(own, "application")
+        source.load_notify()
+        made = Served(source, target, home)
+        with made.running:
+            wait_until(lambda: "following the slot" in made.log(), made.log())
+            source.insert(5)
+            made.wait_for("waltally_build_duration_seconds_count")
+            source.execute(
+                "update notifications set notification_status = 'sent';"
+                "delete from notifications where ctid = (select min(ctid) from notifications)"
+            )
+            source.insert(2)
+            made.wait_for("waltally_staged_changes_total", 5 + 5 + 1 + 2)
+            made.wait_for("waltally_freshness_seconds_count", model=FACT)
+            made.wait_for("waltally_lag_bytes", 0)
+            yield made
+
+
+def test_every_metric_is_served_and_documented(served: Served) -> None:
+    def rows() -> dict[str, tuple[str, str]]:
+        return {
+            family.name + ("_total" if family.type == "counter" else ""): (
+                family.type,
+                family.documentation,
+            )
+            for family in served.families()
+        }
+
+    wait_until(lambda: set(rows()) == set(documented()), str(set(rows()) ^ set(documented())))
+    assert rows() == documented()
+
+
+def test_every_query_of_dashboard_and_alerts_finds_its_metric(served: Served) -> None:
+    names = served_names(served.families()) | {"up"}
+    queries = dashboard_queries() + [rule["expr"] for rule in alerts().values()]
+    for query in queries:
+        for selector in selectors(query):
+            assert selector.name in names, query
+
+
+def test_what_is_served_is_what_happened(served: Served) -> None:
+    staged = served.target.staged()
+    transactions = served.target.value("select count(distinct commit_lsn) from cdc.change_log")
+    assert staged == 13
+    assert served.value("waltally_staged_changes_total") == staged
+    assert served.value("waltally_staged_transactions_total") == transactions
+    assert served.value("waltally_batch_changes_sum") == staged
+    batches = served.value("waltally_batch_changes_count")
+    assert served.value("waltally_batch_duration_seconds_count") == batches
+    assert (served.value("waltally_commits_total") or 0) >= (batches or 0)
+    assert served.value("waltally_following") == 1
+    stored = served.target.value("select stored_changes from cdc.slot_position")
+    assert stored == staged
+    assert 0 < (served.value("waltally_wal_held_bytes") or 0) < 2**30
+    assert 2**32 < (served.value("waltally_safe_wal_size_bytes") or 0) < 2**34
+    assert served.value("waltally_wal_status", status="reserved") == 1
+    assert served.value("waltally_wal_status", status="lost") == 0
+    freshness = served.value("waltally_freshness_seconds_sum", model=FACT)
+    assert freshness is not None and 0 < freshness < 3600
+
+
+def test_a_healthy_loader_fires_no_alert(served: Served) -> None:
+    up = {"up": [(frozenset({("job", "waltally")}), 1.0)]}
+    wait_until(lambda: firing({**served.samples(), **up}) == set(), "nothing fires")
+
+
+def test_the_position_is_the_one_of_record(served: Served) -> None:
+    at = "select position_lsn - '0/0'::pg_lsn from cdc.slot_position"
+    wait_until(
+        lambda: served.value("waltally_position_bytes") == served.target.value(at), "the same"
+    )
+
+
+def test_a_port_in_use_is_refused(served: Served) -> None:
+    done = run([str(LOADER), "run"], served.environment)
+    assert done.returncode == 2
+    assert "LOADER_METRICS_PORT" in sentence(done.stderr)
+    assert str(served.port) in done.stderr
+
+
+def test_a_failing_build_is_counted_and_written_down(served: Served) -> None:
+    before = served.value("waltally_build_duration_seconds_count") or 0
+    served.target.execute(f"alter table {FACT} rename live_count to gone")
+    served.source.insert(1)
+    served.wait_for("waltally_build_failures_total")
+    served.wait_for("waltally_errors_total", kind="BuildFailed")
+    served.wait_for("waltally_model_lag_bytes", model=FACT)
+    error = "select coalesce(last_error, '') from cdc.slot_position"
+    wait_until(
+        lambda: "dbt could not apply the models" in served.target.value(error), "it is noted"
+    )
+    served.target.execute(f"alter table {FACT} rename gone to live_count")
+    served.wait_for("waltally_build_duration_seconds_count", before + 1)
+    wait_until(lambda: served.value("waltally_model_lag_bytes", model=FACT) == 0, "it is applied")
+
+
+def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) -> None:
+    served.source.connection.close()
+    served.source.cluster.stop()
+    try:
+        wait_until(lambda: served.value("waltally_source_up") == 0, served.log())
+        wait_until(lambda: served.value("waltally_following") == 0, served.log())
+        assert served.value("waltally_wal_held_bytes") is None
+        assert served.value("waltally_lag_bytes") is None
+        assert served.value("waltally_target_up") == 1
+        assert served.value("waltally_model_lag_seconds", model=FACT) == 0
+        fires = firing(served.samples())
+        assert {"WaltallySourceUnreachable", "WaltallyNotFollowing"} <= fires
+        served.wait_for("waltally_errors_total", kind="CannotConnect")
+        error = "select last_error from cdc.slot_position"
+        wait_until(lambda: "The source cannot" in served.target.value(error), "it is noted")
+    finally:
+        served.source.cluster.start()
+    served.source = Database(served.source.cluster, served.source.name)
+    served.wait_for("waltally_source_up")
+    served.wait_for("waltally_following")
+    assert (served.value("waltally_reconnects_total") or 0) >= 1
+    assert served.value("waltally_lag_bytes") is not None
+
+
+def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
+    served.source.execute("alter table notifications replica identity nothing")
+    served.source.execute(
+        "delete from notifications where ctid = (select max(ctid) from notifications)"
+    )
+    served.source.execute("alter table notifications replica identity full")
+    served.wait_for("waltally_has_rejected_changes", model=FACT)
+    wait_until(lambda: "WaltallyRejectedChanges" in firing(served.samples()), "it fires")
+    served.source.insert(1)
+    built = served.value("waltally_build_duration_seconds_count") or 0
+    served.wait_for("waltally_build_duration_seconds_count", built + 1)
+    assert served.value("waltally_has_rejected_changes", model=FACT) == 1
+    assert served.value("waltally_has_rejected_changes", model="analytics.rejected_changes") == 0
+    shown = " ".join(run([str(LOADER), "status"], served.environment).stdout.split())
+    assert re.search(r"up to [0-9A-F]+/[0-9A-F]+", shown)
+
+
+def test_no_password_and_no_row_is_in_a_scrape_or_in_the_log(served: Served) -> None:
+    for text in (served.scrape(), served.running.said()):
+        assert SECRET not in text
+        assert "someone" not in text
+    assert SECRET not in str(served.target.execute("select * from cdc.slot_position"))
+
+
+def test_a_frozen_source_holds_up_neither_a_scrape_nor_the_end(served: Served) -> None:
+    pid = served.source.value(
+        "select pid from pg_stat_activity where application_name = 'waltally metrics'"
+    )
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: served.value("waltally_source_up") == 0, "the answer is too old")
+        assert served.value("waltally_following") == 1
+        assert served.value("waltally_target_up") == 1
+        served.running.end()
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,140 @@
+"""The dashboard and the alerts are valid, and name only what there is."""
+
+from __future__ import annotations
+
+import re
+
+import promql_parser
+import pytest
+
+from tests.operations.ops_files import (
+    NeedsHistory,
+    Samples,
+    alerts,
+    dashboard,
+    dashboard_queries,
+    documented,
+    evaluate,
+    firing,
+    selectors,
+)
+from tests.support import ROOT
+
+SLOT = frozenset({("slot", "s")})
+MODEL = frozenset({("slot", "s"), ("model", "analytics.ft_service_stats")})
+UP = frozenset({("job", "waltally"), ("instance", "i")})
+
+
+def status(state: str) -> Samples:
+    return {"waltally_wal_status": [(frozenset({("slot", "s"), ("status", state)}), 1.0)]}
+
+
+BAD: dict[str, Samples] = {
+    "WaltallyLoaderDown": {"up": [(UP, 0.0)]},
+    "WaltallyNotFollowing": {"waltally_following": [(SLOT, 0.0)]},
+    "WaltallySourceUnreachable": {"waltally_source_up": [(SLOT, 0.0)]},
+    "WaltallyTargetUnreachable": {"waltally_target_up": [(SLOT, 0.0)]},
+    "WaltallyLag": {"waltally_lag_seconds": [(SLOT, 301.0)]},
+    "WaltallyBatchStuck": {"waltally_batch_open_seconds": [(SLOT, 601.0)]},
+    "WaltallyWalHeld": {"waltally_wal_held_bytes": [(SLOT, 9e9)]},
+    "WaltallySafeWalLow": {
+        "waltally_safe_wal_size_bytes": [(SLOT, 1e9)],
+        "waltally_wal_held_bytes": [(SLOT, 2e9)],
+    },
+    "WaltallySlotUnreserved": status("unreserved"),
+    "WaltallySlotLost": status("lost"),
+    "WaltallyModelLag": {"waltally_model_lag_seconds": [(MODEL, 301.0)]},
+    "WaltallyRejectedChanges": {"waltally_has_rejected_changes": [(MODEL, 1.0)]},
+}
+"""For each alert that one scrape can tell: a scrape in which only it fires."""
+
+RUNNING: Samples = {"up": [(UP, 1.0)]}
+
+
+def looks_back(name: str) -> bool:
+    try:
+        evaluate(promql_parser.parse(alerts()[name]["expr"]), {})
+    except NeedsHistory:
+        return True
+    return False
+
+
+def test_every_alert_that_one_scrape_can_tell_is_tried() -> None:
+    assert {name for name in alerts() if not looks_back(name)} == set(BAD)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_an_alert_fires_on_what_it_is_for_and_on_nothing_else(name: str) -> None:
+    assert firing(RUNNING) == set()
+    assert firing({**RUNNING, **BAD[name]}) == {name}
+
+
+def test_a_slot_that_is_gone_is_a_lost_one_and_a_small_limit_is_none() -> None:
+    assert firing({**RUNNING, "waltally_slot_exists": [(SLOT, 0.0)]}) == {"WaltallySlotLost"}
+    small = {
+        "waltally_safe_wal_size_bytes": [(SLOT, 6e7)],
+        "waltally_wal_held_bytes": [(SLOT, 1e6)],
+    }
+    assert firing({**RUNNING, **small}) == set()
+    assert firing({}) == {"WaltallyLoaderDown"}
+
+
+def test_every_alert_says_what_to_run_and_has_its_place_in_the_runbook() -> None:
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    anchors = {heading.lower().replace(" ", "-") for heading in headings}
+    for name, rule in alerts().items():
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}, name
+        assert rule["labels"]["severity"] in ("page", "ticket"), name
+        assert re.fullmatch(r"\d+m", rule.get("for", "0m")), name
+        notes = rule["annotations"]
+        assert set(notes) == {"summary", "description", "runbook_url"}, name
+        assert re.search(r"`[^`]+`", notes["description"]), f"{name} names nothing to run"
+        assert notes["runbook_url"] == f"docs/runbook.md#{name.lower()}"
+        assert name.lower() in anchors, f"{name} is not in the runbook"
+
+
+def test_every_query_parses_and_names_documented_metrics_and_labels() -> None:
+    names = {"up"}
+    for name, (kind, _) in documented().items():
+        histogram = kind == "histogram"
+        names |= {name + end for end in ("_bucket", "_sum", "_count")} if histogram else {name}
+    queries = [rule["expr"] for rule in alerts().values()] + dashboard_queries()
+    for query in queries:
+        assert selectors(query), query
+        for selector in selectors(query):
+            assert selector.name in names, query
+            labels = {matcher.name for matcher in selector.matchers.matchers}
+            assert labels <= {"slot", "status", "job"}, query
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    shown = {
+        re.sub("_bucket$", "", str(selector.name))
+        for query in dashboard_queries()
+        for selector in selectors(query)
+    }
+    assert shown == set(documented())
+
+
+def test_the_dashboard_asks_for_its_data_source() -> None:
+    board = dashboard()
+    assert board["schemaVersion"] >= 39
+    variables = {each["name"]: each for each in board["templating"]["list"]}
+    assert variables["datasource"]["type"] == "datasource"
+    assert variables["datasource"]["query"] == "prometheus"
+    assert variables["slot"]["datasource"]["uid"] == "${datasource}"
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        assert panel["title"] and panel["fieldConfig"]["defaults"]["unit"]
+        assert place["x"] + place["w"] <= 24
+        for source in (panel, *panel["targets"]):
+            assert source["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+def test_a_metric_name_ends_in_its_base_unit() -> None:
+    for name, (kind, _) in documented().items():
+        assert (kind == "counter") == name.endswith("_total"), name
+        assert not re.search(r"_(ms|milliseconds|minutes|kb|mb|gb|percent)(_|$)", name), name
+        if re.search(r"lag|duration|freshness|_open_|wal_held|size", name):
+            assert name.endswith(("_seconds", "_bytes")), name

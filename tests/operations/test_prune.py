@@ -1,0 +1,367 @@
+"""`loader prune`: what nobody needs goes, whatever kills it, and the counts stay exact."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from demo import recount
+from demo.cluster import Cluster
+from loader.build import Models
+from loader.change_log import ChangeLog
+from loader.errors import BuildFailed
+from loader.prune import Outcome, prune
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from tests.acceptance.pipeline import Pipeline
+from tests.conftest import connect
+from tests.support import LOADER, ROOT, Database, wait_until
+from tests.trouble.conftest import new
+from tests.trouble.scene import Scene, profiles
+
+DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
+"""The newest row of each partition that `backfill` makes."""
+
+KEPT = ["4", "5", "6"]
+"""What is left of them, and the scene's own, after a prune that keeps seven days."""
+
+
+@contextmanager
+def server(segment: str) -> Iterator[Cluster]:
+    """A server whose WAL begins with this segment, of 16 MB: a window has FF of them."""
+    cluster = Cluster({"fsync": "off"})
+    try:
+        cluster.create()
+        cluster.run("pg_resetwal", "-l", segment, "-D", str(cluster.data))
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+@pytest.fixture(scope="module")
+def high() -> Iterator[Cluster]:
+    """A server in window 5: its log may have begun before."""
+    with server("000000010000000500000001") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    return Models()
+
+
+@pytest.fixture
+def patch(tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as made:
+        for name, value in profiles(tmp_path).items():
+            made.setenv(name, value)
+        yield made
+
+
+@pytest.fixture
+def scene(
+    high: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
+) -> Iterator[Scene]:
+    """A seeded source with a log that began at 1/0, a partition each window."""
+    with new(high, "pruning") as database:
+        database.load_notify()
+        made = Scene(database, tmp_path, models, patch)
+        made.begin()
+        backfill(made)
+        yield made
+
+
+def backfill(scene: Scene) -> None:
+    """Let the log have begun at 1/0, with a change in each partition below the present one."""
+    dsn = scene.target.cluster.dsn(scene.target.name)
+    with closing(ChangeLog(dsn, "cdc", scene.slot)) as log:
+        for number in DAYS_OLD:
+            log.ensure_partitions(number << 32)
+    for number, days in DAYS_OLD.items():
+        scene.target.execute(
+            "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, "
+            "staged_at, payload) select %s, %s::pg_lsn + ordinal, ordinal, 1, now(), "
+            "now() - %s * interval '1 day', '{}' from generate_series(1, 3) as ordinal",
+            scene.slot,
+            f"{number}/0",
+            days,
+        )
+    scene.target.execute("update cdc.slot_position set start_lsn = '1/0'")
+
+
+def partitions(database: Database) -> list[str]:
+    """The partitions that are attached, by their numbers."""
+    rows = database.execute(
+        "select inhrelid::regclass::text from pg_inherits "
+        "where inhparent = 'cdc.change_log'::regclass and not inhdetachpending order by 1"
+    )
+    return [name.removeprefix("cdc.change_log_").lstrip("0") for (name,) in rows]
+
+
+def tables(database: Database) -> int:
+    """How many tables there are for partitions, attached or not."""
+    return int(
+        database.value("select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{8}$'")
+    )
+
+
+def start(database: Database) -> str:
+    return str(database.value("select start_lsn from cdc.slot_position"))
+
+
+def planned(scene: Scene) -> list[Outcome]:
+    """What a prune that keeps seven days would do."""
+    dsn = scene.target.cluster.dsn(scene.target.name)
+    settings = Settings.of(dsn, "", scene.slot, DEFAULT_TABLES, DEFAULT_SCHEMA)
+    return prune(settings, 7 * 86_400, 10, dry_run=True)
+
+
+def fates(scene: Scene) -> dict[str, str]:
+    """What it would do with each partition, by its number."""
+    return {each.partition.name[-1]: each.fate for each in planned(scene)}
+
+
+def holds(scene: Scene) -> str:
+    """What holds the oldest partition that it would keep, and the remedy."""
+    kept = next(each for each in planned(scene) if each.fate == "kept")
+    return f"{kept.holds[0].reason}\n{kept.holds[0].remedy}"
+
+
+def goes(upto: int) -> dict[str, str]:
+    """The fates where the partitions up to this one would be dropped."""
+    return {str(n): "would drop" if n <= upto else "kept" for n in range(1, 7)}
+
+
+def test_a_dry_run_says_what_a_prune_does_and_changes_nothing(scene: Scene) -> None:
+    before = partitions(scene.target)
+    said = scene.must("prune", "--keep", "7d", "--dry-run")
+    assert re.search(r"change_log_00000003  3/0 to 4/0  [\d.]+ MB  newest row 8d old: would", said)
+    assert "newest row 3d old: kept\n  its newest row is 3d old, --keep is 7d" in said
+    assert "6/0 to 7/0" in said
+    assert "it is the newest partition" in said
+    assert (partitions(scene.target), start(scene.target)) == (before, "1/0")
+    listed = json.loads(scene.must("prune", "--dry-run", "--json"))["partitions"]
+    assert {each["name"][-1]: each["fate"] for each in listed} == goes(3) == fates(scene)
+    assert listed[0].keys() == {
+        *("name", "from_lsn", "to_lsn", "bytes", "newest_row_age_seconds", "fate", "reasons")
+    }
+    assert 8 * 86_400 <= listed[2]["newest_row_age_seconds"] < 8 * 86_400 + 600
+
+    done = scene.must("prune", "--keep", "7d")
+    assert re.search(r"00000003  .*: dropped", done)
+    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
+    assert start(scene.target) == "4/0"
+    assert "dropped" not in scene.must("prune", "--keep", "7d")
+
+    scene.source.insert(3, "sent")
+    scene.goes_on()
+    scene.target.execute("delete from cdc.model_watermark")
+    scene.goes_on()
+    scene.seed()
+    scene.goes_on()
+
+
+def test_whoever_needs_a_partition_keeps_it(scene: Scene) -> None:
+    run = scene.target.execute
+    run("insert into cdc.model_watermark values ('dev.it''s', %s, '2/10')", scene.slot)
+    assert fates(scene) == goes(1)
+    said = holds(scene)
+    assert f"dev.it's, which does not exist, has applied slot {scene.slot} only up to 2/10" in said
+    remedy = re.search(r"delete from .*;", said)
+    assert remedy
+    run(remedy[0])
+    assert fates(scene) == goes(3)
+
+    run(
+        "insert into cdc.slot_position select 'other', '7', 'elsewhere', '1/0', '2/8' "
+        "from cdc.slot_position"
+    )
+    run("insert into cdc.model_watermark values ('analytics.ft_service_stats', 'other', '9/0')")
+    run("insert into cdc.archive_position values ('other', 'somewhere', '1/0', '9/0')")
+    assert fates(scene) == goes(1)
+    assert "slot other is at 2/8" in holds(scene)
+    run("delete from cdc.slot_position where slot_name = 'other'")
+
+    run("update cdc.historical_snapshot set snapshot_lsn = '2/0'")
+    assert fates(scene) == goes(1)
+    assert "there is a seed at 2/0 and no archive of it" in holds(scene)
+    run("insert into cdc.archive_position values (%s, 'here', '1/0', '4/0')", scene.slot)
+    assert fates(scene) == goes(3)
+
+    run("update cdc.historical_snapshot set snapshot_lsn = '9/0', system_identifier = '7'")
+    run("delete from cdc.archive_position")
+    assert fates(scene) == goes(0)
+    assert "dropped" not in scene.must("prune")
+    assert start(scene.target) == "1/0"
+
+
+def test_another_session_is_not_held_up_and_a_killed_prune_is_finished(scene: Scene) -> None:
+    dsn = scene.target.cluster.dsn(scene.target.name)
+    reader, other = connect(dsn), connect(dsn)
+    reader.autocommit = False
+    reader.cursor().execute("select count(*) from cdc.change_log")
+    waiting = start_prune(scene)
+    try:
+        wait_for_pending(scene)
+        assert start(scene.target) == "2/0", "no rebuild may count on the partition any more"
+
+        code, said = scene.refused("prune", "--timeout", "1")
+        assert (code, "Another prune" in said) == (29, True)
+        other.cursor().execute("set lock_timeout to '5s'")
+        other.cursor().execute("select count(*) from cdc.change_log")
+        scene.source.insert(2, "sent")
+        scene.goes_on()
+
+        waiting.send_signal(signal.SIGKILL)
+        waiting.communicate()
+        locks = "select count(*) from pg_locks where locktype = 'advisory' and granted"
+        wait_until(lambda: scene.target.value(locks) == 0, "its session is gone")
+        left = scene.loader("prune", "--timeout", "1")
+        assert left.returncode == 29, left.stdout
+        assert left.stdout.count(": left\n") == 3
+        assert "another session still uses the log" in left.stdout
+        assert "change_log_00000001 goes first" in left.stdout
+        # One that never saw the partition is in nobody's way, though it uses the log.
+        other.autocommit = False
+        other.cursor().execute("select count(*) from cdc.change_log")
+        reader.rollback()
+        left = scene.loader("prune", "--timeout", "1")
+        assert (left.returncode, tables(scene.target)) == (29, 5)
+    finally:
+        waiting.kill()
+        waiting.communicate()
+        reader.close()
+        other.close()
+    scene.must("prune")
+    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
+    scene.goes_on()
+
+
+def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(scene: Scene) -> None:
+    reader = connect(scene.target.cluster.dsn(scene.target.name))
+    reader.autocommit = False
+    reader.cursor().execute("select count(*) from cdc.change_log")
+    waiting = start_prune(scene)
+    try:
+        wait_for_pending(scene)
+        scene.target.execute(
+            "insert into cdc.slot_position select 'other', '7', 'elsewhere', '1/0', '9/0' "
+            "from cdc.slot_position"
+        )
+        reader.close()
+        said, _ = waiting.communicate(timeout=120)
+    finally:
+        waiting.kill()
+        waiting.communicate()
+    assert waiting.returncode == 29
+    assert "the log of slot other starts before its end, at 1/0" in said
+    assert scene.target.value("select count(*) from cdc.change_log_00000001") == 3
+
+
+def start_prune(scene: Scene) -> subprocess.Popen[str]:
+    """A prune in the background that waits for others for a minute."""
+    return subprocess.Popen(
+        [str(LOADER), "prune", "--timeout", "60"],
+        env=scene.environment(),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_pending(scene: Scene) -> None:
+    pending = "select count(*) from pg_inherits where inhdetachpending"
+    wait_until(lambda: scene.target.value(pending) == 1, "it waits for a reader")
+
+
+def test_a_prune_killed_at_any_place_is_finished_by_the_next(scene: Scene) -> None:
+    for place, attached in (("start-moved", "1"), ("partition-detached", "2")):
+        dead = scene.loader("prune", WALTALLY_KILL_AT=place)
+        assert dead.returncode == -signal.SIGKILL
+        assert (start(scene.target), partitions(scene.target)[0]) == ("2/0", attached)
+        scene.source.insert(2, "sent")
+        scene.goes_on()
+    assert tables(scene.target) == 6
+    scene.must("prune")
+    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
+    scene.goes_on()
+
+
+def test_a_table_that_somebody_detached_is_left_alone(scene: Scene) -> None:
+    scene.target.execute("alter table cdc.change_log detach partition cdc.change_log_00000002")
+    said = scene.must("prune")
+    assert "change_log_00000001  1/0 to 2/0" in said
+    assert "it is detached, but the log of slot" in said
+    assert scene.target.value("select count(*) from cdc.change_log_00000002") == 3
+
+
+def test_without_a_log_there_is_a_sentence(high: Cluster) -> None:
+    with new(high, "pruning") as database:
+        missing = database.loader("prune")
+        assert missing.returncode == 20
+        assert "Try: run `loader setup`" in missing.stderr
+        unreadable = database.loader("prune", "--keep", "soon")
+        assert unreadable.returncode == 2
+        assert "--keep is 'soon'" in unreadable.stderr
+
+
+def test_amid_traffic_and_builds_the_fact_stays_exact(
+    tmp_path: Path, patch: pytest.MonkeyPatch, models: Models
+) -> None:
+    with server("0000000100000003000000FC") as cluster, new(cluster, "pruning") as database:
+        pipeline = Pipeline(cluster, database, tmp_path, "full", 53)
+        scene = Scene(database, tmp_path, models, patch)
+        scene.must("setup")
+        assert start(database) < "4/0"
+        scene.seed()
+        pipeline.traffic.start()
+        loader = pipeline.start("loader", "run", "--build")
+        try:
+            while not database.value("select pg_current_wal_lsn() >= '4/0'"):
+                pipeline.write()
+                # The rest of the segment goes by unwritten.
+                database.execute("select pg_switch_wal()")
+            pipeline.write()
+            wait_until(lambda: applied(database, "4/0"), "all models are in the next window")
+            # The seed is too old for a rebuild: the archive must hold what goes.
+            said = scene.must("prune", "--keep", "0s")
+            assert "there is a seed at 3/" in said
+            database.execute(
+                "insert into cdc.archive_position "
+                "select slot_name, 'somewhere', start_lsn, '4/0' from cdc.slot_position"
+            )
+            transactions = recount.staged_transactions(pipeline.dsn, "cdc", database.slot)
+            scene.must("prune", "--keep", "0s", "--timeout", "60")
+            assert partitions(database)[0] == "4"
+            pipeline.write()
+        finally:
+            pipeline.traffic.stop()
+            loader.send_signal(signal.SIGTERM)
+            _, log = loader.communicate(timeout=120)
+        assert loader.returncode == 0, log
+        scene.must("run", "--once")
+        scene.build()
+        transactions += recount.staged_transactions(pipeline.dsn, "cdc", database.slot)
+        assert recount.fact(pipeline.dsn) == recount.expected(pipeline.dsn, transactions)
+
+        # A rebuild has nothing to stand on until there is a new seed.
+        database.execute("delete from cdc.model_watermark")
+        with pytest.raises(BuildFailed, match="after the historical seed at 3/"):
+            scene.build()
+        scene.seed()
+        scene.build()
+        assert recount.fact(pipeline.dsn) == recount.expected(pipeline.dsn)
+
+
+def applied(database: Database, position: str) -> bool:
+    """Whether both models have applied everything before the position."""
+    marks = "select count(*) from cdc.model_watermark where applied_lsn >= %s"
+    return bool(database.value(marks, position) == 2)

@@ -1,0 +1,249 @@
+"""Everything runs as the roles of ops/roles.sql, and each of them may do no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from psycopg2 import errors
+
+from demo import recount
+from demo.cluster import BIN
+from tests.operations.estate import (
+    DBT_ROLE,
+    LOADER_ROLE,
+    READER_ROLE,
+    ROLES,
+    SEED,
+    SPARK_ROLE,
+    Estate,
+    estate,
+)
+from tests.support import LOADER, Database, run, wait_until
+from tests.trouble.scene import Running
+
+# No line for `replication`: it is another word there than for a database, and whoever has one may
+# copy the whole server.
+ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
+
+OWNERS = """
+select distinct n.nspname, pg_get_userbyid(unnest(array[n.nspowner, c.relowner]))
+from pg_namespace as n
+left join pg_class as c on c.relnamespace = n.oid
+where n.nspname in ('cdc', 'analytics')
+order by n.nspname
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("roles")
+
+
+@pytest.fixture(scope="module")
+def bare(home: Path) -> Iterator[Estate]:
+    """The application's database, before anything of ours was there."""
+    with estate(home, ACCESS) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def whole(bare: Estate) -> Estate:
+    """Set up, seeded, staged and built, each by its role."""
+    assert "Not there yet" in bare.grant()
+    bare.loader("setup")
+    bare.grant()
+    bare.must(SPARK_ROLE, *SEED)
+    bare.database.insert(3)
+    bare.loader("run", "--once")
+    bare.must(DBT_ROLE, "dbt", "build")
+    assert bare.grant() == ""
+    bare.database.insert(2, "sent")
+    bare.database.execute("delete from notifications where notification_status = 'delivered'")
+    bare.loader("run", "--once", "--build")
+    return bare
+
+
+def test_the_pipeline_is_exact_as_its_roles(whole: Estate) -> None:
+    assert whole.database.value("select sum(count) from analytics.ft_service_stats") == 5
+    assert whole.differences() == []
+    whole.must(DBT_ROLE, "dbt", "test", "--select", "ft_service_stats", "rejected_changes")
+    whole.loader("status")
+
+
+def test_a_reader_sees_the_counts_and_nothing_else(whole: Estate) -> None:
+    service = whole.database.value("select service_id::text from notifications limit 1")
+    said = whole.must(READER_ROLE, str(LOADER), "stats", service, "--json")
+    assert json.loads(said)["total"] == 5
+    with whole.connect(READER_ROLE).cursor() as cursor:
+        cursor.execute("select sum(requested) from analytics.service_totals")
+        assert cursor.fetchone() == (5,)
+
+
+def test_archive_and_audit_need_no_more_than_the_seed(whole: Estate, tmp_path: Path) -> None:
+    *submit, _ = SEED
+    whole.must(SPARK_ROLE, *submit, "spark/archive.py", "--to", str(tmp_path / "archive"))
+    assert whole.database.value("select count(*) from cdc.archive_position") == 1
+    with Running(whole.environment(LOADER_ROLE), tmp_path / "run.log") as running:
+        running.wait_for("following the slot")
+        whole.must(SPARK_ROLE, *submit, "spark/audit.py")
+        running.end()
+
+
+def test_each_schema_belongs_to_the_role_that_writes_it(whole: Estate) -> None:
+    assert whole.database.execute(OWNERS) == [("analytics", DBT_ROLE), ("cdc", LOADER_ROLE)]
+
+
+def test_no_role_has_more_than_it_needs_of_the_server(whole: Estate) -> None:
+    rows = whole.database.execute(
+        "select rolname, rolreplication, rolsuper or rolcreatedb or rolcreaterole or rolbypassrls "
+        "from pg_roles where rolname = any(%s)",
+        list(ROLES),
+    )
+    assert sorted(rows) == [
+        (DBT_ROLE, False, False),
+        (LOADER_ROLE, True, False),
+        (READER_ROLE, False, False),
+        (SPARK_ROLE, True, False),
+    ]
+
+
+FORBIDDEN = {
+    LOADER_ROLE: [
+        "select id from notifications",
+        "select count(*) from notification_history",
+        "insert into unrelated (note) values ('x')",
+        "create schema another",
+        "create table public.another ()",
+    ],
+    DBT_ROLE: [
+        "select service_id from notifications",
+        "select count(*) from notification_history",
+        "select name from services",
+        "insert into cdc.change_log select * from cdc.change_log",
+        "delete from cdc.change_log",
+        "update cdc.slot_position set position_lsn = position_lsn",
+        "delete from cdc.model_watermark",
+        "delete from cdc.historical_counts",
+        "create table cdc.another ()",
+        "create schema another",
+        "select pg_create_logical_replication_slot('mine', 'wal2json')",
+    ],
+    SPARK_ROLE: [
+        'select "to" from notifications',
+        "select personalisation from notifications",
+        "select reference from notification_history",
+        "select id from notifications",
+        "select * from notifications",
+        "update notifications set notification_status = 'sent'",
+        "select name from services",
+        "delete from cdc.change_log",
+        "update cdc.slot_position set position_lsn = position_lsn",
+        "update cdc.model_watermark set applied_lsn = applied_lsn",
+        "update analytics.ft_service_stats set count = 0",
+        "create schema another",
+    ],
+    READER_ROLE: [
+        "select service_id from notifications",
+        "select * from cdc.change_log",
+        "select * from cdc.model_watermark",
+        "select payload from analytics.rejected_changes",
+        "update analytics.ft_service_stats set count = 0",
+        "create table analytics.another ()",
+        "create table public.another ()",
+        "select pg_create_logical_replication_slot('mine', 'wal2json')",
+    ],
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_a_role_does_not_need_is_refused(whole: Estate, role: str) -> None:
+    session = whole.connect(role)
+    done = []
+    for statement in FORBIDDEN[role]:
+        with session.cursor() as cursor:
+            try:
+                cursor.execute(statement)
+                done.append(statement)
+            except (errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState) as refused:
+                assert isinstance(refused, errors.InsufficientPrivilege), refused
+    session.close()
+    assert done == []
+
+
+def test_no_role_may_copy_the_server(whole: Estate, tmp_path: Path) -> None:
+    for role in (LOADER_ROLE, SPARK_ROLE):
+        dsn = whole.cluster.dsn("notify", role)
+        done = run([str(BIN / "pg_basebackup"), "-d", dsn, "-D", str(tmp_path / role)])
+        assert "no pg_hba.conf entry for replication connection" in done.stderr
+
+
+def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: Estate) -> None:
+    columns = "(service_id, template_id, notification_type, notification_status, ctid)"
+    whole.database.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
+    try:
+        done = whole.run(SPARK_ROLE, *SEED)
+    finally:
+        grant = f'grant select {columns} on public.notifications to "{SPARK_ROLE}";'
+        whole.database.execute(grant)
+    assert done.returncode == 15, done.stderr
+    assert grant in done.stderr
+
+
+def test_a_source_and_a_target_apart_and_an_older_installation(bare: Estate, home: Path) -> None:
+    """What a superuser had made belongs to the roles afterwards, whatever they are called."""
+    bare.database.execute("create database app")
+    bare.database.execute("create database warehouse")
+    source = Estate(bare.cluster, Database(bare.cluster, "app"), home)
+    target = Estate(bare.cluster, Database(bare.cluster, "warehouse"), home)
+    names = {"loader": "odd Loader", "dbt": "odd Dbt", "spark": "odd Spark", "reader": "odd Reader"}
+
+    def build(user: str, role: str) -> None:
+        source.must(
+            user,
+            str(LOADER),
+            *("run", "--once", "--build"),
+            LOADER_TARGET_DSN=f"dbname=warehouse user='{user}'",
+            DBT_ROLE=role,
+        )
+
+    source.database.load_notify()
+    source.must("postgres", str(LOADER), "setup", LOADER_TARGET_DSN="dbname=warehouse")
+    source.database.insert(2)
+    build("postgres", "")
+
+    source.grant(part="source", **names)
+    assert "service_totals" in target.grant(part="target", **names)
+    assert target.database.execute(OWNERS) == [("analytics", "odd Dbt"), ("cdc", "odd Loader")]
+    source.database.insert(3)
+    build("odd Loader", '"odd Dbt"')
+    environment = source.environment(
+        "odd Loader",
+        LOADER_TARGET_DSN="dbname=warehouse user='odd Loader'",
+        DBT_ROLE='"odd Dbt"',
+    )
+    with Running(environment, home / "apart.log", "--build", "--verbose") as running:
+        source.database.insert(1)
+        running.wait_for("built in")
+        # dbt was given the target by the environment, where the source's name is too.
+        source.database.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = "
+            "%s and active_pid is not null",
+            source.database.slot,
+        )
+        running.wait_for("following the slot", 2)
+        source.database.insert(1)
+        wait_until(lambda: target.database.staged() == 7, "the last row is staged")
+        running.end()
+    from_, to = (each.cluster.dsn(each.database.name) for each in (source, target))
+    assert recount.differences(from_, to, slot=source.database.slot) == []
+    assert target.database.execute(OWNERS) == [("analytics", "odd Dbt"), ("cdc", "odd Loader")]
+    for each in (source, target):
+        each.database.connection.close()
+
+
+def test_an_unknown_part_is_refused(bare: Estate) -> None:
+    with pytest.raises(AssertionError, match="part is not one of both, source, target"):
+        bare.grant(part="middle")

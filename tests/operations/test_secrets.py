@@ -1,0 +1,155 @@
+"""A password shows in no command line, log, error, session, file or table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from tests.operations.estate import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, Estate, estate
+from tests.operations.lookout import Lookout, files_with
+from tests.support import LOADER, wait_until
+from tests.trouble.scene import Running, sentence
+
+SECRET = "Zebra1931Crossing"
+SHOWN = "Okapi1901Crossing"
+
+ACCESS = """
+local all postgres trust
+host all postgres 127.0.0.1/32 trust
+host all all 127.0.0.1/32 scram-sha-256
+"""
+TALKATIVE = {
+    "log_statement": "all",
+    "log_connections": "on",
+    "log_replication_commands": "on",
+}
+
+# Whoever may use a table of ours may read this.
+TABLES = """
+select c.oid::regclass::text
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where n.nspname in ('cdc', 'analytics', 'public') and c.relkind in ('r', 'p', 'v')
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secrets")
+
+
+@pytest.fixture(scope="module")
+def locked(home: Path) -> Iterator[Estate]:
+    """A server that wants passwords and logs all it is told."""
+    with estate(home, ACCESS, TALKATIVE) as made:
+        made.grant()
+        made.set_passwords(SECRET)
+        yield made
+
+
+def postgres(made: Estate) -> str:
+    return made.cluster.dsn(made.database.name)
+
+
+def test_the_lookout_sees_a_secret(locked: Estate, tmp_path: Path) -> None:
+    """Without this the other tests might pass for want of eyes."""
+    (tmp_path / "a file").write_text(f"password={SHOWN}")
+    shows = [sys.executable, "-c", "input()", SHOWN]
+    session = psycopg2.connect(postgres(locked), application_name=SHOWN)
+    with (
+        Lookout(SHOWN, postgres(locked), tmp_path) as lookout,
+        subprocess.Popen(shows, stdin=subprocess.PIPE, env={"PGPASSWORD": SHOWN}) as process,
+    ):
+        wait_until(lambda: kinds(lookout) == {"command line", "file", "session"}, "it is seen")
+        wait_until(lambda: lookout.holders, "its holder is seen")
+        process.communicate(b"\n")
+    session.close()
+
+
+def kinds(lookout: Lookout) -> set[str]:
+    return {found.split(":")[0] for found in list(lookout.found)}
+
+
+def test_no_program_shows_its_password(locked: Estate, home: Path, tmp_path: Path) -> None:
+    said = []
+    conf = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": f"file://{tmp_path}",
+        "spark.local.dir": str(tmp_path),
+    }
+    seed = [*SEED[:-1]]
+    for name, value in conf.items():
+        seed += ["--conf", f"{name}={value}"]
+    with Lookout(SECRET, postgres(locked), tmp_path) as lookout:
+        said.append(locked.loader("setup", PGPASSWORD=SECRET))
+        locked.grant()
+        said.append(locked.must(SPARK_ROLE, *seed, SEED[-1], PGPASSWORD=SECRET))
+        locked.database.insert(3)
+        said.append(locked.loader("run", "--once", "--build", "--verbose", PGPASSWORD=SECRET))
+        said.append(locked.must(DBT_ROLE, "dbt", "--debug", "build", PGPASSWORD=SECRET))
+        said.append(locked.must(DBT_ROLE, "dbt", "debug", PGPASSWORD=SECRET))
+        said.append(locked.loader("status", "--json", PGPASSWORD=SECRET))
+    assert lookout.found == set()
+    for program in ("loader setup", "loader run", "java", "pyspark.daemon", "dbt --debug build"):
+        assert any(program in words for words in lookout.holders), (program, lookout.holders)
+
+    assert SECRET not in "".join(said)
+    assert list(tmp_path.glob("*local-*")), "Spark has written what its UI would show"
+    assert {file.name for file in home.rglob("*")} >= {"manifest.json", "dbt.log"}
+    assert files_with(home, SECRET) == set()
+    assert "START_REPLICATION" in locked.cluster.log.read_text()
+    assert SECRET not in locked.cluster.log.read_text()
+    for (table,) in locked.database.execute(TABLES):
+        whole_row = f"select count(*) from {table} as t where strpos(t::text, %s) > 0"
+        assert locked.database.value(whole_row, SECRET) == 0, table
+
+
+def test_a_flag_s_password_is_gone_once_the_loader_works(locked: Estate, home: Path) -> None:
+    """The shell has shown it by then, so the README names better ways."""
+    dsn = locked.cluster.dsn(locked.database.name, LOADER_ROLE, password=SECRET)
+    locked.loader("setup", PGPASSWORD=SECRET)
+    flags = ("--source", dsn, f"--target={dsn}")
+    with Running(locked.environment(LOADER_ROLE), home / "flags.log", *flags) as running:
+        running.wait_for("following the slot")
+        title = Path(f"/proc/{running.process.pid}/cmdline").read_bytes()
+        assert SECRET.encode() not in title
+        assert b"loader" in title
+        running.end()
+
+
+def test_spark_refuses_a_password_in_a_flag(locked: Estate) -> None:
+    dsn = locked.cluster.dsn(locked.database.name, SPARK_ROLE, sslpassword=SECRET)
+    done = locked.run(SPARK_ROLE, *SEED, "--source", dsn)
+    assert done.returncode == 2, done.stderr
+    assert SECRET not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("dsn", "code"),
+    [
+        (f"host=127.0.0.1 user={LOADER_ROLE} password=not{SECRET}", 10),
+        (f"host=nowhere.invalid user={LOADER_ROLE} password={SECRET}", 10),
+        (f"host=127.0.0.1 port=1 user={LOADER_ROLE} password={SECRET}", 10),
+        (f"host=127.0.0.1 dbname=nowhere user={LOADER_ROLE} password={SECRET}", 10),
+        (f"host=127.0.0.1 password='{SECRET}", 2),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}/2@127.0.0.1/notify", 2),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/notify?nonsense=1", 2),
+    ],
+)
+def test_an_error_repeats_no_password(locked: Estate, dsn: str, code: int) -> None:
+    done = locked.run(LOADER_ROLE, str(LOADER), "status", LOADER_SOURCE_DSN=dsn)
+    assert done.returncode == code, done.stderr
+    assert SECRET not in sentence(done.stderr)
+
+
+def test_a_build_with_the_wrong_password_repeats_none(locked: Estate) -> None:
+    done = locked.run(DBT_ROLE, "dbt", "--debug", "run", PGPASSWORD=f"not{SECRET}")
+    assert done.returncode != 0
+    assert "password authentication failed" in done.stdout
+    assert SECRET not in done.stdout + done.stderr

@@ -1,0 +1,248 @@
+"""A server that demands TLS: every program verifies it, and says so where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+from history import connections, reading
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from demo.cluster import Cluster
+from loader import slot
+from loader.errors import CannotConnect, LoginRefused
+from loader.settings import DEFAULT_TABLES, Settings
+from tests.operations.certificates import Authority, give_to_server
+from tests.operations.estate import (
+    DBT_ROLE,
+    LOADER_ROLE,
+    SEED,
+    SPARK_ROLE,
+    Estate,
+    estate,
+)
+from tests.support import LOADER, wait_until
+from tests.trouble.scene import Running, sentence
+
+ACCESS = """
+local all postgres trust
+hostssl all postgres 127.0.0.1/32 trust
+hostssl all with_certificate 127.0.0.1/32 cert
+hostssl all all 127.0.0.1/32 scram-sha-256
+"""
+SERVER = {"ssl": "on", "ssl_cert_file": "'server.crt'", "ssl_key_file": "'server.key'"}
+PASSWORD = "correct horse"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The estate on the server, and what a client needs to be let in."""
+
+    estate: Estate
+    authority: Authority
+    stranger: Authority
+
+    def dsn(self, user: str, **more: str) -> str:
+        """A connection string that says everything itself."""
+        usual = {
+            "host": "localhost",
+            "port": str(self.estate.cluster.port),
+            "dbname": self.estate.database.name,
+            "user": user,
+            "password": PASSWORD,
+            "sslmode": "verify-full",
+            "sslrootcert": str(self.authority.root),
+        }
+        return make_conninfo("", **{**usual, **more})
+
+    def both(self, user: str, **more: str) -> dict[str, str]:
+        """The loader's settings; libpq's variables name nothing that exists."""
+        dsn = self.dsn(user, **more)
+        return {"LOADER_SOURCE_DSN": dsn, "LOADER_TARGET_DSN": dsn, "PGHOST": "nowhere.invalid"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    home = tmp_path_factory.mktemp("tls")
+    authority, stranger = Authority(home / "authority"), Authority(home / "stranger")
+
+    def prepare(cluster: Cluster) -> None:
+        certificate, key = authority.issue("localhost", "localhost")
+        give_to_server(certificate, cluster.data / "server.crt")
+        give_to_server(key, cluster.data / "server.key")
+        give_to_server(authority.root, cluster.data / "root.crt")
+
+    with estate(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
+        made.grant()
+        made.set_passwords(PASSWORD)
+        guarded = Guarded(made, authority, stranger)
+        made.loader("setup", **guarded.both(LOADER_ROLE))
+        made.grant()
+        yield guarded
+
+
+def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
+    dsn = guarded.dsn(LOADER_ROLE, sslmode="disable")
+    with pytest.raises(CannotConnect, match="no encryption"):
+        connections.connect(dsn, "LOADER_SOURCE_DSN")
+
+
+def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
+    made = guarded.estate
+    made.must(SPARK_ROLE, *SEED, **guarded.both(SPARK_ROLE))
+    made.database.insert(3)
+    made.loader("run", "--once", "--build", **guarded.both(LOADER_ROLE))
+    made.loader("status", **guarded.both(LOADER_ROLE))
+    by_variables = {
+        "PGHOST": "localhost",
+        "PGSSLMODE": "verify-full",
+        "PGSSLROOTCERT": str(guarded.authority.root),
+        "PGPASSWORD": PASSWORD,
+    }
+    made.must(DBT_ROLE, "dbt", "build", **by_variables)
+    made.loader("run", "--once", **by_variables)
+    assert made.differences() == []
+
+
+def test_a_client_certificate_reaches_dbt_too(guarded: Guarded) -> None:
+    made = guarded.estate
+    made.database.execute(f"create role with_certificate login replication in role {LOADER_ROLE}")
+    certificate, key = guarded.authority.issue("with_certificate")
+    words = {"sslcert": str(certificate), "sslkey": str(key)}
+    made.database.insert(2)
+    made.loader("run", "--once", "--build", **guarded.both("with_certificate", **words))
+    assert made.differences() == []
+
+    code, said = refused(guarded, "run", "--once", **guarded.both("with_certificate"))
+    assert (code, "certificate" in said) == (10, True), said
+
+
+BROKEN = {
+    "another authority": ({}, "certificate verify failed"),
+    "another host's certificate": ({"host": "127.0.0.1"}, "does not match host name"),
+    "no encryption": ({"sslmode": "disable"}, "no encryption"),
+    "no authority": ({"sslrootcert": "/nonexistent/root.crt"}, "does not exist"),
+}
+
+
+def broken(guarded: Guarded, case: str, user: str) -> str:
+    words, _ = BROKEN[case]
+    return guarded.dsn(user, **(words or {"sslrootcert": str(guarded.stranger.root)}))
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("verb", ["setup", "run", "status"])
+def test_who_cannot_be_verified_is_refused_at_once(guarded: Guarded, case: str, verb: str) -> None:
+    dsn = broken(guarded, case, LOADER_ROLE)
+    code, said = refused(guarded, verb, LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn)
+    assert (code, BROKEN[case][1] in said) == (10, True), said
+
+
+def refused(guarded: Guarded, *arguments: str, **more: str) -> tuple[int, str]:
+    done = guarded.estate.run(LOADER_ROLE, str(LOADER), *arguments, **more)
+    assert PASSWORD not in done.stderr
+    return done.returncode, sentence(done.stderr)
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
+    """The replication connection, psycopg in Spark's driver and ADBC in its executors."""
+    words = BROKEN[case][1]
+    dsn = broken(guarded, case, SPARK_ROLE)
+    with pytest.raises(LoginRefused, match=words):
+        slot.connect_replication(dsn)
+    with pytest.raises(CannotConnect, match=words) as caught:
+        connections.connect(dsn, "LOADER_SOURCE_DSN")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(reading.ReadFailed, match=words):
+        list(reading.batches(reading.Snapshot(dsn, "00000003-0000001B-1"), "select 1"))
+
+
+def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> None:
+    certificate, key = guarded.authority.issue("with_certificate")
+    told = {"sslcert": str(certificate), "sslkey": str(key), "channel_binding": "require"}
+    dsn = guarded.dsn(SPARK_ROLE, **told)
+    with closing(connections.connect(dsn, "LOADER_SOURCE_DSN")) as connection:
+        passed_on = conninfo_to_dict(connections.resolved(connection))
+    wanted = {**told, "sslmode": "verify-full", "sslrootcert": str(guarded.authority.root)}
+    assert {word: passed_on.get(word) for word in wanted} == wanted
+
+
+def test_the_seed_says_in_one_sentence_whom_it_does_not_trust(guarded: Guarded) -> None:
+    dsn = broken(guarded, "another authority", SPARK_ROLE)
+    done = guarded.estate.run(SPARK_ROLE, *SEED, LOADER_SOURCE_DSN=dsn)
+    assert done.returncode == 10, done.stderr
+    assert "certificate verify failed" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert PASSWORD not in done.stderr + done.stdout
+
+
+def test_dbt_verifies_too(guarded: Guarded) -> None:
+    done = guarded.estate.run(
+        DBT_ROLE,
+        *("dbt", "run"),
+        PGHOST="localhost",
+        PGPASSWORD=PASSWORD,
+        PGSSLMODE="verify-full",
+        PGSSLROOTCERT=str(guarded.stranger.root),
+    )
+    assert done.returncode != 0
+    assert "certificate verify failed" in done.stdout
+
+
+def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) -> None:
+    """A certificate of a stranger is no outage to wait for."""
+    made = guarded.estate
+    environment = made.environment(LOADER_ROLE, **guarded.both(LOADER_ROLE))
+    file, before = made.cluster.data / "server.crt", made.cluster.data / "server.key"
+    kept = file.read_bytes(), before.read_bytes()
+    with Running(environment, made.home / "changes.log") as running:
+        running.wait_for("following the slot")
+        for issued, place in zip(
+            guarded.stranger.issue("localhost", "localhost"), (file, before), strict=True
+        ):
+            give_to_server(issued, place)
+        try:
+            made.database.execute("select pg_reload_conf()")
+            wait_until(lambda: presents(made, guarded.stranger), "the new certificate is presented")
+            made.database.execute(
+                "select pg_terminate_backend(active_pid) from pg_replication_slots "
+                "where active_pid is not null"
+            )
+            code, said = running.refuses()
+        finally:
+            file.write_bytes(kept[0])
+            before.write_bytes(kept[1])
+            made.database.execute("select pg_reload_conf()")
+    assert (code, "certificate verify failed" in said) == (10, True), said
+
+
+def presents(made: Estate, authority: Authority) -> bool:
+    """Say whether new sessions find a certificate of this authority."""
+    guarded = Guarded(made, authority, authority)
+    try:
+        connections.connect(guarded.dsn(SPARK_ROLE), "LOADER_SOURCE_DSN").close()
+    except CannotConnect:
+        return False
+    return True
+
+
+def test_the_source_keeps_its_own_settings_beside_the_target_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`run --build` writes the target's into the environment, which the source's string names."""
+    monkeypatch.setenv("PGHOST", "source.internal")
+    monkeypatch.setenv("PGSSLMODE", "require")
+    monkeypatch.delenv("PGSSLROOTCERT", raising=False)
+    target = "host=target.internal sslmode=verify-full sslrootcert=ca.crt password=x"
+    made = Settings.of("", target, "s", DEFAULT_TABLES, "cdc")
+    source = conninfo_to_dict(made.source)
+    assert {word: source[word] for word in ("host", "sslmode", "sslrootcert", "password")} == {
+        "host": "source.internal",
+        "sslmode": "require",
+        "sslrootcert": "",
+        "password": "",
+    }
+    assert "sslcert" not in source

@@ -1,0 +1,180 @@
+"""The runbook's procedures, read from its text and carried out as an operator would."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from demo.cluster import BIN
+from demo.traffic import Traffic
+from tests.support import LOADER, ROOT, wait_until
+from tests.trouble.scene import Running, Scene
+
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+
+PROGRAMS = ("loader", "psql", "pg_dump", "pg_restore")
+"""Run as they stand in the text; whatever else it says, the test must know how to do."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: commands of the shell, or SQL for the source or the target."""
+
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands without what is said about them; a comment of its own line stays."""
+        lines = [re.sub(r"\s+# .*", "", line) for line in self.text.splitlines()]
+        return [line for line in lines if line]
+
+
+def blocks(title: str) -> list[Block]:
+    """Return the blocks of the procedure with this title."""
+    found = re.search(
+        rf"^### {re.escape(title)}\n(.*?)(?=^##|\Z)", RUNBOOK, re.MULTILINE | re.DOTALL
+    )
+    assert found, title
+    fenced = re.findall(r"^```(sh|sql)\n(.*?)^```$", found[1], re.MULTILINE | re.DOTALL)
+    return [Block(language, text) for language, text in fenced]
+
+
+@dataclass
+class Operator:
+    """Carries procedures out on a scene, with what a test machine lacks put in its place.
+
+    `instead` says what to do, given the whole command, for one that begins so; `variables` are
+    those of the text.
+    """
+
+    scene: Scene
+    traffic: Traffic | None = None
+    instead: dict[str, Callable[[str], object]] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """The settings of /etc/waltally/environment that differ from the scene's own."""
+    running: Running | None = None
+    said: str = ""
+    """What the last program printed on its standard output."""
+
+    def carry_out(self, title: str, *numbers: int, table: str = "notifications") -> None:
+        """Do what the procedure says; with `numbers` only these of its blocks, from 0.
+
+        `table` is the one that its SQL is meant for.
+        """
+        found = blocks(title)
+        assert found, f"{title} has no commands"
+        for number in numbers or range(len(found)):
+            block = found[number]
+            if block.language == "sql":
+                self._sql(block.text.replace("notifications", table))
+            else:
+                for command in block.commands:
+                    self._do(command)
+
+    def write(self, changes: int = 30) -> None:
+        """Let the traffic go on until it has committed some more changes."""
+        traffic = self.traffic
+        assert traffic is not None
+        until = traffic.counts.total() + changes
+        wait_until(lambda: traffic.counts.total() >= until, "the traffic goes on")
+
+    def ends_exact(self) -> None:
+        """Stop the traffic and the loader; what is then staged and built equals a recount."""
+        if self.traffic is not None:
+            self.traffic.stop()
+        self.stop()
+        self.scene.goes_on()
+
+    def start(self) -> None:
+        self.stop()
+        self.running = self.scene.follow(**self.settings)
+
+    def stop(self) -> None:
+        """Stop the service; it may have ended by itself, as a refusal does."""
+        if self.running is not None:
+            if self.running.process.poll() is None:
+                self.running.end()
+            self.running = None
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever went wrong."""
+        if self.running is not None and self.running.process.poll() is None:
+            self.running.process.kill()
+            self.running.process.wait()
+        if self.traffic is not None:
+            self.traffic.stop()
+
+    def _do(self, command: str) -> None:
+        for beginning, action in self.instead.items():
+            if command.startswith(beginning):
+                action(command)
+                return
+        words = command.split()
+        if words[0] == "#":
+            return
+        if words[0] == "systemctl":
+            self._systemctl(words[1], words[2:])
+        elif command == "spark-submit spark/seed.py":
+            self._seed()
+        elif command == "dbt build":
+            self.scene.build()
+        else:
+            assert words[0] in PROGRAMS, f"no way to do: {command}"
+            self._run(command)
+
+    def _systemctl(self, verb: str, units: list[str]) -> None:
+        for unit in units:
+            if unit == "waltally-loader":
+                {"start": self.start, "stop": self.stop, "restart": self.start}[verb]()
+            else:
+                assert unit.endswith(".timer"), f"no such unit here: {unit}"
+                assert (ROOT / "ops" / "systemd" / unit).exists(), unit
+
+    def _seed(self) -> None:
+        """Count as the seed does, for which the quick way of the tests wants a quiet source."""
+        if self.traffic is not None:
+            self.traffic.stop()
+        self.scene.seed()
+        if self.traffic is not None:
+            self.traffic.start()
+
+    def _sql(self, text: str) -> None:
+        place, _, statements = text.partition("\n")
+        database = {"-- at the source": self.scene.source, "-- at the target": self.scene.target}
+        asked = database[place]
+        done = subprocess.run(
+            [BIN / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"],
+            input=statements,
+            env={**os.environ, **asked.cluster.environment(asked.name)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stderr}"
+        self.said = done.stdout
+
+    def _run(self, command: str) -> None:
+        source, target = (
+            each.cluster.dsn(each.name) for each in (self.scene.source, self.scene.target)
+        )
+        done = subprocess.run(
+            ["bash", "-euc", command.replace("/var/tmp", str(self.scene.home))],
+            env={
+                **self.scene.environment(),
+                "LOADER_SOURCE_DSN": source,
+                "LOADER_TARGET_DSN": target,
+                "PATH": f"{LOADER.parent}:{BIN}:{os.environ['PATH']}",
+                **self.settings,
+                **self.variables,
+            },
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        self.said = done.stdout

@@ -1,0 +1,125 @@
+"""The loader stands still for long, and the WAL that the slot holds for it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from demo.cluster import Cluster
+from tests.runbook.conftest import Operating
+from tests.runbook.procedure import Operator
+from tests.support import Database, wait_until
+from tests.trouble.conftest import Staging, reconnect
+from tests.trouble.test_slot import outgrow
+
+
+@pytest.fixture
+def operator(staging: Staging, rough: Cluster, operating: Operating) -> Operator:
+    """At work on a server that may be configured, with traffic."""
+    made = operating(staging(rough), "full")
+    made.start()
+    made.write()
+    return made
+
+
+def limit(database: Database, size: str | None) -> None:
+    change = f"set max_slot_wal_keep_size = '{size}'" if size else "reset max_slot_wal_keep_size"
+    database.execute(f"alter system {change}")
+    database.execute("select pg_reload_conf()")
+
+
+def write_wal(database: Database, segments: int = 16) -> None:
+    """Fill so many files of 16 MB, more than the server would keep by itself."""
+    for _ in range(segments):
+        database.execute("select pg_logical_emit_message(false, 'x', repeat('x', 1000000))")
+        database.execute("select pg_switch_wal()")
+    database.execute("checkpoint")
+
+
+def on_disk(database: Database) -> int:
+    return int(database.value("select sum(size) from pg_ls_waldir()"))
+
+
+def wal_status(operator: Operator) -> str | None:
+    found = operator.scene.source.execute(
+        "select wal_status from pg_replication_slots where slot_name = %s", operator.scene.slot
+    )
+    return found[0][0] if found else None
+
+
+def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
+    source = operator.scene.source
+    limit(source, "1GB")
+    try:
+        operator.carry_out("Stop for a week", 0)
+        write_wal(source)
+        operator.write()
+        assert wal_status(operator) == "extended"
+        operator.carry_out("Stop for a week", 1)
+        operator.write()
+    finally:
+        limit(source, None)
+    operator.ends_exact()
+
+
+def test_a_stop_that_passes_the_limit(operator: Operator) -> None:
+    source = operator.scene.source
+    operator.carry_out("Stop for a week", 0)
+    try:
+        limit(source, "16MB")
+        outgrow(source, operator.scene.slot)
+        assert operator.scene.refused("run")[0] == 21
+    finally:
+        limit(source, None)
+    operator.carry_out("Renew")
+    operator.write()
+    operator.ends_exact()
+
+
+def test_a_stop_that_gives_the_slot_up(operator: Operator) -> None:
+    operator.carry_out("Stop for a week", 2)
+    assert wal_status(operator) is None
+    operator.write()
+    operator.carry_out("Renew")
+    operator.write()
+    operator.ends_exact()
+
+
+def test_wal_that_must_go_at_once(operator: Operator) -> None:
+    source = operator.scene.source
+    operator.stop()
+    write_wal(source)
+    held = on_disk(source)
+    operator.carry_out("The source's disk is full", 0)
+    assert on_disk(source) < held / 2
+    operator.carry_out("Renew")
+    operator.write()
+    operator.ends_exact()
+
+
+def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
+    scene, cluster = operator.scene, operator.scene.source.cluster
+    assert operator.traffic is not None
+    operator.stop()
+    write_wal(scene.source)
+    held = on_disk(scene.source)
+    operator.traffic.stop()
+    cluster.stop("immediate")
+
+    def remove(command: str) -> None:
+        assert '"$PGDATA/pg_replslot/notify_dashboard_replication_slot"' in command
+        shutil.rmtree(cluster.data / "pg_replslot" / scene.slot)
+
+    def start(command: str) -> None:
+        cluster.start()
+        scene.source = scene.target = reconnect(scene.source)
+
+    operator.instead = {"rm -r": remove, "systemctl start postgresql": start}
+    operator.carry_out("The source's disk is full", 1)
+    wait_until(lambda: on_disk(scene.source) < held / 2, "the server removes the WAL")
+    assert scene.refused("run")[0] == 21
+    operator.traffic.start()
+    operator.carry_out("Renew")
+    operator.write()
+    operator.ends_exact()

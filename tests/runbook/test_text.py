@@ -1,0 +1,81 @@
+"""The runbook is whole: every exit code, every alert, and every place that it points to."""
+
+from __future__ import annotations
+
+import re
+
+import history.errors  # noqa: F401  # the Spark jobs' codes stand in the same table
+import pytest
+
+from tests.runbook.procedure import RUNBOOK
+from tests.support import ROOT
+from tests.unit.test_readme import errors
+
+DAY_ONE = (ROOT / "docs" / "day-one.md").read_text()
+ALERTS = dict(
+    re.findall(
+        r"- alert: (\w+)\n.*?runbook_url: (\S+)\n",
+        (ROOT / "ops" / "prometheus-alerts.yml").read_text(),
+        re.DOTALL,
+    )
+)
+"""Each alert with the place that it points to."""
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that headings get where Markdown is shown."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def section(title: str) -> str:
+    found = re.search(
+        rf"^### {re.escape(title)}\n(.*?)(?=^##|\Z)", RUNBOOK, re.MULTILINE | re.DOTALL
+    )
+    assert found
+    return found[1]
+
+
+PROCEDURES = re.findall(r"^### (.+)$", RUNBOOK[RUNBOOK.index("\n## Procedures") :], re.MULTILINE)
+
+
+def test_every_exit_code_has_its_row() -> None:
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", RUNBOOK, re.MULTILINE)}
+    assert listed == {kind.exit_code for kind in errors()}
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_every_alert_has_its_section_and_points_there(name: str) -> None:
+    assert ALERTS[name] == f"docs/runbook.md#{name.lower()}"
+    assert len(section(name).split()) > 10
+
+
+def test_no_section_is_of_an_alert_that_is_gone() -> None:
+    sections = set(re.findall(r"^### (Waltally\w+)$", RUNBOOK, re.MULTILINE))
+    assert sections == ALERTS.keys()
+
+
+@pytest.mark.parametrize("title", PROCEDURES)
+def test_every_procedure_names_tests_that_are_there(title: str) -> None:
+    text = section(title)
+    if not re.search(r"^(```|1\. )", text, re.MULTILINE):
+        return
+    shown = text.partition("*Shown by*")[2]
+    places = re.findall(r"`(tests/[^`]+)`", shown)
+    assert places, title
+    for place in places:
+        assert (ROOT / place).exists(), place
+
+
+@pytest.mark.parametrize("name", ["runbook.md", "day-one.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text()
+    for path, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        target = (ROOT / "docs" / (path or name)).resolve()
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target.read_text()), f"{path}#{anchor}"
+
+
+def test_the_first_day_starts_every_timer_there_is() -> None:
+    for timer in (ROOT / "ops" / "systemd").glob("*.timer"):
+        assert timer.name in DAY_ONE, timer.name

@@ -1,0 +1,145 @@
+"""PostgreSQL or waltally itself becomes a newer one."""
+
+from __future__ import annotations
+
+import shlex
+import string
+from collections.abc import Iterator
+
+import pytest
+
+from demo.cluster import Cluster
+from loader import setup
+from loader import staging as staging_schema
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from tests.runbook.conftest import Operating
+from tests.runbook.procedure import Operator
+from tests.support import Database
+from tests.trouble.conftest import Staging, reconnect
+from tests.trouble.scene import Scene
+
+PLUGINS = "output_plugin_libraries"
+
+
+def test_a_minor_upgrade_needs_nobody(
+    staging: Staging, rough: Cluster, operating: Operating
+) -> None:
+    scene = staging(rough)
+    operator = operating(scene, "full")
+    operator.start()
+    operator.write()
+
+    def upgrade(command: str) -> None:
+        assert operator.traffic is not None
+        operator.traffic.stop()
+        rough.stop()
+        rough.start()
+        scene.source = scene.target = reconnect(scene.source)
+        operator.traffic.start()
+
+    operator.instead = {"apt-get install --only-upgrade": upgrade}
+    # The second block is for servers that know the setting.
+    operator.carry_out("Upgrade PostgreSQL: minor", *range(1 + rough.knows(PLUGINS)))
+    assert operator.running is not None
+    operator.running.wait_for("following the slot", 2)
+    operator.write()
+    operator.ends_exact()
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Cluster, Cluster]]:
+    """A server that runs, and the empty one that it is to become."""
+    old, new = Cluster({"fsync": "off"}), Cluster({"fsync": "off"})
+    try:
+        old.create()
+        old.start()
+        new.create()
+        yield old, new
+    finally:
+        old.remove()
+        new.remove()
+
+
+def test_a_major_upgrade_ends_with_renew(
+    servers: tuple[Cluster, Cluster], staging: Staging, operating: Operating
+) -> None:
+    old, new = servers
+    scene = staging(old)
+    operator = operating(scene, "full")
+    traffic = operator.traffic
+    assert traffic is not None
+    operator.start()
+    operator.write()
+
+    def stop_writing(command: str) -> None:
+        traffic.stop()
+        operator.stop()
+        scene.source.insert(3)  # what only a loader that runs once more can stage
+
+    def upgrade(command: str) -> None:
+        variables = {
+            "OLD_BIN": str(programs_of(old)),
+            "NEW_BIN": str(programs_of(new)),
+            "OLD_DATA": str(old.data),
+            "NEW_DATA": str(new.data),
+        }
+        words = shlex.split(string.Template(command).substitute(variables))
+        assert words[:3] == ["sudo", "-u", "postgres"]
+        old.run(*words[3:])
+
+    def start(command: str) -> None:
+        new.port = old.port
+        new.configure({"port": str(old.port)})
+        new.start()
+        scene.source = scene.target = Database(new, scene.source.name)
+
+    operator.instead = {
+        "# the application stops": stop_writing,
+        "systemctl stop postgresql": lambda _: old.stop(),
+        "sudo -u postgres pg_upgrade": upgrade,
+        "systemctl start postgresql": start,
+    }
+    operator.carry_out("Upgrade PostgreSQL: major")
+    assert scene.differences() == []
+    assert scene.refused("run")[0] == 23
+
+    def renew(command: str) -> None:
+        scene.must(*command.split()[1:])
+        traffic.start()
+
+    operator.instead = {"loader setup --renew": renew}
+    operator.carry_out("Renew")
+    operator.write()
+    operator.ends_exact()
+
+
+def programs_of(cluster: Cluster) -> str:
+    """Return where the server's programs are; both are of the one version that tests have."""
+    return cluster.run("pg_config", "--bindir").strip()
+
+
+def test_an_upgrade_of_waltally_itself(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = staging_schema.migrations()
+    with monkeypatch.context() as older:
+        older.setattr(staging_schema, "migrations", lambda: known[:-1])
+        dsn = scene.source.cluster.dsn(scene.source.name)
+        settings = Settings.of(dsn, "", scene.slot, DEFAULT_TABLES, DEFAULT_SCHEMA)
+        setup.set_up(settings, 60, renew=False)
+    scene.source.insert(5)
+    version = "select max(version) from cdc.schema_migration"
+    assert scene.target.value(version) == known[-1][0] - 1
+    operator = Operator(
+        scene,
+        instead={
+            "git pull": lambda _: None,
+            "make install": lambda _: None,
+            "systemctl daemon-reload": lambda _: None,
+        },
+    )
+    try:
+        operator.carry_out("Upgrade waltally")
+        assert scene.target.value(version) == known[-1][0]
+        operator.ends_exact()
+    finally:
+        operator.close()
+    assert scene.staged() == 5

@@ -1,0 +1,234 @@
+"""The archive has every change of the log once, whatever is killed, and refuses what cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archiving import manifests as contents
+from archiving.job import archive
+from archiving.manifests import Origin, Slice
+from history import changes
+from history.errors import AnotherArchive, ArchiveIncomplete
+from pyspark.sql import DataFrame, SparkSession
+
+from loader import lsn
+from loader.errors import AnotherCluster, LoaderError, SourceBehind
+from tests.spark.archives import Log, archived, local_spark, manifests, submit
+from tests.spark.support import Source, wait_until
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with local_spark() as session:
+        yield session
+
+
+@pytest.fixture
+def log(source: Source, tmp_path: Path) -> Log:
+    return Log(source, tmp_path / "archive")
+
+
+def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
+    spark: SparkSession, log: Log
+) -> None:
+    begin = log.position
+    log.append(3, 3, 12, 1, at="2026-11-20T23:59:59.999999Z")
+    log.append(2, at="2026-11-21T00:00:00Z")
+    first = archive(log.settings(), spark)
+    # Whole transactions: the one of 12 is not cut.
+    assert [part["rows"] for part in manifests(log.slot_home)] == [3, 3, 12, 3]
+    assert archived(log.slot_home) == log.rows()
+    assert (first.rows, first.slices, first.to_lsn) == (21, 4, log.position)
+    assert log.noted() == [(begin, log.position)]
+
+    again = archive(log.settings(), spark)
+    assert (again.rows, again.slices) == (0, 0)
+
+    log.append(4, at="2026-11-19T12:00:00Z")
+    log.append(0)
+    log.prune(begin + 0x30)
+    kept = archived(log.slot_home)
+    more = archive(log.settings(), spark)
+    assert (more.rows, lsn.show(more.from_lsn)) == (4, lsn.show(first.to_lsn))
+    assert archived(log.slot_home) == sorted([*kept, *log.rows()[-4:]])
+    assert log.noted() == [(begin, log.position)]
+
+
+def test_another_slot_is_another_archive(spark: SparkSession, log: Log) -> None:
+    log.append(2)
+    log.run(
+        "insert into cdc.slot_position select 'other', system_identifier, source_database,"
+        " start_lsn, position_lsn from cdc.slot_position"
+    )
+    log.run(
+        "insert into cdc.change_log select 'other', commit_lsn, ordinal + 10, xid, committed_at,"
+        " staged_at, payload, action from cdc.change_log"
+    )
+    archive(log.settings(), spark)
+    assert archived(log.slot_home) == log.rows()
+
+
+def test_what_no_manifest_names_is_deleted_and_never_read(spark: SparkSession, log: Log) -> None:
+    log.append(2)
+    archive(log.settings(), spark)
+    (named,) = log.slot_home.glob("changes/*/*/*.parquet")
+    unnamed = log.slot_home / "changes/date=2026-11-20/range=0000000000100030-0000000000100060"
+    unnamed.mkdir()
+    (unnamed / named.name).write_bytes(named.read_bytes())
+    (log.slot_home / "manifests/.draft.json.draft").write_text("{")
+    (log.slot_home / "changes/_temporary").mkdir()
+    archive(log.settings(), spark)
+    assert not unnamed.exists()
+    assert not (log.slot_home / "changes/_temporary").exists()
+    assert not (log.slot_home / "manifests/.draft.json.draft").exists()
+    assert archived(log.slot_home) == log.rows()
+
+
+def test_each_seed_is_archived_once(spark: SparkSession, log: Log) -> None:
+    log.source.previous_seed()
+    first = archive(log.settings(), spark)
+    assert archive(log.settings(), spark).seed_id is None
+    log.run("delete from cdc.historical_counts")
+    log.run("update cdc.historical_snapshot set seed_id = gen_random_uuid()")
+    second = archive(log.settings(), spark)
+    found = {seed["seed_id"]: seed for seed in manifests(log.slot_home, "baseline")}
+    assert set(found) == {first.seed_id, second.seed_id}
+    assert (found[first.seed_id]["groups"], found[first.seed_id]["rows"]) == (1, 7)
+    assert (found[second.seed_id]["groups"], found[second.seed_id]["rows"]) == (0, 0)
+
+
+def refused(spark: SparkSession, log: Log, kind: type[LoaderError], says: str) -> None:
+    with pytest.raises(kind, match=says) as caught:
+        archive(log.settings(), spark)
+    assert caught.value.remedy
+
+
+def test_a_log_that_does_not_go_on_from_the_archive_is_refused(
+    spark: SparkSession, log: Log
+) -> None:
+    begin = log.position
+    log.append(1, 1)
+    archive(log.settings(), spark)
+    end = log.position
+
+    log.run("update cdc.slot_position set position_lsn = %s", lsn.show(end - 1))
+    refused(spark, log, SourceBehind, "the change log only up to")
+    log.run("update cdc.slot_position set position_lsn = %s", lsn.show(end))
+
+    log.append(1, 1)
+    log.prune(end + 0x30)
+    refused(spark, log, ArchiveIncomplete, "the changes between are in neither")
+    # At its end is early enough.
+    log.run("update cdc.slot_position set start_lsn = %s", lsn.show(end))
+    archive(log.settings(), spark)
+
+    log.run("update cdc.slot_position set system_identifier = 'another'")
+    refused(spark, log, AnotherCluster, "the change log is of .* of another")
+    assert log.noted() == [(begin, begin)]
+    log.run(
+        "update cdc.slot_position set system_identifier = (select system_identifier::text"
+        " from pg_control_system())"
+    )
+
+    # A prune must know at once that the archive has become less.
+    log.prune(end + 0x30)
+    for manifest, says, left in (
+        (f"{end:016X}-{log.position:016X}", "in neither", end),
+        (f"{begin:016X}-{end:016X}", "is empty now", begin),
+    ):
+        (log.slot_home / f"manifests/{manifest}.json").unlink()
+        refused(spark, log, ArchiveIncomplete, says)
+        assert log.noted() == [(begin, left)]
+
+
+def test_two_archives_at_once_are_one(spark: SparkSession, log: Log) -> None:
+    log.append(1)
+    with log.source.connect() as other:
+        other.execute(
+            "select pg_advisory_lock(hashtextextended(%s, 0))",
+            (f"waltally archive cdc {log.source.slot}",),
+        )
+        refused(spark, log, AnotherArchive, "is running")
+    archive(log.settings(), spark)
+
+
+def test_a_prune_during_the_reading_is_refused(
+    spark: SparkSession, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.append(3)
+    log.append(3)
+    read = changes.read
+
+    def read_late(*place: Any) -> DataFrame:
+        rows = read(*place)
+        log.prune(place[-1])
+        return rows
+
+    monkeypatch.setattr(changes, "read", read_late)
+    refused(spark, log, ArchiveIncomplete, "while it was read")
+    assert not manifests(log.slot_home)
+
+
+def test_slices_with_a_gap_are_no_archive() -> None:
+    origin = Origin("1", "app")
+    texts = [Slice(origin, 1, 2, 0, ()).text(), Slice(origin, 2, 5, 1, ("a",)).text()]
+    held = contents.read(reversed(texts))
+    assert (held.from_lsn, held.to_lsn) == (1, 5)
+    assert held.holds(1, 5) and held.holds(9, 9)
+    assert not (held.holds(0, 5) or held.holds(1, 6) or held.holds(3, 2))
+    assert held.files(1, 2) == [] and held.files(1, 3) == ["a"]
+    for wrong in (
+        Slice(origin, 6, 7, 0, ()).text(),
+        Slice(origin, 4, 7, 0, ()).text(),
+        "{",
+        "{}",
+        json.dumps({"version": 2}),
+    ):
+        with pytest.raises(ArchiveIncomplete):
+            contents.read([*texts, wrong])
+
+
+def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
+    begin = log.position
+    log.append(*[4] * 8)
+    log.source.previous_seed()
+    flags = ("--to", str(log.home), "--slice-changes", "8", "--json")
+
+    def run(kill_at: str = "") -> int:
+        process = submit(log.source, "archive", *flags, WALTALLY_KILL_AT=kill_at)
+        out, err = process.communicate(timeout=300)
+        assert (process.returncode == 0) != bool(kill_at), err
+        rows = len(archived(log.slot_home))
+        assert archived(log.slot_home) == log.rows()[:rows]
+        return rows if kill_at else int(json.loads(out)["rows"])
+
+    # Files without a manifest are not there; a manifest without a note is.
+    assert run("archive-files:2") == 8
+    assert len({path.parent.name for path in log.slot_home.glob("changes/*/*/*.parquet")}) == 2
+    assert run("archive-manifest") == 16
+    assert log.noted() == [(begin, begin + 0x30 * 2)]
+
+    process = submit(log.source, "archive", *flags)
+    wait_until(
+        lambda: (log.slot_home / "changes/_temporary").exists() or process.poll() is not None
+    )
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    at_least = len(archived(log.slot_home))
+    assert 16 <= at_least < 32
+
+    assert run() == 32 - at_least
+    assert archived(log.slot_home) == log.rows()
+    assert not list(log.slot_home.glob("changes/_temporary"))
+    named = {file for manifest in manifests(log.slot_home) for file in manifest["files"]}
+    there = {
+        str(path.relative_to(log.slot_home)) for path in log.slot_home.glob("changes/*/*/*.parquet")
+    }
+    assert named == there
+    assert len(manifests(log.slot_home, "baseline")) == 1

@@ -1,0 +1,427 @@
+"""The audit on a real source, with a real loader and real builds beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg2
+import pytest
+from auditing import arrival, fact
+from auditing.job import audit
+from auditing.settings import AuditSettings
+from history import snapshot
+from history.connections import connect
+from history.errors import AuditIncomplete, SnapshotTooOld
+from history.settings import Settings
+from history.snapshot import Held, Tell
+
+from demo import source as notify
+from demo.cluster import Cluster
+from demo.mix import mix
+from demo.session import Session, templates_of
+from demo.traffic import Traffic
+from loader import build, lsn
+from loader.build import Models
+from loader.errors import LoaderError, NotSetUp
+from loader.tables import parse_tables
+from tests.spark.support import FAST_START, GATE, TABLES
+from tests.support import ROOT, run, wait_until
+from tests.trouble.conftest import new
+from tests.trouble.scene import Scene, profiles
+
+ARCHIVE = (
+    "with gone as (delete from notifications where id in (select id from notifications"
+    " where notification_status = 'created' and num_nulls(service_id, template_id) = 0 limit 4)"
+    " returning *) insert into notification_history (id, service_id, template_id,"
+    " notification_type, notification_status, created_at) select id, service_id, template_id,"
+    " notification_type, notification_status, created_at from gone"
+)
+ONE_TRANSACTION = ("--vars", "slice_changes: 1")
+"""What a build applies: the watermark is then where the next transaction commits."""
+SESSIONS = "select pid from pg_stat_activity where application_name = 'waltally audit'"
+OPTIONS = (
+    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
+    *("--driver-java-options", FAST_START),
+)
+SLOTS = "select slot_name from pg_replication_slots where slot_name ~ '^waltally_audit_'"
+
+
+class Audited(Scene):
+    """A source that is its own target, and the audits of it."""
+
+    @property
+    def dsn(self) -> str:
+        return self.source.cluster.dsn(self.source.name)
+
+    def settings(self, timeout: float = 120.0) -> AuditSettings:
+        tables = parse_tables(",".join(TABLES))
+        reading = Settings(
+            self.dsn, self.dsn, self.slot, tables, "cdc", timeout=timeout, work="audit"
+        )
+        return AuditSettings(reading, "analytics")
+
+    def command(self, *flags: str) -> list[str]:
+        return ["spark-submit", *OPTIONS, "spark/audit.py", *flags]
+
+    def submit(self, *flags: str) -> tuple[int, str, str]:
+        done = run(self.command(*flags), self.environment())
+        return done.returncode, done.stdout, done.stderr
+
+    def refresh(self) -> None:
+        """A new seed, so that the fact is right whatever was done to it."""
+        self.must("run", "--once")
+        self.seed()
+        self.build()
+
+    def write(self, seed: int) -> None:
+        """Each kind of change in a transaction of its own, before and after TRUNCATEs."""
+        kinds = list(mix())
+        truncates = [kind for kind in mix(truncates=True) if kind not in kinds]
+        with closing(psycopg2.connect(self.dsn)) as connection, connection.cursor() as cursor:
+            session = Session(cursor, Random(seed), templates_of(self.dsn), "full")
+            for kind in [*kinds, *truncates, *kinds, *kinds]:
+                kind(session)
+                connection.commit()
+        self.source.insert(9, "created")
+        self.source.execute(ARCHIVE)
+
+    def traces(self) -> list[tuple[Any, ...]]:
+        """Everything that an audit might leave or change."""
+        tables = self.source.execute(
+            "select format('%I.%I', nspname, relname) from pg_class"
+            " inner join pg_namespace on pg_namespace.oid = relnamespace"
+            " where nspname in ('cdc', 'analytics', 'public') and relkind in ('r', 'p') order by 1"
+        )
+        contents = " union all ".join(
+            f"select '{name}', count(*), sum(hashtext(t::text)::bigint)::text from {name} as t"
+            for (name,) in tables
+        )
+        return [
+            *self.source.execute(f"{contents} order by 1"),
+            *self.source.execute(
+                "select slot_name, temporary from pg_replication_slots order by 1"
+            ),
+            *self.source.execute("select relname from pg_class order by relname"),
+        ]
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
+    home = tmp_path_factory.mktemp("audit")
+    with pytest.MonkeyPatch.context() as patch, new(cluster, "audited") as database:
+        for name, value in profiles(home).items():
+            patch.setenv(name, value)
+        patch.setenv("PYSPARK_SUBMIT_ARGS", shlex.join([*OPTIONS, "pyspark-shell"]))
+        dsn = cluster.dsn(database.name)
+        notify.create(dsn)
+        notify.fill(
+            dsn, services=5, templates=15, live_rows=2000, history_rows=3000, null_share=0.02
+        )
+        notify.set_identity(dsn, "full")
+        database.execute(GATE)
+        made = Audited(database, home, Models(), patch)
+        made.must("setup")
+        yield made
+
+
+@pytest.fixture
+def scene(world: Audited) -> Audited:
+    """The world with a fact that is right."""
+    world.refresh()
+    return world
+
+
+@pytest.fixture
+def after_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Held], Held]], None]:
+    """Do something in the audit, in this process, while it holds its snapshot."""
+    hold = snapshot.hold
+
+    def arrange(act: Callable[[Held], Held]) -> None:
+        @contextmanager
+        def holding(settings: Settings, monitor: Any, tell: Tell) -> Iterator[Held]:
+            with hold(settings, monitor, tell) as held:
+                yield act(held)
+
+        monkeypatch.setattr(snapshot, "hold", holding)
+
+    return arrange
+
+
+def positions(scene: Scene) -> set[int]:
+    return {
+        lsn.parse(position)
+        for (position,) in scene.source.execute(
+            "select distinct commit_lsn::text from cdc.change_log"
+        )
+    }
+
+
+def test_transactions_exactly_at_both_positions_and_all_kinds_between(
+    scene: Audited,
+    monkeypatch: pytest.MonkeyPatch,
+    after_the_snapshot: Callable[[Callable[[Held], Held]], None],
+) -> None:
+    scene.write(seed=1)
+    scene.must("run", "--once")
+    monkeypatch.setattr(build, "_SLICE", ONE_TRANSACTION)
+    scene.build()
+
+    def end_at_a_transaction(held: Held) -> Held:
+        # The snapshot is the same at the first commit that it does not see.
+        scene.source.insert(7, "sent")
+        scene.must("run", "--once")
+        first = scene.source.value(
+            "select min(commit_lsn)::text from cdc.change_log where commit_lsn >= %s",
+            lsn.show(held.position),
+        )
+        return replace(held, position=lsn.parse(first))
+
+    after_the_snapshot(end_at_a_transaction)
+    report = audit(scene.settings())
+    assert {report.fact_lsn, report.snapshot_lsn} <= positions(scene)
+    between = (
+        "select coalesce(string_agg(distinct action::text, '' order by action::text), '')"
+        " from cdc.change_log where commit_lsn >= %s and commit_lsn < %s"
+    )
+    ends = (lsn.show(report.fact_lsn), lsn.show(report.snapshot_lsn))
+    assert scene.source.value(between, *ends) == "DITU"
+    assert report.verdict.differences == []
+    assert report.verdict.difference_count == 0
+    assert report.verdict.live.counted > 0
+    assert report.verdict.archive.counted > 0
+    [(listed,)] = scene.source.execute(
+        "select count(*) from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", *ends
+    )
+    assert report.change_count == listed
+
+
+def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
+    scene: Audited,
+    monkeypatch: pytest.MonkeyPatch,
+    after_the_snapshot: Callable[[Callable[[Held], Held]], None],
+) -> None:
+    too_long = "x" * 1001
+    scene.source.insert(1)
+    # No TRUNCATE here that would cancel what is wrong at the fact's position.
+    scene.source.insert(2, "sent")
+    scene.source.insert(1, too_long)
+    scene.source.insert(3, "sent")
+    scene.must("run", "--once")
+    monkeypatch.setattr(build, "_SLICE", ONE_TRANSACTION)
+    scene.build()
+    [(service, template)] = scene.source.execute(
+        "delete from cdc.change_log where (commit_lsn, ordinal) = (select commit_lsn, ordinal"
+        " from cdc.change_log where payload ~ '\"notifications\"'"
+        " order by commit_lsn desc, ordinal desc limit 1)"
+        ' returning substring(payload from \'"service_id","value":"([^"]*)\'),'
+        ' substring(payload from \'"template_id","value":"([^"]*)\')'
+    )
+
+    def pass_the_snapshot(held: Held) -> Held:
+        scene.must("run", "--once")
+        return held
+
+    after_the_snapshot(pass_the_snapshot)
+    report = audit(scene.settings())
+    # Gone before the next seed: what becomes of such a row is rejected too.
+    scene.source.execute("delete from notifications where length(notification_status) > 1000")
+    assert report.fact_lsn in positions(scene)
+    assert report.verdict.difference_count == 2
+    assert {
+        (each.service_id, each.template_id, each.notification_status, each.column, each.difference)
+        for each in report.verdict.differences
+    } == {(service, template, status, "live_count", -1) for status in ("sent", too_long)}
+    assert report.verdict.live.difference == -2
+    assert report.rejected.count == 1
+    assert report.rejected.first_lsn in positions(scene)
+    assert "1 changes could not be counted" in report.notes[0]
+
+
+def test_changes_that_are_pruned_meanwhile_are_not_missed(
+    scene: Audited, after_the_snapshot: Callable[[Callable[[Held], Held]], None]
+) -> None:
+    def prune(held: Held) -> Held:
+        scene.must("run", "--once")
+        scene.source.execute("update cdc.slot_position set start_lsn = position_lsn")
+        return held
+
+    begins = scene.source.value("select start_lsn::text from cdc.slot_position")
+    after_the_snapshot(prune)
+    try:
+        with pytest.raises(SnapshotTooOld, match="the changes between are in neither"):
+            audit(scene.settings())
+    finally:
+        scene.source.execute("update cdc.slot_position set start_lsn = %s", begins)
+
+
+def test_a_count_changed_by_hand_is_found_while_the_source_is_idle(scene: Audited) -> None:
+    ((*group, live),) = scene.source.execute(
+        "update analytics.ft_service_stats set live_count = live_count + 1, count = count + 1"
+        " where id = (select id from analytics.ft_service_stats where live_count > 0"
+        " order by id limit 1) returning service_id::text, template_id::text, notification_type,"
+        " notification_status, live_count"
+    )
+    # An idle loader: it moves only because the audit gives it something to pass.
+    with scene.follow() as following:
+        code, out, err = scene.submit("--json")
+        following.end()
+    assert code == 42, err
+    names = ("service_id", "template_id", "notification_type", "notification_status")
+    report = json.loads(out)
+    assert report["differences"] == [
+        {
+            **dict(zip(names, group, strict=True)),
+            "column": "live_count",
+            "fact": live,
+            "counted": live - 1,
+            "difference": 1,
+        }
+    ]
+    assert (report["version"], report["equal"], report["difference_count"]) == (1, False, 1)
+    assert report["totals"]["live_count"]["difference"] == 1
+    assert lsn.parse(report["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
+    assert "analytics.ft_service_stats differs from the tables in 1 counts\nTry: " in err
+    assert "counting public.notifications, public.notification_history at" in err
+    assert "Traceback" not in err
+
+
+def test_under_traffic_no_audit_finds_a_difference(scene: Audited) -> None:
+    traffic = Traffic(scene.dsn, seed=7, rate=20, truncates=True)
+    traffic.start()
+    try:
+        with scene.follow("--build") as following:
+            applied = "select max(applied_lsn)::text from cdc.model_watermark"
+            before = scene.source.value(applied)
+            wait_until(lambda: scene.source.value(applied) != before, "a build in the background")
+            reports = [audit(scene.settings()) for _ in range(2)]
+            code, out, err = scene.submit("--json")
+            following.end()
+    finally:
+        traffic.stop()
+    assert [report.verdict.differences for report in reports] == [[], []]
+    assert [report.verdict.difference_count for report in reports] == [0, 0]
+    assert reports[0].fact_lsn < reports[1].fact_lsn
+    assert code == 0, out + err
+    assert json.loads(out)["equal"] is True
+
+
+def test_without_a_loader_the_audit_gives_up_and_leaves_nothing(scene: Audited) -> None:
+    before = scene.traces()
+    with pytest.raises(AuditIncomplete, match=f"nobody follows the slot {scene.slot}") as caught:
+        audit(scene.settings(timeout=10.0))
+    assert caught.value.exit_code == 41
+    wait_until(lambda: not scene.source.execute(SESSIONS), "its sessions end")
+    assert scene.traces() == before
+
+
+def test_a_killed_audit_leaves_nothing(scene: Audited) -> None:
+    scene.source.insert(5)
+    before = scene.traces()
+    waiting = (
+        "select count(*) from pg_stat_activity where wait_event = 'advisory'"
+        " and application_name = 'waltally audit'"
+    )
+    with closing(psycopg2.connect(scene.dsn)) as gate, gate.cursor() as cursor:
+        cursor.execute("select pg_advisory_lock(4711)")
+        killed = subprocess.Popen(
+            scene.command(),
+            env=scene.environment(),
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait_until(
+                lambda: scene.source.value(waiting) >= 1 or killed.poll() is not None,
+                "it reads",
+                300,
+            )
+            assert len(scene.source.execute(SLOTS)) == 1
+        finally:
+            kill_all(killed)
+    wait_until(lambda: not scene.source.execute(SESSIONS), "its sessions end")
+    wait_until(lambda: not scene.source.execute(SLOTS), "its slot goes")
+    assert scene.traces() == before
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """Kill the driver, then the JVM that started it: the driver outlives the JVM a little."""
+    for children in Path(f"/proc/{process.pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+BROKEN: list[tuple[str, str, type[LoaderError], str]] = [
+    (
+        "alter table analytics.ft_service_stats rename to other",
+        "alter table analytics.other rename to ft_service_stats",
+        NotSetUp,
+        "has not been built",
+    ),
+    (
+        "update cdc.model_watermark set model_name = 'x' || model_name",
+        "update cdc.model_watermark set model_name = substr(model_name, 2)",
+        NotSetUp,
+        "has not been built",
+    ),
+    (
+        "update cdc.model_watermark set applied_lsn = '0/0'",
+        "delete from cdc.model_watermark",
+        SnapshotTooOld,
+        "holds changes up to 0/0 and the change log begins at",
+    ),
+]
+
+
+def test_a_fact_that_cannot_be_brought_forward_is_refused_at_once(scene: Audited) -> None:
+    for breaks, mends, error, words in BROKEN:
+        scene.source.execute(breaks)
+        try:
+            with pytest.raises(error, match=words) as caught:
+                audit(scene.settings())
+            assert caught.value.remedy
+        finally:
+            scene.source.execute(mends)
+
+
+def test_what_the_fact_stands_on_is_read_with_it(scene: Audited) -> None:
+    applied = "select max(applied_lsn)::text from cdc.model_watermark"
+    with closing(connect(scene.dsn, "LOADER_TARGET_DSN", "audit")) as target:
+        with fact.hold(target, scene.settings()) as stored:
+            assert stored.position == lsn.parse(scene.source.value(applied))
+            assert (stored.is_seeded, stored.is_on_newest_seed) == (True, True)
+        scene.source.execute("update cdc.historical_snapshot set seed_id = gen_random_uuid()")
+        with fact.hold(target, scene.settings()) as stored:
+            assert (stored.is_seeded, stored.is_on_newest_seed) == (True, False)
+        scene.source.execute(
+            "update cdc.model_watermark set seed_id = null; delete from cdc.historical_snapshot"
+        )
+        with fact.hold(target, scene.settings()) as stored:
+            assert (stored.is_seeded, stored.is_on_newest_seed) == (False, True)
+            assert set(stored.counted) == set(TABLES)
+
+
+def test_the_wait_says_how_far_the_loader_is_and_who_follows(world: Audited) -> None:
+    told: list[str] = []
+    dsn, settings = world.dsn, world.settings(timeout=0.1)
+    with closing(connect(dsn, "LOADER_TARGET_DSN", "audit")) as connection:
+        position = lsn.parse(world.position())
+        arrival.wait(connection, connection, settings, position, told.append)
+        assert told == []
+        with pytest.raises(
+            AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
+        ):
+            arrival.wait(connection, connection, settings, position + 1, told.append)
+    assert told[0].startswith("waiting: the loader is at ")

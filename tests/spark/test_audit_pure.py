@@ -1,0 +1,187 @@
+"""How the audit judges: small frames in, differences out, and what is printed of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from auditing import comparing, verdict
+from auditing.fact import Fact
+from auditing.job import notes, refuse
+from auditing.report import Difference, Rejected, Report, Total, Verdict
+from auditing.settings import Archived, AuditSettings
+from history.reading import Snapshot
+from history.settings import Settings
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
+
+from loader.errors import SettingError, SourceBehind, TableReplaced
+from loader.tables import parse_tables
+
+TABLES = parse_tables("public.notifications,public.notification_history")
+DIMENSIONS = (
+    "service_id string, template_id string, notification_type string, notification_status string"
+)
+FACT = f"{DIMENSIONS}, total bigint, live_count bigint, archived_count bigint"
+COUNTS = f"source_table string, {DIMENSIONS}, row_count bigint"
+DELTAS = f"part string, {DIMENSIONS}, delta bigint"
+
+SENT, FAILED, NEW = (("s", "t", "sms", status) for status in ("sent", "failed", "new"))
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def fact(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([(*SENT, 7, 3, 4), (*FAILED, 0, 1, -2)], FACT)
+
+
+def test_deltas_are_added_to_the_fact(spark: SparkSession, fact: DataFrame) -> None:
+    deltas = spark.createDataFrame(
+        [("live", *SENT, -1), ("archived", *SENT, 1), ("live", *NEW, 5)], DELTAS
+    )
+    forward = comparing.moved(fact, deltas, set()).collect()
+    assert {tuple(row) for row in forward} == {(*SENT, 2, 5), (*FAILED, 1, -2), (*NEW, 5, 0)}
+
+
+def test_a_truncate_takes_what_its_part_held_before(spark: SparkSession, fact: DataFrame) -> None:
+    deltas = spark.createDataFrame([("live", *SENT, 2), ("archived", *SENT, 1)], DELTAS)
+    live = comparing.moved(fact, deltas, {"live"}).collect()
+    assert {tuple(row) for row in live} == {(*SENT, 2, 5), (*FAILED, 0, -2)}
+    both = comparing.moved(fact, deltas, {"live", "archived"}).collect()
+    assert {tuple(row) for row in both} == {(*SENT, 2, 1), (*FAILED, 0, 0)}
+
+
+def judged(
+    spark: SparkSession, counts: Sequence[tuple[object, ...]], archived: Archived, limit: int = 50
+) -> Verdict:
+    rows = spark.createDataFrame([(*SENT, 7, 3, 4), (*FAILED, 0, 0, 0), (*NEW, 1, 1, 0)], FACT)
+    found = spark.createDataFrame(counts, COUNTS)
+    return verdict.judge(rows, rows, found, TABLES, archived, limit)
+
+
+def test_purged_rows_stay_counted_unless_the_archive_is_exact(spark: SparkSession) -> None:
+    counts = [("public.notifications", *SENT, 3), ("public.notifications", *NEW, 1)]
+    fewer = [*counts, ("public.notification_history", *SENT, 2)]
+    assert judged(spark, fewer, "at-least").differences == []
+    assert judged(spark, fewer, "exact").differences == [
+        Difference(*SENT, "archived_count", 4, 2),
+    ]
+    more = [*counts, ("public.notification_history", *SENT, 6)]
+    assert judged(spark, more, "at-least").differences == [
+        Difference(*SENT, "archived_count", 4, 6),
+    ]
+
+
+def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSession) -> None:
+    counts = [
+        ("public.notifications", *SENT, 1),
+        ("public.notifications", "other", *SENT[1:], 9),
+        ("public.notification_history", *SENT, 4),
+    ]
+    found = judged(spark, counts, "exact", limit=2)
+    assert found == Verdict(
+        4,
+        Total(4, 10),
+        Total(4, 4),
+        3,
+        [
+            Difference("other", *SENT[1:], "live_count", 0, 9),
+            Difference(*SENT, "live_count", 3, 1),
+        ],
+    )
+    assert [each.difference for each in found.differences] == [-9, 2]
+
+
+def test_nothing_on_both_sides_is_equal(spark: SparkSession) -> None:
+    nothing = spark.createDataFrame([], FACT)
+    found = verdict.judge(nothing, nothing, spark.createDataFrame([], COUNTS), TABLES, "exact", 5)
+    assert found == Verdict(0, Total(0, 0), Total(0, 0), 0, [])
+
+
+@pytest.mark.parametrize(
+    ("totals", "wrong"),
+    [
+        ((7, 0, 1), []),
+        ((3, 1, 1), []),
+        ((7, 0, 2), [Difference(*NEW, "count", 2, 1)]),
+        ((3, 1, 9), [Difference(*NEW, "count", 9, 1)]),
+    ],
+)
+def test_count_is_of_both_parts_or_of_the_live_one_in_all_rows(
+    spark: SparkSession, totals: tuple[int, int, int], wrong: list[Difference]
+) -> None:
+    parts = ((*SENT, 3, 4), (*FAILED, 1, -2), (*NEW, 1, 0))
+    rows = spark.createDataFrame(
+        [(*part[:4], total, *part[4:]) for part, total in zip(parts, totals, strict=True)], FACT
+    )
+    found = comparing.wrong_totals(rows, verdict.likelier_reading(rows)).collect()
+    assert [Difference(**row.asDict()) for row in found] == wrong
+
+
+STORED = Fact(100, Snapshot("", ""), [], True, True, {"public.x": {"oid": 1}}, Rejected(0, None))
+
+
+def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
+    refuse(STORED, 100, {"public.x": {"oid": 1}})
+    with pytest.raises(SourceBehind, match="before the fact's position 0/64"):
+        refuse(STORED, 99, {"public.x": {"oid": 1}})
+    with pytest.raises(TableReplaced, match=r"public\.x is now another table"):
+        refuse(STORED, 100, {"public.x": {"oid": 2}})
+
+
+def test_what_may_explain_a_difference_is_said() -> None:
+    assert notes(STORED, STORED.rejected) == []
+    [unseeded] = notes(replace(STORED, is_seeded=False), STORED.rejected)
+    assert "stands on no seed" in unseeded
+    [older] = notes(replace(STORED, is_on_newest_seed=False), STORED.rejected)
+    assert "newest seed" in older
+    [rejected] = notes(STORED, Rejected(0, None).and_then(Rejected(2, 255)))
+    assert rejected.startswith("2 changes could not be counted, the first at 0/FF")
+    assert Rejected(1, 9).and_then(Rejected(2, 255)) == Rejected(3, 9)
+
+
+def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
+    odd = Difference("s", "t", "sms", "[bold]x", "live_count", 1002, 1)
+    found = Verdict(5, Total(1010, 9), Total(0, 0), 3, [odd])
+    report = Report(
+        "slot",
+        "analytics.ft_service_stats",
+        "exact",
+        16,
+        255,
+        7,
+        found,
+        Rejected(1, 20),
+        ["why"],
+        2,
+    )
+    out = io.StringIO()
+    Console(file=out, width=200, markup=False).print(report.render())
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert "s t sms [bold]x live_count 1,002 1 +1,001" in lines
+    assert "and 2 differences that are not larger; --limit shows more" in lines
+    assert "Note: why" in lines
+    assert "live_count 1,010 9 +1,001" in lines
+    assert lines[-1] == (
+        "3 differences in 5 groups of analytics.ft_service_stats, read at 0/10, and the tables at"
+        " 0/FF, 7 changes later; 2.0 s"
+    )
+
+
+def test_a_schema_without_a_name_is_refused() -> None:
+    with pytest.raises(SettingError, match="DBT_SCHEMA"):
+        AuditSettings(Settings("", "", "slot", TABLES, "cdc"), "")

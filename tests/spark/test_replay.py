@@ -1,0 +1,275 @@
+"""The replay gives, from the archive alone, what dbt held at any position."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow.parquet
+import pytest
+from archiving.job import archive
+from archiving.settings import ArchiveSettings
+from history.errors import ArchiveIncomplete, ReplayDiffers
+from pyspark.sql import SparkSession
+from replaying import fact
+from replaying.job import replay
+from replaying.settings import ReplaySettings, parse_position, parse_time
+
+from demo import recount
+from demo.cluster import Cluster
+from loader import lsn
+from loader.build import Models
+from loader.errors import SettingError
+from loader.tables import DIMENSIONS, parse_tables
+from tests.input.bench import DATABASE, SLOT, Bench, environment, new_database
+from tests.spark.archives import local_spark, submit
+from tests.spark.support import Source
+
+Rows = set[tuple[Any, ...]]
+TABLES = parse_tables("public.notifications,public.notification_history")
+
+INSERT = (
+    'insert into notifications ("to", service_id, template_id, notification_type,'
+    " notification_status) select 'x', service_id, id, 'sms', %s"
+    " from templates, generate_series(1, 3)"
+)
+MOVE = (
+    "with gone as (delete from notifications where notification_status = 'sent' returning *)"
+    " insert into notification_history (id, service_id, template_id, notification_type,"
+    " notification_status, created_at) select id, service_id, template_id, notification_type,"
+    " notification_status, created_at from gone"
+)
+NARROW = "alter table notifications replica identity "
+STEPS = (
+    (INSERT.replace("%s", "'created'"),),
+    (
+        "update notifications set notification_status = 'sent' where random() < 0.5",
+        INSERT.replace("%s", "'(a, \"b\" \\ c)'"),
+    ),
+    (MOVE, "update notification_history set notification_status = 'delivered'"),
+    (
+        "seed",
+        "update notifications set service_id = null where notification_status like '(%'",
+        "delete from notification_history",
+    ),
+    # A rejected delete and a rejected update: what is lost to the counts stays lost.
+    (
+        INSERT.replace("%s", "'kept'"),
+        NARROW + "default",
+        "delete from notifications where notification_status = 'kept'",
+        "update notifications set notification_status = 'lost' where service_id is not null",
+        NARROW + "full",
+    ),
+    (INSERT.replace("%s", "'sent'"), MOVE, "truncate notifications", INSERT.replace("%s", "'new'")),
+    ("seed", "truncate notification_history", "delete from notifications where random() < 0.5"),
+)
+
+
+@dataclass
+class Moment:
+    """The fact at a position, as dbt held it then."""
+
+    position: int
+    rows: Rows
+    rejected: int
+
+
+class World:
+    """A real source and slot with the models on it, and its archive."""
+
+    def __init__(self, bench: Bench, spark: SparkSession, home: Path) -> None:
+        self.bench = bench
+        self.spark = spark
+        self.home = home
+        self.dsn = bench.database.cluster.dsn(DATABASE)
+        self.moments: list[Moment] = []
+
+    @property
+    def settings(self) -> ReplaySettings:
+        return ReplaySettings(str(self.home), SLOT, TABLES, target=self.dsn)
+
+    def go(self, *statements: str) -> None:
+        """Run the statements, bring the fact up to them, and remember it."""
+        for statement in statements:
+            if statement == "seed":
+                self.seed()
+            else:
+                self.bench.execute(statement)
+        self.bench.stage()
+        if "seed" in statements:
+            # The latest position that the counts are right for: the next transaction's own.
+            self.bench.execute(
+                "update cdc.historical_snapshot set snapshot_lsn = (select min(commit_lsn)"
+                " from cdc.change_log where commit_lsn >= snapshot_lsn)"
+            )
+        self.bench.build()
+        position = self.bench.value(
+            "select applied_lsn::text from cdc.model_watermark where model_name like %s",
+            "%.ft_service_stats",
+        )
+        rejected = len(self.bench.rejected())
+        self.moments.append(Moment(lsn.parse(position), self.fact(), rejected))
+
+    def seed(self) -> None:
+        """Count the quiet source at its WAL's end, once the log is up to it."""
+        counts = recount.expected(self.dsn)
+        at = self.bench.value("select pg_current_wal_insert_lsn()::text")
+        self.bench.stage()
+        self.bench.execute("delete from cdc.historical_counts")
+        for group, parts in counts.items():
+            for table, rows in zip(TABLES, parts, strict=True):
+                if rows:
+                    self.bench.execute(
+                        "insert into cdc.historical_counts values (%s, %s, %s, %s, %s, %s, %s)",
+                        SLOT,
+                        str(table),
+                        *group,
+                        rows,
+                    )
+        self.bench.execute(
+            "insert into cdc.historical_snapshot select slot_name, gen_random_uuid(), %s,"
+            " system_identifier from cdc.slot_position on conflict (slot_name) do update set"
+            " seed_id = excluded.seed_id, snapshot_lsn = excluded.snapshot_lsn",
+            at,
+        )
+
+    def fact(self) -> Rows:
+        return set(
+            self.bench.execute(
+                f"select {', '.join(f'{name}::text' for name in fact.COLUMNS[:5])}, count,"
+                " live_count, archived_count from analytics.ft_service_stats"
+                " where live_count <> 0 or archived_count <> 0"
+            )
+        )
+
+    def archive(self) -> None:
+        archive(ArchiveSettings(self.dsn, SLOT, "cdc", str(self.home), 60), self.spark)
+
+    def replay(self, output: Path, **asked: Any) -> Rows:
+        replay(replace(self.settings, output=str(output), **asked), self.spark)
+        table = pyarrow.parquet.read_table(output)
+        return {tuple(row[name] for name in fact.COLUMNS) for row in table.to_pylist()}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with local_spark() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def world(
+    cluster: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    with pytest.MonkeyPatch.context() as patch, new_database(cluster) as database:
+        environment(patch, cluster, tmp_path_factory.mktemp("dbt"))
+        database.load_notify()
+        bench = Bench(database, Models())
+        bench.execute(INSERT, "before the slot")
+        bench.set_up()
+        made = World(bench, spark, tmp_path_factory.mktemp("archive"))
+        for number, statements in enumerate(STEPS):
+            made.go(*statements)
+            if number in (3, 5):
+                made.archive()
+        made.archive()
+        yield made
+
+
+def test_every_moment_is_as_dbt_held_it(world: World, tmp_path: Path) -> None:
+    assert world.moments[4].rejected > 4
+    assert len({frozenset(moment.rows) for moment in world.moments}) == len(STEPS)
+    for number, moment in enumerate(world.moments):
+        found = world.replay(tmp_path / str(number), at=moment.position)
+        assert found == moment.rows, f"step {number}"
+    # Of the newest seed and what came after, counting says the same.
+    live, _ = world.bench.recount()
+    counts = Counter({row[1:5]: row[6] for row in world.moments[-1].rows if row[6]})
+    assert counts == live
+
+
+def test_a_time_is_the_position_after_what_was_committed_by_then(
+    world: World, tmp_path: Path
+) -> None:
+    moment = world.moments[1]
+    (newest,) = world.bench.execute(
+        "select max(committed_at)::text from cdc.change_log where commit_lsn < %s",
+        lsn.show(moment.position),
+    )[0]
+    found = world.replay(tmp_path / "at", at_time=parse_time(newest))
+    assert found == moment.rows
+    with pytest.raises(ArchiveIncomplete, match="more may come"):
+        world.replay(tmp_path / "later", at_time=parse_time("2100-01-01T00:00:00+01:00"))
+
+
+def test_what_the_archive_does_not_reach_is_refused(world: World, tmp_path: Path) -> None:
+    last = world.moments[-1].position
+    begin = lsn.parse(world.bench.value("select start_lsn::text from cdc.slot_position"))
+    for position in (last + 0x1000_0000, begin - 1):
+        with pytest.raises(ArchiveIncomplete, match="the archive holds those from"):
+            world.replay(tmp_path / "beyond", at=position)
+    with pytest.raises(ArchiveIncomplete, match="holds no changes"):
+        replay(replace(world.settings, path=str(tmp_path)), world.spark)
+    with pytest.raises(SettingError, match="exists already"):
+        world.replay(tmp_path)
+    with pytest.raises(SettingError, match="exclude each other"):
+        replace(world.settings, at=1, compare=True)
+    with pytest.raises(SettingError, match="not a WAL position"):
+        parse_position("7")
+    with pytest.raises(SettingError, match="not a time"):
+        parse_time("yesterday")
+
+
+def test_the_log_may_be_pruned_and_the_archive_goes_on(world: World, tmp_path: Path) -> None:
+    last = world.moments[-1].position
+    world.bench.execute(
+        "delete from cdc.change_log; update cdc.slot_position set start_lsn = position_lsn"
+    )
+    world.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
+    with pytest.raises(ArchiveIncomplete, match="are asked for"):
+        replay(replace(world.settings, compare=True), world.spark)
+    world.archive()
+    for number in (0, 4, len(world.moments) - 1):
+        moment = world.moments[number]
+        assert world.replay(tmp_path / str(number), at=moment.position) == moment.rows
+    assert world.moments[-1].position > last
+    assert any("late" in row for row in world.moments[-1].rows)
+    assert replay(replace(world.settings, compare=True), world.spark).difference_count == 0
+
+
+def test_a_fact_that_differs_is_told_with_its_sizes(
+    world: World, cluster: Cluster, tmp_path: Path
+) -> None:
+    source = Source(cluster, DATABASE)
+    source.environment["LOADER_SLOT"] = SLOT
+    row = world.bench.execute(
+        "update analytics.ft_service_stats set live_count = live_count + 5, count = count + 5"
+        f" where id = (select id from analytics.ft_service_stats order by live_count desc limit 1)"
+        f" returning {', '.join(f'{name}::text' for name in DIMENSIONS)}, live_count"
+    )[0]
+    process = submit(source, "replay", "--from", str(world.home), "--compare", "--json")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == ReplayDiffers.exit_code == 40, err
+    (found,) = json.loads(out)["differences"]
+    assert tuple(found[name] for name in DIMENSIONS) == row[:4]
+    assert (found["fact_live_count"], found["replay_live_count"]) == (row[4], row[4] - 5)
+    assert (found["fact_archived_count"], found["replay_archived_count"]) == (0, 0)
+    assert "differs from the replay in 1 groups\nTry: " in err
+
+
+def test_ids_are_those_that_the_database_makes(spark: SparkSession, cluster: Cluster) -> None:
+    odd = ["", "a b", "a,b", 'say "x"', "back\\slash", "(paren)", "tab\t", "ünï", "plain", "\u00a0"]
+    ids = ("00000000-0000-0000-0000-00000000000a", "b0000000-0000-0000-0000-00000000000b")
+    with psycopg.connect(cluster.dsn()) as connection:
+        rows = [(*ids, kind, status) for kind in odd for status in odd]
+        found = spark.createDataFrame(rows, list(DIMENSIONS)).select(*DIMENSIONS, fact.row_id())
+        for *group, id_ in found.collect():
+            wanted = connection.execute(
+                "select md5(row(%s::uuid, %s::uuid, %s::text, %s::text)::text)::uuid::text", group
+            ).fetchone()
+            assert wanted == (id_,), group

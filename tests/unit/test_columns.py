@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.columns import Found, keeper, kept
+from loader.errors import SettingError
+from loader.settings import parse_columns
+from loader.wal2json import action
+
+SECRET = "someone@example.org"
+KEEP = keeper({("public", "t"): frozenset({"id", "a"})})
+
+
+def change(letter: str, **images: list[dict[str, Any]]) -> bytes:
+    """A change as the plugin prints it."""
+    head = {"action": letter, "xid": 7, "timestamp": "2000-01-01 00:00:01+00", "lsn": "0/1"}
+    body = {**head, "schema": "public", "table": "t", **images}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def image(**values: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+FULL = image(id=1, to=SECRET, a="x", personalisation=None)
+KEPT = image(id=1, a="x")
+
+
+@pytest.mark.parametrize(
+    ("whole", "left"),
+    [
+        (change("I", columns=FULL), change("I", columns=KEPT)),
+        (change("U", columns=FULL, identity=FULL), change("U", columns=KEPT, identity=KEPT)),
+        (change("U", columns=FULL), change("U", columns=KEPT)),
+        (change("D", identity=FULL), change("D", identity=KEPT)),
+        (change("I", columns=image(to=SECRET)), change("I", columns=[])),
+        (change("T"), change("T")),
+    ],
+)
+def test_only_named_columns_are_left_in_the_plugin_s_own_form(whole: bytes, left: bytes) -> None:
+    assert KEEP(whole) == left
+    assert action(left) == action(whole)
+
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text())
+
+
+@given(st.dictionaries(st.text(), VALUES), st.sets(st.text()))
+def test_a_kept_value_is_the_bytes_that_came(values: dict[str, Any], names: set[str]) -> None:
+    names |= set(list(values)[::2])
+    keep = keeper({("public", "t"): frozenset(names)})
+    left = {name: value for name, value in values.items() if name in names}
+    assert json.loads(keep(change("I", columns=image(**values)))) == json.loads(
+        change("I", columns=image(**left))
+    )
+
+
+def test_numbers_and_escapes_are_not_printed_anew() -> None:
+    body = rb'{"action":"I","schema":"public","table":"t","columns":[{"name":"a","value":%b}]}'
+    for value in (b"1.10", b"1e5", b"123456789012345678901234567890.5", rb'"\u0041\/"'):
+        assert KEEP(body % value) == body % value
+
+
+def test_the_plugin_s_other_fields_are_left_out() -> None:
+    typed = [{"name": "a", "type": SECRET, "value": 1}]
+    left = KEEP(change("I", columns=typed, pk=image(to=SECRET)))
+    assert left == change("I", columns=image(a=1))
+
+
+def test_a_table_that_nobody_asked_about_keeps_its_dimensions() -> None:
+    other = change("I", columns=image(id=1, service_id="s", to=SECRET)).replace(b'"t"', b'"u"')
+    assert KEEP(other) == other.replace(b'{"name":"id","value":1},', b"").replace(
+        b',{"name":"to","value":"%s"}' % SECRET.encode(), b""
+    )
+
+
+@pytest.mark.parametrize(
+    ("payload", "letter"),
+    [
+        (change("I", columns=FULL)[:-1], "I"),
+        (change("U", columns=FULL).replace(b'"value"', b'"valeu"'), "U"),
+        (change("D", identity=FULL).replace(b'"table"', b'"elbat"'), "D"),
+        (b'{"action":"I","schema":"public","table":"t","columns":"%s"}' % SECRET.encode(), "I"),
+        (b'{"action":"T","schema":["%s"],"table":"t"}' % SECRET.encode(), "T"),
+        (change("I", columns=FULL).replace(b'"x"', b"[" * 100_000 + b"]" * 100_000), "I"),
+        (change("I", columns=FULL).replace(b'"name":"a"', b'"name":"\xff"'), "I"),
+        (change("X", columns=FULL), None),
+        (b'{"schema":"%s","action":"I"}' % SECRET.encode(), None),
+        (SECRET.encode(), None),
+        (b"", None),
+    ],
+)
+def test_what_is_not_the_plugin_s_form_leaves_its_action_alone(
+    payload: bytes, letter: str | None
+) -> None:
+    stub = KEEP(payload)
+    assert SECRET.encode() not in stub
+    assert json.loads(stub).get("action") == letter
+    assert "note" in json.loads(stub)
+
+
+def test_dimensions_and_keys_are_kept_unasked() -> None:
+    found = [
+        Found(name, name == "key", "public", "t", name)
+        for name in ("key", "service_id", "template_id", "to", "Case", "case")
+    ]
+    names = kept(found, ("Case",))
+    assert names == {("public", "t"): {"key", "service_id", "template_id", "Case"}}
+
+
+def test_a_name_that_no_table_has_is_refused_with_itself() -> None:
+    with pytest.raises(SettingError, match="names Id, zz, which no table") as caught:
+        kept([Found("id", True, "public", "t", "id")], ("zz", "id", "Id"))
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ()),
+        (" ", ()),
+        ("id", ("id",)),
+        (' id , "Odd, ""one""",MiXed ', ("id", 'Odd, "one"', "MiXed")),
+        ('" padded "', (" padded ",)),
+        ("größe.x", ("größe.x",)),
+    ],
+)
+def test_columns_are_read_with_quotes(text: str, names: tuple[str, ...]) -> None:
+    assert parse_columns(text) == names
+
+
+@pytest.mark.parametrize("text", [",", "a,", "a b", 'a"b"', '"a', "a,,b", '""'])
+def test_columns_that_cannot_be_read_are_refused_with_the_setting_s_name(text: str) -> None:
+    with pytest.raises(SettingError, match="LOADER_COLUMNS"):
+        parse_columns(text)

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from loader.errors import SettingError
+from loader.retention import (
+    Archive,
+    Facts,
+    Partition,
+    Slot,
+    Watermark,
+    parse_age,
+    plan,
+    show_age,
+)
+
+DAY = 86_400
+FACTS = Facts(
+    "cdc",
+    (Slot("s", 0x100000010, 0x900000000),),
+    (Watermark("analytics.ft", "s", 0x900000000, True),),
+    {"s": 0x880000000},
+    (),
+)
+
+
+def at(half: int) -> int:
+    return half << 32
+
+
+def log(*ages: float) -> list[Partition]:
+    """Partitions from 1 on, of these ages in days."""
+    return [Partition(number, "attached", 0, age * DAY) for number, age in enumerate(ages, 1)]
+
+
+def droppable(facts: Facts, partitions: list[Partition], days: float = 7) -> list[int]:
+    return [each.number for each, held in plan(partitions, facts, days * DAY) if not held]
+
+
+def reasons(facts: Facts, partitions: list[Partition], number: int, days: float = 7) -> str:
+    """What is said of a partition, remedies included."""
+    for each, held in plan(partitions, facts, days * DAY):
+        if each.number == number:
+            return " | ".join(f"{hold.reason} -> {hold.remedy}" for hold in held)
+    raise AssertionError("no such partition")
+
+
+AGES = (40, 30, 20, 10, 9, 8, 1, 0)
+
+
+def test_what_is_applied_covered_and_old_may_go() -> None:
+    assert droppable(FACTS, log(*AGES)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_newest_partition_never_goes() -> None:
+    assert droppable(FACTS, log(40, 30)) == [1]
+    assert reasons(FACTS, log(40, 30), 2).startswith("it is the newest partition")
+
+
+def test_nothing_goes_before_what_is_older_than_it() -> None:
+    partitions = log(40, 1, 30, 30)
+    assert droppable(FACTS, partitions) == [1]
+    assert reasons(FACTS, partitions, 3).startswith("an older partition is kept")
+
+
+def test_an_empty_partition_is_old() -> None:
+    partitions = [replace(each, age=None) for each in log(1, 1)]
+    assert droppable(FACTS, partitions) == [1]
+
+
+def with_slot(start: int, position: int) -> Facts:
+    return replace(FACTS, slots=(*FACTS.slots, Slot("other", start, position)))
+
+
+HELD = {
+    "by the loader": (
+        with_slot(at(3), at(4) - 1),
+        [1, 2],
+        "slot other is at 3/FFFFFFFF and may still write to it",
+        "loader teardown --slot other",
+    ),
+    "by a slot without a model": (
+        with_slot(at(4), at(9)),
+        [1, 2, 3],
+        "no model has applied anything of slot other",
+        "dbt build",
+    ),
+    "by a model that is behind": (
+        replace(FACTS, watermarks=(Watermark("analytics.ft", "s", at(5), True),)),
+        [1, 2, 3, 4],
+        "analytics.ft has applied slot s only up to 5/0",
+        "dbt build",
+    ),
+    "by a model that is gone": (
+        replace(
+            FACTS,
+            watermarks=(*FACTS.watermarks, Watermark("dev.it's", "s", at(3) - 1, False)),
+        ),
+        [1],
+        "dev.it's, which does not exist, has applied slot s only up to 2/FFFFFFFF",
+        "delete from \"cdc\".\"model_watermark\" where model_name = 'dev.it''s' "
+        "and slot_name = 's';",
+    ),
+    "for a rebuild from an old seed": (
+        replace(FACTS, seeds={"s": at(3)}),
+        [1, 2],
+        "there is a seed at 3/0 and no archive of it",
+        "spark/seed.py",
+    ),
+    "for a rebuild from no seed": (
+        replace(FACTS, seeds={"other": at(9)}),
+        [],
+        "there is no seed and no archive of it",
+        "spark/archive.py",
+    ),
+    "for what the archive has not yet": (
+        replace(FACTS, seeds={}, archives=(Archive("s", at(1) + 0x10, at(4) - 1),)),
+        [1, 2],
+        "no archive of it",
+        "spark/archive.py",
+    ),
+    "for what the archive began too late for": (
+        replace(FACTS, seeds={}, archives=(Archive("s", at(1) + 0x11, at(9)),)),
+        [],
+        "no archive of it",
+        "spark/archive.py",
+    ),
+    "for a slot that is not in the archive": (
+        replace(FACTS, seeds={}, archives=(Archive("other", 0, at(9)),)),
+        [],
+        "no archive of it",
+        "spark/archive.py",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_a_partition_is_kept(case: str) -> None:
+    facts, may_go, reason, remedy = HELD[case]
+    partitions = log(*AGES)
+    assert droppable(facts, partitions) == may_go
+    said = reasons(facts, partitions, len(may_go) + 1)
+    assert reason in said
+    assert remedy in said
+
+
+def test_two_archives_do_not_cover_a_partition_between_them() -> None:
+    halves = (Archive("s", 0, at(1) + 0x80), Archive("s", at(1) + 0x80, at(9)))
+    assert droppable(replace(FACTS, seeds={}, archives=halves), log(*AGES)) == []
+
+
+def test_an_archive_stands_for_a_seed() -> None:
+    facts = replace(FACTS, seeds={"s": at(2)}, archives=(Archive("s", at(1) + 0x10, at(6)),))
+    assert droppable(facts, log(*AGES)) == [1, 2, 3, 4, 5]
+
+
+def test_a_slot_whose_log_starts_later_holds_nothing() -> None:
+    assert droppable(with_slot(at(7), at(7)), log(*AGES)) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("state", ["pending", "detached"])
+def test_what_a_prune_left_behind_goes_whatever_its_age(state: str) -> None:
+    moved = replace(FACTS, slots=(Slot("s", at(2), at(9)),))
+    left = [Partition(1, state, 0, 0.0), *log(0, 0)[1:]]  # type: ignore[arg-type]
+    assert droppable(moved, left) == [1]
+    assert droppable(FACTS, left) == []
+    assert "the log of slot s starts before its end, at 1/10" in reasons(FACTS, left, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0s", 0), ("45s", 45), ("2m", 120), ("3h", 10_800), ("6d", 6 * DAY), ("8w", 56 * DAY)],
+)
+def test_an_age_is_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert parse_age(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (89.6, "1.49m"), (5400, "1.5h"), (9.25 * DAY, "9.25d")]
+)
+def test_an_age_is_shown_in_its_largest_unit(seconds: float, text: str) -> None:
+    assert show_age(seconds) == text
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "7 d", "1.5d", "7y"])
+def test_an_age_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="--keep"):
+        parse_age(text)
