@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import promql_parser
-import yaml  # type: ignore[import-untyped]
+import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 import psycopg
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from history import rules
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
