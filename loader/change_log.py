@@ -167,12 +167,20 @@ class ChangeLog:
 
     def _make_partition(self, cursor: extensions.cursor, number: int) -> None:
         name = f"change_log_{number:08x}"
-        cursor.execute("select to_regclass(%s)", (f'"{self._schema}".{name}',))
-        if cursor.fetchone() != (None,):
+        cursor.execute(
+            "select found, exists (select from pg_inherits where inhrelid = found) "
+            "from to_regclass(%s) as found",
+            (f'"{self._schema}".{name}',),
+        )
+        ((found, is_attached),) = cursor.fetchall()
+        if is_attached:
             return
         # Attached, not created as a partition: that would lock out readers of the whole log.
+        # One that is there already was left by a prune that was killed.
         parent, partition = (sql.Identifier(self._schema, n) for n in ("change_log", name))
-        cursor.execute(sql.SQL("create table {} (like {} including all)").format(partition, parent))
+        if found is None:
+            make = sql.SQL("create table {} (like {} including all)")
+            cursor.execute(make.format(partition, parent))
         cursor.execute(
             sql.SQL("alter table {} attach partition {} for values from (%s) to (%s)").format(
                 parent, partition

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated
 
 import typer
-from history.cli import without_password
-from history.console import restore_stderr
 from history.errors import AuditDiffers
+from history.options import (
+    AsJson,
+    DbtSchema,
+    Partitions,
+    Schema,
+    Slot,
+    Source,
+    Tables,
+    Target,
+    carry_out,
+)
 from history.settings import Settings, counted_tables
 from rich.console import Console
 
 from auditing.job import audit
 from auditing.settings import Archived, AuditSettings
-from loader.errors import LoaderError
 from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 _WIDTH = 200
@@ -26,37 +33,22 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def run(
-    context: typer.Context,
-    source: Annotated[
-        str, typer.Option(envvar="LOADER_SOURCE_DSN", help="libpq string or URL; else PG*.")
-    ] = "",
-    target: Annotated[
-        str, typer.Option(envvar="LOADER_TARGET_DSN", help="Warehouse; else the source.")
-    ] = "",
-    slot: Annotated[
-        str, typer.Option(envvar="LOADER_SLOT", help="The slot that the fact is built from.")
-    ] = DEFAULT_SLOT,
-    tables: Annotated[
-        str, typer.Option(envvar="LOADER_TABLES", help="Live table, archive table.")
-    ] = DEFAULT_TABLES,
-    schema: Annotated[
-        str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema.")
-    ] = DEFAULT_SCHEMA,
-    dbt_schema: Annotated[
-        str, typer.Option(envvar="DBT_SCHEMA", help="The schema of ft_service_stats.")
-    ] = "analytics",
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    tables: Tables = DEFAULT_TABLES,
+    schema: Schema = DEFAULT_SCHEMA,
+    dbt_schema: DbtSchema = "analytics",
     archived: Annotated[
         Archived,
         typer.Option(help="exact where history was never purged; else purged rows stay counted."),
     ] = "at-least",
-    partitions: Annotated[
-        int, typer.Option(min=0, help="Ranges to read; 0: one for each 8192 pages.")
-    ] = 0,
+    partitions: Partitions = 0,
     timeout: Annotated[
         float, typer.Option(min=0, help="Seconds to wait for writers, and for the loader.")
     ] = 300.0,
     limit: Annotated[int, typer.Option(min=0, help="Differences to list, the largest.")] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Count both tables and compare ft_service_stats with them, while writers and loader go on.
 
@@ -65,8 +57,8 @@ def run(
     report = audit(
         AuditSettings(
             Settings(
-                without_password(context, "source", source),
-                without_password(context, "target", target) or source,
+                source,
+                target or source,
                 slot,
                 counted_tables(tables),
                 schema,
@@ -92,12 +84,4 @@ def run(
 
 def main() -> None:
     """Run the command; a failure is a sentence on stderr and an exit code."""
-    restore_stderr()
-    try:
-        app()
-    except LoaderError as error:
-        print(error.sentence, file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("Stopped. Nothing was changed.", file=sys.stderr)
-        sys.exit(130)
+    carry_out(app, "Nothing was changed.")

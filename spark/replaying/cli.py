@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated
 
 import typer
 from history import session
-from history.cli import without_password
-from history.console import restore_stderr
 from history.errors import ReplayDiffers
+from history.options import AsJson, DbtSchema, Schema, Slot, Source, Tables, Target, carry_out
 from history.settings import counted_tables
 
-from loader.errors import LoaderError
 from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_position, parse_time
@@ -23,7 +20,6 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def run(
-    context: typer.Context,
     path: Annotated[str, typer.Option("--from", help="The folder that was archived to.")],
     at: Annotated[str | None, typer.Option(help="A WAL position; else the archive's end.")] = None,
     at_time: Annotated[
@@ -38,25 +34,13 @@ def run(
     count_archived: Annotated[
         bool, typer.Option(help="Whether count has the archived rows too, as dbt's variable.")
     ] = True,
-    source: Annotated[
-        str, typer.Option(envvar="LOADER_SOURCE_DSN", help="Only read where there is no target.")
-    ] = "",
-    target: Annotated[
-        str, typer.Option(envvar="LOADER_TARGET_DSN", help="Warehouse, for --compare.")
-    ] = "",
-    slot: Annotated[
-        str, typer.Option(envvar="LOADER_SLOT", help="The slot that was archived.")
-    ] = DEFAULT_SLOT,
-    tables: Annotated[
-        str, typer.Option(envvar="LOADER_TABLES", help="Live table, archive table.")
-    ] = DEFAULT_TABLES,
-    schema: Annotated[
-        str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema, for --compare.")
-    ] = DEFAULT_SCHEMA,
-    dbt_schema: Annotated[
-        str, typer.Option(envvar="DBT_SCHEMA", help="The fact's schema, for --compare.")
-    ] = "analytics",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    tables: Tables = DEFAULT_TABLES,
+    schema: Schema = DEFAULT_SCHEMA,
+    dbt_schema: DbtSchema = "analytics",
+    as_json: AsJson = False,
 ) -> None:
     """Compute ft_service_stats as of any archived position or time, from the archive alone.
 
@@ -72,7 +56,7 @@ def run(
         to,
         compare,
         count_archived,
-        without_password(context, "target", target) or without_password(context, "source", source),
+        target or source,
         schema,
         dbt_schema,
     )
@@ -88,12 +72,4 @@ def run(
 
 def main() -> None:
     """Run the command; a failure is a sentence on stderr and an exit code."""
-    restore_stderr()
-    try:
-        app()
-    except LoaderError as error:
-        print(error.sentence, file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        sys.exit(130)
+    carry_out(app, "")

@@ -163,6 +163,17 @@ def test_the_log_goes_on_in_the_next_partition() -> None:
     assert sum(count for _, count in partitions) == 4000
 
 
+def test_a_partition_that_a_killed_prune_left_detached_is_used_again(source: Database) -> None:
+    source.must("setup")
+    source.insert(3)
+    source.must("run", "--once")
+    ((partition,),) = source.execute("select distinct tableoid::regclass::text from cdc.change_log")
+    source.execute(f"alter table cdc.change_log detach partition {partition}")
+    source.insert(2)
+    source.must("run", "--once")
+    assert source.staged() == 5
+
+
 def test_no_writer_is_held_up_by_setup_or_run(source: Database) -> None:
     """The application's writes go on under a lock timeout while everything is set up."""
     writer = psycopg2.connect(source.cluster.dsn(source.name))

@@ -16,7 +16,7 @@ from tests.conftest import connect
 from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import LOADER, ROOT, Database
 from tests.trouble.conftest import new
-from tests.trouble.scene import Scene, profiles
+from tests.trouble.scene import Scene
 
 MARKER = "zebra-4711"
 """Stands in every column that is not kept."""
@@ -65,20 +65,14 @@ truncate notification_history;
 
 
 @pytest.fixture
-def patch(tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
-    with pytest.MonkeyPatch.context() as made:
-        for name, value in profiles(tmp_path).items():
-            made.setenv(name, value)
-        yield made
-
-
-@pytest.fixture
-def scene(cluster: Cluster, tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def scene(
+    cluster: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
+) -> Iterator[Scene]:
     """A source and a target of its own, under replica identity full; nothing set up."""
     with new(cluster, "application") as source, new(cluster, "keeping") as target:
         source.load_notify()
         source.execute(SHAPE)
-        yield Scene(source, tmp_path, Models(), patch, target)
+        yield Scene(source, tmp_path, models, patch, target)
 
 
 def write(source: Database) -> None:

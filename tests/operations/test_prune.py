@@ -23,7 +23,7 @@ from tests.acceptance.pipeline import Pipeline
 from tests.conftest import connect
 from tests.support import LOADER, ROOT, Database, wait_until
 from tests.trouble.conftest import new
-from tests.trouble.scene import Scene, profiles
+from tests.trouble.scene import Scene
 
 DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
 """The newest row of each partition that `backfill` makes."""
@@ -50,19 +50,6 @@ def high() -> Iterator[Cluster]:
     """A server in window 5: its log may have begun before."""
     with server("000000010000000500000001") as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def models() -> Models:
-    return Models()
-
-
-@pytest.fixture
-def patch(tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
-    with pytest.MonkeyPatch.context() as made:
-        for name, value in profiles(tmp_path).items():
-            made.setenv(name, value)
-        yield made
 
 
 @pytest.fixture
