@@ -22,8 +22,9 @@ $(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-s
 demo: install  ## Run the whole pipeline on a private server with live traffic
 	$(BIN)/python -m demo.run
 
-acceptance: install  ## Ten random seeds under each replica identity, about fifteen minutes
+acceptance: install  ## Ten random seeds under each replica identity, then the slow tests: half an hour
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 tests/acceptance
+	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow --ignore tests/acceptance
 
 soak: install  ## Random faults under load: make soak MINUTES=20 SEED=1
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -68,6 +69,8 @@ def watch(report: Callable[[], dict[str, Any]], console: Console) -> None:
 
     A server that is away for a while is shown as that. Raises what waiting cannot heal.
     """
+    # A shell starts what it puts into the background with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with Live(console=console, auto_refresh=False) as live:
             display: Callable[[RenderableType], None] = (

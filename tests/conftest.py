@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 
 import psycopg2
@@ -13,6 +14,15 @@ from demo.cluster import Cluster
 from tests.support import Database
 
 _numbers = itertools.count()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what takes a minute or more, unless every case is asked for."""
+    if "WALTALLY_ALL_CASES" in os.environ:
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: `make acceptance` runs it"))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from tests.acceptance.pipeline import Pipeline
 from tests.support import Database, wait_until
 
 
-@pytest.mark.skipif(
-    "WALTALLY_ALL_CASES" not in os.environ, reason="takes minutes: `make acceptance` runs it"
-)
+@pytest.mark.slow
 def test_everything_at_once_under_traffic(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:

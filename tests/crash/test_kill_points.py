@@ -52,6 +52,7 @@ def test_every_named_place_is_reached(source: Database, place: str) -> None:
     assert source.staged() == 1
 
 
+@pytest.mark.slow
 def test_amid_a_large_transaction_under_traffic_the_fact_stays_exact(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:

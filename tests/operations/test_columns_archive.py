@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pyarrow.parquet
+import pytest
 
 from tests.spark.support import FAST_START
 from tests.support import LOADER, ROOT, Database
@@ -40,6 +41,7 @@ def write(source: Database) -> None:
     source.execute("delete from notifications")
 
 
+@pytest.mark.slow
 def test_what_is_not_kept_is_in_no_file(source: Database, tmp_path: Path) -> None:
     source.must("setup")
     write(source)

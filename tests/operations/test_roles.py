@@ -82,6 +82,7 @@ def test_a_reader_sees_the_counts_and_nothing_else(whole: Estate) -> None:
         assert cursor.fetchone() == (5,)
 
 
+@pytest.mark.slow
 def test_archive_and_audit_need_no_more_than_the_seed(whole: Estate, tmp_path: Path) -> None:
     *submit, _ = SEED
     whole.must(SPARK_ROLE, *submit, "spark/archive.py", "--to", str(tmp_path / "archive"))
@@ -192,6 +193,7 @@ def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: Estate) ->
     assert grant in done.stderr
 
 
+@pytest.mark.slow
 def test_a_source_and_a_target_apart_and_an_older_installation(bare: Estate, home: Path) -> None:
     """What a superuser had made belongs to the roles afterwards, whatever they are called."""
     bare.database.execute("create database app")

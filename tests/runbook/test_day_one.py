@@ -7,6 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from demo.cluster import Cluster
 from demo.traffic import Traffic
 from tests.acceptance.pipeline import Pipeline
@@ -21,6 +23,7 @@ def first_day() -> list[str]:
     return Block("sh", text).commands
 
 
+@pytest.mark.slow
 def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:

@@ -194,6 +194,7 @@ def test_slices_with_a_gap_are_no_archive() -> None:
             contents.read([*texts, wrong])
 
 
+@pytest.mark.slow
 def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     begin = log.position
     log.append(*[4] * 8)

@@ -295,6 +295,7 @@ def test_a_count_changed_by_hand_is_found_while_the_source_is_idle(scene: Audite
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_under_traffic_no_audit_finds_a_difference(scene: Audited) -> None:
     traffic = Traffic(scene.dsn, seed=7, rate=20, truncates=True)
     traffic.start()
@@ -324,6 +325,7 @@ def test_without_a_loader_the_audit_gives_up_and_leaves_nothing(scene: Audited) 
     assert scene.traces() == before
 
 
+@pytest.mark.slow
 def test_a_killed_audit_leaves_nothing(scene: Audited) -> None:
     scene.source.insert(5)
     before = scene.traces()

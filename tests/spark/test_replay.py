@@ -225,6 +225,7 @@ def test_what_the_archive_does_not_reach_is_refused(world: World, tmp_path: Path
         parse_time("yesterday")
 
 
+@pytest.mark.slow
 def test_the_log_may_be_pruned_and_the_archive_goes_on(world: World, tmp_path: Path) -> None:
     last = world.moments[-1].position
     world.bench.execute(
@@ -242,6 +243,7 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(world: World, tmp_path: P
     assert replay(replace(world.settings, compare=True), world.spark).difference_count == 0
 
 
+@pytest.mark.slow
 def test_a_fact_that_differs_is_told_with_its_sizes(
     world: World, cluster: Cluster, tmp_path: Path
 ) -> None:

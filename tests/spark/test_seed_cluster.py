@@ -55,6 +55,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             yield url
 
 
+@pytest.mark.slow
 def test_a_standalone_cluster_counts_the_same(source: Source, master: str, tmp_path: Path) -> None:
     source.fill()
     passwords = tmp_path / "passwords"

@@ -81,6 +81,7 @@ def test_an_id_that_is_text_in_one_table_counts_as_the_uuid_it_is(source: Source
     assert all(expected.values())
 
 
+@pytest.mark.slow
 def test_a_text_of_sixteen_characters_does_not_pass_for_a_uuid(source: Source) -> None:
     source.fill()
     source.previous_seed()

@@ -22,6 +22,7 @@ def settings(source: Source, timeout: float) -> Settings:
     return Settings(source.dsn, source.dsn, source.slot, tables, "cdc", timeout=timeout)
 
 
+@pytest.mark.slow
 def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source: Source) -> None:
     source.fill()
     source.previous_seed()
