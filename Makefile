@@ -22,15 +22,19 @@ $(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-s
 demo: install  ## Run the whole pipeline on a private server with live traffic
 	$(BIN)/python -m demo.run
 
-acceptance: install  ## Ten random seeds under each replica identity, then the slow tests: half an hour
+# A file's tests share their servers. Not the files with the fewest tests last: they take longest.
+IN_ORDER := --dist loadfile --no-loadscope-reorder
+
+acceptance: install  ## Ten random seeds under each replica identity, then the slow tests
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 tests/acceptance
-	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow --ignore tests/acceptance
+	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 $(IN_ORDER) -m slow --ignore tests/acceptance
+	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest tests/properties
 
 soak: install  ## Random faults under load: make soak MINUTES=20 SEED=1
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
 
 test: check  ## Run every check and every test, two at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 $(IN_ORDER)
 
 check: install  ## Lint, types, dbt parse and unit tests: the gate before a commit
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -12,7 +13,7 @@ from tests.properties.histories import Outcome, Transaction, histories, outcome
 from tests.properties.warehouse import Warehouse
 
 SLOW = settings(
-    max_examples=20,
+    max_examples=20 if "WALTALLY_ALL_CASES" in os.environ else 8,
     deadline=None,
     # Each example takes a second: what fails is shown as it is.
     phases=[Phase.generate],
@@ -43,7 +44,7 @@ def test_any_cut_of_any_history_gives_the_same_fact(
     assert warehouse.contents() == in_batches
 
 
-@settings(SLOW, max_examples=5)
+@settings(SLOW, max_examples=3)
 @given(history=histories)
 def test_building_again_changes_nothing(warehouse: Warehouse, history: list[Transaction]) -> None:
     warehouse.empty()
