@@ -16,6 +16,7 @@ from loader.tables import COUNTED, Table, parse_tables
 DEFAULT_SLOT = "notify_dashboard_replication_slot"
 DEFAULT_TABLES = "public.notifications,public.notification_history"
 DEFAULT_SCHEMA = "cdc"
+DEFAULT_DBT_SCHEMA = "analytics"
 
 _COLUMN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",]+))\s*(,|$)')
 _PORTS = re.compile(r"[0-9, ]*")

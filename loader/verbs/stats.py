@@ -9,10 +9,8 @@ import typer
 from rich.console import Console
 
 from loader import stats, stats_table
-from loader.settings import DEFAULT_SCHEMA, connection
+from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, connection
 from loader.verbs.options import Schema, Source, Target, reported
-
-DEFAULT_DBT_SCHEMA = "analytics"
 
 
 def stats_command(

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from auditing.job import audit
 from auditing.settings import Archived, AuditSettings
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 _WIDTH = 200
 """Ids are long, and a report that goes to a file is not to be cut."""
@@ -38,7 +38,7 @@ def run(
     slot: Slot = DEFAULT_SLOT,
     tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
-    dbt_schema: DbtSchema = "analytics",
+    dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
     archived: Annotated[
         Archived,
         typer.Option(help="exact where history was never purged; else purged rows stay counted."),

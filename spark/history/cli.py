@@ -48,7 +48,7 @@ def run(
             partitions,
             timeout,
             parquet,
-            parse_lsn(snapshot_lsn),
+            parse_lsn(snapshot_lsn, "--snapshot-lsn"),
         )
     )
     print(json.dumps(summary.as_json()) if as_json else summary, flush=True)

@@ -46,11 +46,11 @@ def counted_tables(text: str) -> tuple[Table, ...]:
     return parse_tables(text)[:COUNTED]
 
 
-def parse_lsn(text: str | None) -> int | None:
-    """Return the position of --snapshot-lsn. Raises SettingError."""
+def parse_lsn(text: str | None, flag: str) -> int | None:
+    """Return the position that was given by a flag. Raises SettingError."""
     try:
         return None if text is None else lsn.parse(text)
     except ValueError:
         raise SettingError(
-            f"--snapshot-lsn is {text!r}: not a WAL position", "give one like 0/15368E0"
+            f"{flag} is {text!r}: not a WAL position", "give one like 0/15368E0"
         ) from None

@@ -9,11 +9,11 @@ import typer
 from history import session
 from history.errors import ReplayDiffers
 from history.options import AsJson, DbtSchema, Schema, Slot, Source, Tables, Target, carry_out
-from history.settings import counted_tables
+from history.settings import counted_tables, parse_lsn
 
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 from replaying.job import replay
-from replaying.settings import ReplaySettings, parse_position, parse_time
+from replaying.settings import ReplaySettings, parse_time
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -39,7 +39,7 @@ def run(
     slot: Slot = DEFAULT_SLOT,
     tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
-    dbt_schema: DbtSchema = "analytics",
+    dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
     as_json: AsJson = False,
 ) -> None:
     """Compute ft_service_stats as of any archived position or time, from the archive alone.
@@ -51,7 +51,7 @@ def run(
         path,
         slot,
         counted_tables(tables),
-        parse_position(at),
+        parse_lsn(at, "--at"),
         parse_time(at_time),
         to,
         compare,

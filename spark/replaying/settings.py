@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from loader import lsn
 from loader.errors import SettingError
-from loader.settings import check_names
+from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, check_names
 from loader.tables import COUNTED, Table
 
 
@@ -29,8 +28,8 @@ class ReplaySettings:
     compare: bool = False
     count_archived: bool = True
     target: str = field(default="", repr=False)
-    schema: str = "cdc"
-    dbt_schema: str = "analytics"
+    schema: str = DEFAULT_SCHEMA
+    dbt_schema: str = DEFAULT_DBT_SCHEMA
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)
@@ -49,16 +48,6 @@ class ReplaySettings:
     def fact(self) -> Table:
         """The table to compare with; its name is its key in model_watermark too."""
         return Table(self.dbt_schema, "ft_service_stats")
-
-
-def parse_position(text: str | None) -> int | None:
-    """Return the position of --at. Raises SettingError."""
-    try:
-        return None if text is None else lsn.parse(text)
-    except ValueError:
-        raise SettingError(
-            f"--at is {text!r}: not a WAL position", "give one like 0/15368E0"
-        ) from None
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -15,10 +15,11 @@ import pytest
 from archiving.job import archive
 from archiving.settings import ArchiveSettings
 from history.errors import ArchiveIncomplete, ReplayDiffers
+from history.settings import parse_lsn
 from pyspark.sql import SparkSession
 from replaying import fact
 from replaying.job import replay
-from replaying.settings import ReplaySettings, parse_position, parse_time
+from replaying.settings import ReplaySettings, parse_time
 
 from demo import recount
 from demo.cluster import Cluster
@@ -220,7 +221,7 @@ def test_what_the_archive_does_not_reach_is_refused(world: World, tmp_path: Path
     with pytest.raises(SettingError, match="exclude each other"):
         replace(world.settings, at=1, compare=True)
     with pytest.raises(SettingError, match="not a WAL position"):
-        parse_position("7")
+        parse_lsn("7", "--at")
     with pytest.raises(SettingError, match="not a time"):
         parse_time("yesterday")
 

@@ -138,7 +138,7 @@ def test_parquet_and_its_position_belong_together() -> None:
     with pytest.raises(SettingError, match="belong together"):
         Settings("", "", "slot", tables, "cdc", parquet="/x")
     with pytest.raises(SettingError, match="not a WAL position"):
-        parse_lsn("12")
+        parse_lsn("12", "--snapshot-lsn")
 
 
 def test_progress_tells_rows_rate_and_time_left() -> None:
