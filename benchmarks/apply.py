@@ -1,19 +1,22 @@
 """From raw JSON to the merged fact: CPU per change, and what the whole way costs beside decoding.
 
-python -m benchmarks.apply --rows 200000
+python -m benchmarks.apply --rows 200000 --rounds 3
 
-For each kind of change: decoding alone, then loader and COPY, then one incremental `dbt run`. CPU
-is of all processes of the server (the backend, checkpoints, the WAL writer) and of the program,
-less that of the same command with nothing to do, which is reported apart: it is paid once a build,
-not once a change. Two servers, so that each stage's part is seen.
+For each kind of change: decoding alone, then loader and COPY, then one incremental `dbt run`, in
+rounds of which the table has the medians. CPU is of all processes of the server (the backend,
+checkpoints, the WAL writer) and of the program, less that of the same command with nothing to do,
+which is reported apart: it is paid once a build, not once a change. Two servers, so that each
+stage's part is seen.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 import psycopg2
 
@@ -25,7 +28,12 @@ from demo.cluster import BIN, Cluster
 GOALS = {"changes per CPU second of the server": 100_000, "whole / decoding": 3.0}
 
 _SOURCE = {"max_replication_slots": "30", "max_wal_senders": "20", "max_wal_size": "16GB"}
-_TARGET = {"max_wal_size": "16GB", "shared_buffers": "1GB"}
+_TARGET = {
+    # As on a server that has run for a while, WAL goes into files that are there already.
+    "min_wal_size": "4GB",
+    "max_wal_size": "16GB",
+    "shared_buffers": "1GB",
+}
 
 _STATUS = "update notifications set notification_status = "
 KINDS = {
@@ -44,69 +52,82 @@ def decode(source: Cluster, slot: str, end: str) -> Cost:
     return run([BIN / program, *words], {}, {"source": source})
 
 
-def measure(rows: int) -> Iterator[dict[str, object]]:
-    """Yield a row of the table for each kind of change."""
+class Round(NamedTuple):
+    """CPU seconds of one kind of change, less what the same costs with nothing to do."""
+
+    decode: float
+    loader: float
+    copy: float
+    apply: float
+    empty_build: float
+
+
+def measure(rows: int, rounds: int) -> Iterator[dict[str, object]]:
+    """Yield a row of the table for each kind of change: medians of the rounds."""
     with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
-        clusters = {"source": source, "target": target}
         workload.create(source)
         for place, (kind, statement) in enumerate(KINDS.items()):
             if kind == "updates, covering index":
                 demo_source.set_identity(source.dsn(), "covering")
-            slot = f"apply_{place}"
-            environment = workload.environment(source, target, slot)
-            workload.set_up(source, target, slot)
-            decoding.make_slot(source, f"{slot}_alone")
-            _execute(target, "drop schema if exists analytics cascade")
-            models = ("run", "--quiet", "--select", "config.materialized:incremental")
-            dbt: list[str | Path] = [workload.BIN / "dbt", *models]
-            run(dbt, environment, {})
+            slots = [f"apply_{place}_{number}" for number in range(rounds)]
+            for slot in slots:
+                workload.set_up(source, target, slot)
+                decoding.make_slot(source, f"{slot}_alone")
             if statement is None:
                 workload.insert(source, rows, 5_000)
             else:
                 _execute(source, statement)
-            alone = decode(source, f"{slot}_alone", decoding.wal_end(source))
-            loader: list[str | Path] = [workload.LOADER, "run", "--once"]
-            staged = run(loader, environment, clusters)
-            staged_idle = run(loader, environment, clusters)
-            _execute(target, "vacuum analyze cdc.change_log")
-            built = run(dbt, environment, clusters)
-            built_idle = run(dbt, environment, clusters)
-            _check(target, slot, rows)
-            for name in (slot, f"{slot}_alone"):
-                decoding.drop_slot(source, name)
+            end = decoding.wal_end(source)
+            found = [one_round(source, target, slot, end, rows) for slot in slots]
             size = _value(target, "select avg(octet_length(payload))::int from cdc.change_log")
-            _execute(target, "truncate cdc.change_log")
-            yield _row(kind, rows, size, alone, (staged, staged_idle), (built, built_idle))
+            yield _row(kind, rows, size, found)
             say(f"{kind}: done")
 
 
-def _row(
-    kind: str,
-    rows: int,
-    size: object,
-    alone: Cost,
-    staging: tuple[Cost, Cost],
-    building: tuple[Cost, Cost],
-) -> dict[str, object]:
-    def micros(seconds: float) -> float:
-        return seconds / rows * 1e6
+def one_round(source: Cluster, target: Cluster, slot: str, end: str, rows: int) -> Round:
+    """Decode, stage and apply what the slot has, into a warehouse that holds nothing else."""
+    clusters = {"source": source, "target": target}
+    environment = workload.environment(source, target, slot)
+    for statement in ("drop schema if exists analytics cascade", "truncate cdc.change_log"):
+        _execute(target, statement)
+    models = ("run", "--quiet", "--select", "config.materialized:incremental")
+    dbt: list[str | Path] = [workload.BIN / "dbt", *models]
+    run(dbt, environment, {})
+    alone = decode(source, f"{slot}_alone", end)
+    loader: list[str | Path] = [workload.LOADER, "run", "--once"]
+    staged = run(loader, environment, clusters)
+    staged_idle = run(loader, environment, clusters)
+    _execute(target, "vacuum analyze cdc.change_log")
+    built = run(dbt, environment, clusters)
+    built_idle = run(dbt, environment, clusters)
+    _check(target, slot, rows)
+    for name in (slot, f"{slot}_alone"):
+        decoding.drop_slot(source, name)
+    return Round(
+        decode=alone.servers["source"],
+        loader=staged.program - staged_idle.program,
+        copy=staged.servers["target"] - staged_idle.servers["target"],
+        apply=built.servers["target"] - built_idle.servers["target"],
+        empty_build=built_idle.servers["target"],
+    )
 
-    staged, staged_idle = staging
-    built, built_idle = building
-    decoded = micros(alone.servers["source"])
-    loader = micros(staged.program - staged_idle.program)
-    copy = micros(staged.servers["target"] - staged_idle.servers["target"])
-    apply = micros(built.servers["target"] - built_idle.servers["target"])
+
+def _row(kind: str, rows: int, size: object, rounds: list[Round]) -> dict[str, object]:
+    def micros(pick: Callable[[Round], float]) -> float:
+        return median(pick(each) for each in rounds) / rows * 1e6
+
+    apply = micros(lambda each: each.apply)
+    whole = [(each.decode + each.loader + each.copy + each.apply) / each.decode for each in rounds]
     return {
         "changes": kind,
         "JSON bytes": size,
-        "decode µs": decoded,
-        "loader µs": loader,
-        "COPY µs": copy,
+        "decode µs": micros(lambda each: each.decode),
+        "loader µs": micros(lambda each: each.loader),
+        "COPY µs": micros(lambda each: each.copy),
         "apply µs": apply,
         "applied per CPU s": 1e6 / apply,
-        "whole / decode": (decoded + loader + copy + apply) / decoded,
-        "empty build, server ms": built_idle.servers["target"] * 1e3,
+        "whole / decode": median(whole),
+        "empty build, server ms": median(each.empty_build for each in rounds) * 1e3,
     }
 
 
@@ -147,8 +168,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=200_000, help="changes of each kind")
+    parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    rows = [*measure(given.rows)]
+    rows = [*measure(given.rows, given.rounds)]
     report.publish("apply", rows, goals=GOALS, sizes=vars(given))
     with report.figure("apply") as axes:
         names = [str(row["changes"]) for row in rows]

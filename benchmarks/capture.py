@@ -5,9 +5,10 @@ python -m benchmarks.capture --rows 300000 --single-rows 100000 --one-rows 50000
 One source, one warehouse, the same WAL for everybody, each contender with a slot of its own, one
 after the other in each round. Decoding alone is PostgreSQL's pg_recvlogical into /dev/null; the
 same read in Python and thrown away is what the loader could do at best. Seconds are those of the
-whole process less those of the same command with nothing to do. A ratio is a round's own; the table
-has each column's median. The last rows are of a single transaction, once: it must pass in the same
-memory. Debezium takes part where `make install-debezium` has been run.
+whole process less those of the same command with nothing to do. The loader runs once before the
+rounds, so that none of them is the first to write the target's WAL files. A ratio is a round's own;
+the table has each column's median. The last rows are of a single transaction, once: it must pass in
+the same memory. Debezium takes part where `make install-debezium` has been run.
 """
 
 from __future__ import annotations
@@ -120,18 +121,19 @@ def loader_and_dbt(world: World, slot: str) -> Result:
     return result
 
 
+def side_by_side(world: World, slot: str) -> Result:
+    """Stage the payloads alone, with psycopg2's own reader and COPY in two threads."""
+    return _streamed("side_by_side", world, slot)
+
+
 def first_seed(world: World, slot: str) -> Result:
     """Count the first seed's way."""
-    cost = run(_other("first_seed", world, slot), _environment(world), world.clusters)
-    said = json.loads(cost.output.splitlines()[-1])
-    return Result(float(said["seconds_streaming"]), cost)
+    return _streamed("first_seed", world, slot)
 
 
 def debezium(world: World, slot: str) -> Result:
     """Stage with Debezium's embedded engine."""
-    cost = run(_other("debezium", world, slot), _environment(world), world.clusters)
-    said = json.loads(cost.output.splitlines()[-1])
-    return Result(float(said["seconds_streaming"]), cost)
+    return _streamed("debezium", world, slot)
 
 
 def contenders() -> dict[str, Contender]:
@@ -141,6 +143,7 @@ def contenders() -> dict[str, Contender]:
         "reading in Python": read_in_python,
         "loader": loader,
         "COPY of the same rows alone": copy_alone,
+        "reader and COPY, payloads alone": side_by_side,
         "first seed, to the fact": first_seed,
         "loader and dbt, to the fact": loader_and_dbt,
     }
@@ -166,6 +169,7 @@ def forget(world: World) -> None:
         connection.autocommit = True
         with connection.cursor() as cursor:
             cursor.execute("drop schema if exists analytics cascade")
+            cursor.execute("drop table if exists side_by_side")
             cursor.execute("truncate cdc.change_log")
             cursor.execute("checkpoint")
 
@@ -191,11 +195,18 @@ def measure(
             for place, name in enumerate(ways)
             for number in range(rounds)
         }
+        warm = f"{kind}_warm"
         for (name, _), slot in slots.items():
             prepare(world, name, slot)
+        if rounds > 1:
+            prepare(world, "loader", warm)
         say(f"{kind}: writing {rows:,} rows")
         workload.insert(source, rows, each)
         world = world._replace(end=decoding.wal_end(source))
+        if rounds > 1:
+            say(f"{kind}: warming up")
+            loader(world, warm)
+            decoding.drop_slot(source, warm)
         results: dict[str, list[Result]] = {name: [] for name in ways}
         for number in range(rounds):
             for name, contender in ways.items():
@@ -252,6 +263,12 @@ def _other(module: str, world: World, slot: str) -> list[str | Path]:
     python = _DEBEZIUM if module == "debezium" else Path(sys.executable)
     words = ["--source", world.source.dsn(), "--target", world.target.dsn(), "--slot", slot]
     return [python, "-m", f"benchmarks.{module}", *words, "--rows", str(world.rows)]
+
+
+def _streamed(module: str, world: World, slot: str) -> Result:
+    cost = run(_other(module, world, slot), _environment(world), world.clusters)
+    said = json.loads(cost.output.splitlines()[-1])
+    return Result(float(said["seconds_streaming"]), cost)
 
 
 def _environment(world: World) -> dict[str, str]:

@@ -9,7 +9,8 @@ from demo.source import transaction
 from loader.slot import origin_name
 from loader.wal2json import options
 
-_TABLES = [("public", "notifications"), ("public", "notification_history")]
+TABLES = [("public", "notifications"), ("public", "notification_history")]
+"""What is decoded, as schema and name."""
 _COPY = "decoding_once"
 
 
@@ -39,7 +40,7 @@ def command(cluster: Cluster, slot: str, end: str, origin: int | None = None) ->
 
     `origin` is the number of the replication origin whose changes the loader has left out.
     """
-    chosen = options(_TABLES, origin)
+    chosen = options(TABLES, origin)
     return [
         "pg_recvlogical",
         f"--dbname={cluster.dsn()}",

@@ -42,7 +42,7 @@ GOALS = {"x smallest, log rows": GOAL, "x smallest, fact groups": GOAL}
 SETTINGS = {
     "autovacuum": "off",
     "shared_buffers": "256MB",
-    "max_wal_size": "'64GB'",
+    "max_wal_size": "'16GB'",
     "checkpoint_timeout": "'1h'",
 }
 

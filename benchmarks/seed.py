@@ -280,9 +280,9 @@ def field_of(groups: int) -> Iterator[Field]:
         yield Field(primary, warehouse, Path(folder))
 
 
-def draw(table: Sequence[report.Row]) -> None:
+def draw(name: str, table: Sequence[report.Row]) -> None:
     """Draw the primary's CPU of each contender as a multiple of the plain COPY's."""
-    with report.figure("seed", height=4.0) as axes:
+    with report.figure(name, height=4.0) as axes:
         sizes = sorted({int(str(row["groups"])) for row in table})
         names = list(dict.fromkeys(str(row["counted by"]) for row in table))
         for place, size in enumerate(sizes):
@@ -316,6 +316,7 @@ def main() -> None:
         default=16,
         help="how often the workers' stage reads the Parquet export",
     )
+    parser.add_argument("--name", default="seed", help="what the contenders' table is published as")
     parser.add_argument("--stages", nargs="+", choices=stages, default=stages, help="what to run")
     options = parser.parse_args()
     sizes = {"sizes": {**vars(options), "stages": list(options.stages)}, "goals": GOALS}
@@ -335,9 +336,9 @@ def main() -> None:
             contenders += compare(outcomes, right)
             memory += weigh(outcomes, right)
     if contenders:
-        report.publish("seed", contenders, **sizes)
-        report.publish("seed-memory", memory, **sizes)
-        draw(contenders)
+        report.publish(options.name, contenders, **sizes)
+        report.publish(f"{options.name}-memory", memory, **sizes)
+        draw(options.name, contenders)
     if {"memory", "workers"} & set(options.stages):
         with field_of(options.few) as found:
             if "memory" in options.stages:

@@ -1,0 +1,105 @@
+"""Staging with psycopg2's own means: a thread that reads the slot, a thread that copies.
+
+python -m benchmarks.side_by_side --source DSN --target DSN --slot NAME --rows N
+
+What the loader is to be as fast as, spared what makes it right: the payloads alone go into a table
+without a key, in one transaction, with no position beside them and nothing looked at but the
+action's letter. Prints one line of JSON once N changes are committed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import struct
+import threading
+import time
+from contextlib import closing
+from queue import Queue
+from typing import Any, cast
+
+import psycopg2
+from psycopg2.extras import LogicalReplicationConnection
+
+from benchmarks.decoding import TABLES
+from loader.batches import COPY_HEADER, COPY_TRAILER
+from loader.wal2json import options
+
+_ROW_START = struct.Struct(">hi").pack
+_CHUNK = 64 * 1024
+_WAITING = 128
+"""Chunks between the threads: the loader's 8 MiB."""
+
+
+class Chunks:
+    """The queue as the file that COPY reads; an empty chunk ends it."""
+
+    def __init__(self) -> None:
+        self.queue: Queue[bytes] = Queue(_WAITING)
+
+    def read(self, _size: int) -> bytes:
+        """Return the next chunk, when there is one."""
+        return self.queue.get()
+
+
+def read(dsn: str, slot: str, rows: int, chunks: Chunks) -> None:
+    """Put so many changes of the slot into the queue, as rows of COPY's binary form."""
+    with (
+        closing(psycopg2.connect(dsn, connection_factory=LogicalReplicationConnection)) as source,
+        source.cursor() as cursor,
+    ):
+        cursor.start_replication(
+            slot_name=slot,
+            decode=False,
+            options=options(TABLES, None),
+        )
+        left, pieces, size = rows, [COPY_HEADER], 0
+        while left:
+            message = cursor.read_message()
+            if message is None:
+                time.sleep(0.001)
+                continue
+            payload = message.payload
+            if payload[11:12] not in (b"I", b"U", b"D"):
+                continue
+            left -= 1
+            pieces += (_ROW_START(1, len(payload)), payload)
+            size += len(payload)
+            if size >= _CHUNK:
+                chunks.queue.put(b"".join(pieces))
+                pieces, size = [], 0
+        chunks.queue.put(b"".join([*pieces, COPY_TRAILER]))
+        chunks.queue.put(b"")
+
+
+def main() -> None:
+    """Stage the rows; raise what COPY raised."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", required=True, help="libpq string of the source")
+    parser.add_argument("--target", required=True, help="libpq string of the target")
+    parser.add_argument("--slot", required=True, help="name of the slot")
+    parser.add_argument("--rows", type=int, required=True, help="changes to stage")
+    given = parser.parse_args()
+    chunks = Chunks()
+    reader = threading.Thread(
+        target=read, args=(given.source, given.slot, given.rows, chunks), daemon=True
+    )
+    with closing(psycopg2.connect(given.target)) as target, target.cursor() as cursor:
+        cursor.execute("drop table if exists side_by_side")
+        cursor.execute("create table side_by_side (payload text)")
+        target.commit()
+        began = time.monotonic()
+        reader.start()
+        # The driver only ever calls read; its types ask for readline too.
+        cursor.copy_expert("copy side_by_side from stdin (format binary)", cast(Any, chunks))
+        target.commit()
+        seconds = time.monotonic() - began
+        cursor.execute("select count(*) from side_by_side")
+        ((found,),) = cursor.fetchall()
+    if found != given.rows:
+        raise SystemExit(f"{found} rows, not {given.rows}")
+    print(json.dumps({"seconds_streaming": seconds}))
+
+
+if __name__ == "__main__":
+    main()
