@@ -15,6 +15,9 @@ from loader.protocol import Keepalive
 from loader.tables import parse_tables
 from loader.wal2json import Commit, decode
 
+_SIZE = 128 * 1024
+"""Bytes to take at once, as the loader does."""
+
 
 def main() -> None:
     """Read until the position has passed, then print one number."""
@@ -30,15 +33,16 @@ def main() -> None:
     began = time.monotonic()
     seen = 0
     while seen < end:
-        message = connection.receive()
-        if message is None:
+        arrived = connection.receive(_SIZE)
+        if not arrived:
             connection.wait(1.0)
-        elif isinstance(message, Keepalive):
-            seen = max(seen, message.position)
-        elif isinstance(message, bytes):
-            decoded = decode(message)
-            if isinstance(decoded, Commit):
-                seen = decoded.end_lsn
+        for message in arrived:
+            if isinstance(message, Keepalive):
+                seen = max(seen, message.position)
+            elif isinstance(message, bytes):
+                decoded = decode(message)
+                if isinstance(decoded, Commit):
+                    seen = decoded.end_lsn
     print(time.monotonic() - began)
     connection.finish()
 

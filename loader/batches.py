@@ -162,7 +162,8 @@ class Batcher:
         if self._begin is None:
             return 0
         start, ordinal, skips = self._row_start, self._ordinal, self._skips
-        first, moved, count = not self.rows, 0, 0
+        first, moved, count, payloads = not self.rows, 0, 0, 0
+        overhead = len(start) + _ROW_END.size
         with_action, without_action = _ROW_END.pack, _ROW_END_NO_ACTION.pack
         while waiting and moved < room:
             payload = waiting[0]
@@ -181,11 +182,12 @@ class Batcher:
                 else without_action(ordinal, -1, size)
             )
             rows += (start, end, payload)
-            moved += size + len(start) + len(end)
-            self._size += size
+            moved += size + overhead
+            payloads += size
         if count and first:
             self._started = self._clock()
             self._first_window = window(self._begin.commit_lsn)
         self._ordinal = ordinal
+        self._size += payloads
         self.rows += count
         return moved

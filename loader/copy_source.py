@@ -10,7 +10,7 @@ from loader.batches import COPY_HEADER, COPY_TRAILER, Batcher
 from loader.inbox import Inbox
 from loader.wal2json import Commit
 
-_CHUNK = 64 * 1024
+_CHUNK = 256 * 1024
 _WAIT = 0.25
 _GRACE_SECONDS = 0.5
 """How long a stopping loader goes on, so that a short transaction ends and is kept."""

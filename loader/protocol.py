@@ -57,6 +57,7 @@ class ReplicationConnection:
         self._conn.notice_handler = self._note
         self._warnings: deque[str] = deque()
         self._held: tuple[int, memoryview] | None = None
+        self._ended: ProtocolError | None = None
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
         """Run one SQL or replication command and return its rows as text. Raises ProtocolError."""
@@ -80,38 +81,48 @@ class ReplicationConnection:
             raise ProtocolError(self._error(), _sqlstate(result))
         self._conn.nonblocking = 1
 
-    def receive(self) -> bytes | Keepalive | str | None:
-        """Return the next message that has arrived, None where none has.
+    def receive(self, size: int) -> list[bytes | Keepalive | str]:
+        """Return what has arrived, in its order and up to about `size` bytes; empty where nothing.
 
         A data message comes back as its payload, a warning as its text, in its place. Raises
-        ProtocolError where the stream ended.
+        ProtocolError where the stream ended, once everything before the end has been returned.
         """
+        if self._ended is not None:
+            raise self._ended
+        found: list[bytes | Keepalive | str] = []
+        get, warnings, held = self._conn.get_copy_data, self._warnings, self._held
+        has_looked = False
         try:
-            size, data = self._held or self._conn.get_copy_data(1)
-        except psycopg.Error as error:
-            raise ProtocolError(str(error).strip()) from error
-        if self._warnings:
-            # libpq hands a warning over while it reads up to the message that comes after it.
-            self._held = size, data
-            return self._warnings.popleft()
-        self._held = None
-        if size == 0:
-            return None
-        if size < 0:
-            raise ProtocolError(self._stream_end())
-        kind = data[0]
-        if kind == _DATA:
-            return bytes(data[25:])
-        if kind == _KEEPALIVE:
-            position, _, wants_reply = _KEEPALIVE_BODY.unpack_from(data, 1)
-            return Keepalive(position, bool(wants_reply))
-        raise ProtocolError(f"the server sent an unknown replication message {kind:#x}")
+            while size > 0:
+                length, data = held or get(1)
+                if warnings:
+                    # libpq hands a warning over while it reads up to the message that comes
+                    # after it.
+                    held = length, data
+                    found.append(warnings.popleft())
+                    continue
+                held = None
+                if length == 0:
+                    if has_looked:
+                        break
+                    self._conn.consume_input()
+                    has_looked = True
+                    continue
+                has_looked = False
+                if length < 0:
+                    raise ProtocolError(self._stream_end())
+                size -= length
+                found.append(data.tobytes()[25:] if data[0] == _DATA else _keepalive(data))
+        except (psycopg.Error, ProtocolError) as error:
+            self._ended = ProtocolError(str(error).strip())
+            if not found:
+                raise self._ended from error
+        self._held = held
+        return found
 
     def wait(self, seconds: float) -> bool:
-        """Wait until something arrives, at most so long; say if it did. Raises ProtocolError."""
+        """Wait until something arrives, at most so long; say if it did."""
         readable, _, _ = select.select([self._conn.socket], [], [], seconds)
-        if readable:
-            self._call(self._conn.consume_input)
         return bool(readable)
 
     def send_status(self, position: int, *, want_reply: bool = False) -> None:
@@ -152,6 +163,13 @@ class ReplicationConnection:
 
     def _error(self) -> str:
         return self._conn.error_message.decode(errors="replace").strip()
+
+
+def _keepalive(data: memoryview) -> Keepalive:
+    if data[0] != _KEEPALIVE:
+        raise ProtocolError(f"the server sent an unknown replication message {data[0]:#x}")
+    position, _, wants_reply = _KEEPALIVE_BODY.unpack_from(data, 1)
+    return Keepalive(position, bool(wants_reply))
 
 
 def _sqlstate(result: pq.abc.PGresult) -> str | None:

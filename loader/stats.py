@@ -11,6 +11,7 @@ from psycopg2 import extensions, sql
 
 from loader.database import connect, explained
 from loader.errors import NotSetUp, SettingError
+from loader.watermarks import MORE_IS_STAGED
 
 JSON_VERSION = 1
 """Raised whenever a field of the JSON changes its meaning or goes."""
@@ -43,18 +44,15 @@ order by notification_type, notification_status
 _STAGING = ("change_log", "model_watermark", "slot_position")
 
 # A model has a row for each slot it ever followed; the newest is the one that feeds it now.
-_FRESHNESS = """
+_FRESHNESS = f"""
 select
     mark.slot_name,
     mark.applied_lsn::text,
     mark.moved_at,
     log.position_lsn::text,
-    exists (
-        select 1 from {0}.change_log as staged
-        where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
-    )
-from {0}.model_watermark as mark
-inner join {0}.slot_position as log using (slot_name)
+    {MORE_IS_STAGED}
+from {{0}}.model_watermark as mark
+inner join {{0}}.slot_position as log using (slot_name)
 where mark.model_name = %s
 order by mark.moved_at desc
 limit 1

@@ -10,6 +10,7 @@ from psycopg2 import extensions, sql
 from loader import lsn
 from loader.change_log import Record
 from loader.database import explained
+from loader.watermarks import MORE_IS_STAGED
 
 
 @dataclass(frozen=True)
@@ -64,18 +65,15 @@ from {0}.slot_position
 where slot_name = %s
 """
 
-_MODELS = """
+_MODELS = f"""
 select
     model_name,
     applied_lsn,
     moved_at,
-    exists (
-        select from {0}.change_log as log
-        where log.slot_name = mark.slot_name and log.commit_lsn >= mark.applied_lsn
-    ),
+    {MORE_IS_STAGED},
     -- A model that keeps no note of what it could not count says the end of its last batch.
     case when rejected_lsn < applied_lsn then rejected_lsn end
-from {0}.model_watermark as mark
+from {{0}}.model_watermark as mark
 where slot_name = %s
 order by model_name
 """

@@ -75,15 +75,13 @@ class Stream:
     def _read_bundle(self) -> None:
         bundle: list[Message] = []
         size = 0
-        receive, decode = self._connection.receive, self._decode
-        while size < _BUNDLE_SIZE:
-            message = receive()
+        decode = self._decode
+        arrived = self._connection.receive(_BUNDLE_SIZE)
+        for message in arrived:
             if type(message) is bytes:
                 if (decoded := decode(message)) is not None:
                     bundle.append(decoded)
                     size += len(message) + _MESSAGE_OVERHEAD
-            elif message is None:
-                break
             elif isinstance(message, Keepalive):
                 if message.wants_reply:
                     self._send_status()
@@ -100,7 +98,7 @@ class Stream:
                 if self._stopping.is_set():
                     return
                 self._send_status_if_due()
-        if message is None and not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
+        if not arrived and not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
             self._watch_silence()
 
     def _watch_silence(self) -> None:

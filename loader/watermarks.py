@@ -9,6 +9,14 @@ from psycopg2 import extensions, sql
 from loader import lsn
 from loader.database import explained
 
+MORE_IS_STAGED = """
+exists (
+    select from {0}.change_log as staged
+    where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
+)
+"""
+"""SQL: whether the log holds what the row `mark` of model_watermark has not applied."""
+
 
 @dataclass(frozen=True)
 class Watermarks:

@@ -15,8 +15,20 @@ JSON_VERSION = 1
 """Raised whenever a field of the JSON changes its meaning or goes."""
 
 
+class _Compared:
+    """A count of the fact's and what it should be."""
+
+    fact: int
+    counted: int
+
+    @property
+    def difference(self) -> int:
+        """How much the fact has too much; negative: too little."""
+        return self.fact - self.counted
+
+
 @dataclass(frozen=True)
-class Difference:
+class Difference(_Compared):
     """One count that is wrong; `column` is the fact's, `counted` what it should hold."""
 
     service_id: str
@@ -27,23 +39,13 @@ class Difference:
     fact: int
     counted: int
 
-    @property
-    def difference(self) -> int:
-        """How much the fact has too much; negative: too little."""
-        return self.fact - self.counted
-
 
 @dataclass(frozen=True)
-class Total:
+class Total(_Compared):
     """One part of the counts, over all groups."""
 
     fact: int
     counted: int
-
-    @property
-    def difference(self) -> int:
-        """How much the fact has too much; negative: too little."""
-        return self.fact - self.counted
 
 
 @dataclass(frozen=True)

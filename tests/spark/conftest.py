@@ -7,11 +7,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from demo.cluster import Cluster  # noqa: E402
+from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.support import GATE, Source, wait_until  # noqa: E402
 
 
@@ -23,6 +25,12 @@ def clean_environment() -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         yield
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with local_spark() as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from loader import lsn
 from loader.errors import AnotherCluster, LoaderError, SourceBehind
-from tests.spark.archives import Log, archived, local_spark, manifests, submit
+from tests.spark.archives import Log, archived, manifests, submit
 from tests.spark.support import Source, wait_until
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with local_spark() as session:
-        yield session
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -29,19 +29,6 @@ COUNTS = f"source_table string, {DIMENSIONS}, row_count bigint"
 DELTAS = f"part string, {DIMENSIONS}, delta bigint"
 
 SENT, FAILED, NEW = (("s", "t", "sms", status) for status in ("sent", "failed", "new"))
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

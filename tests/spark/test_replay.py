@@ -28,7 +28,7 @@ from loader.build import Models
 from loader.errors import SettingError
 from loader.tables import DIMENSIONS, parse_tables
 from tests.input.bench import DATABASE, SLOT, Bench, environment, new_database
-from tests.spark.archives import local_spark, submit
+from tests.spark.archives import submit
 from tests.spark.support import Source
 
 Rows = set[tuple[Any, ...]]
@@ -155,12 +155,6 @@ class World:
         replay(replace(self.settings, output=str(output), **asked), self.spark)
         table = pyarrow.parquet.read_table(output)
         return {tuple(row[name] for name in fact.COLUMNS) for row in table.to_pylist()}
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with local_spark() as session:
-        yield session
 
 
 @pytest.fixture(scope="module")

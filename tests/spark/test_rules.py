@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,6 @@ from demo.cluster import Cluster
 from loader import lsn, wal2json
 from loader.tables import DIMENSIONS
 from tests.properties.histories import Transaction, changes, outcome, payload
-from tests.spark.archives import local_spark
 from tests.spark.support import ROOT
 
 LIVE, ARCHIVE = "public.notifications", "public.notification_history"
@@ -35,12 +33,6 @@ ABOUT_SQL = {
 SCHEMA = "commit_lsn long, ordinal long, action string, payload string"
 
 Raw = tuple[int, int, str | None, str]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with local_spark() as session:
-        yield session
 
 
 def frame(spark: SparkSession, rows: list[Raw]) -> DataFrame:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from history.counts import count_by_dimension, dimensions
 from history.progress import Measure, line
@@ -17,19 +15,6 @@ SCHEMA = (
     "source_table string, service_id string, template_id string,"
     " notification_type string, notification_status string"
 )
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
 
 
 def test_rows_are_counted_by_table_and_dimensions(spark: SparkSession) -> None:
