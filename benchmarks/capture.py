@@ -126,6 +126,11 @@ def side_by_side(world: World, slot: str) -> Result:
     return _streamed("side_by_side", world, slot)
 
 
+def side_by_side_as_log(world: World, slot: str) -> Result:
+    """The same with the loader's rows, looked at as the loader does and under the log's key."""
+    return _streamed("side_by_side", world, slot, "--as-log")
+
+
 def first_seed(world: World, slot: str) -> Result:
     """Count the first seed's way."""
     return _streamed("first_seed", world, slot)
@@ -144,6 +149,7 @@ def contenders() -> dict[str, Contender]:
         "loader": loader,
         "COPY of the same rows alone": copy_alone,
         "reader and COPY, payloads alone": side_by_side,
+        "reader and COPY, the log's rows": side_by_side_as_log,
         "first seed, to the fact": first_seed,
         "loader and dbt, to the fact": loader_and_dbt,
     }
@@ -265,8 +271,8 @@ def _other(module: str, world: World, slot: str) -> list[str | Path]:
     return [python, "-m", f"benchmarks.{module}", *words, "--rows", str(world.rows)]
 
 
-def _streamed(module: str, world: World, slot: str) -> Result:
-    cost = run(_other(module, world, slot), _environment(world), world.clusters)
+def _streamed(module: str, world: World, slot: str, *more: str) -> Result:
+    cost = run([*_other(module, world, slot), *more], _environment(world), world.clusters)
     said = json.loads(cost.output.splitlines()[-1])
     return Result(float(said["seconds_streaming"]), cost)
 

@@ -1,10 +1,11 @@
 """Staging with psycopg2's own means: a thread that reads the slot, a thread that copies.
 
-python -m benchmarks.side_by_side --source DSN --target DSN --slot NAME --rows N
+python -m benchmarks.side_by_side --source DSN --target DSN --slot NAME --rows N [--as-log]
 
 What the loader is to be as fast as, spared what makes it right: the payloads alone go into a table
 without a key, in one transaction, with no position beside them and nothing looked at but the
-action's letter. Prints one line of JSON once N changes are committed.
+action's letter. With --as-log the rows are the loader's, read through once for their form, under
+the change log's key. Prints one line of JSON once N changes are committed.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import struct
+import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from contextlib import closing
 from queue import Queue
 from typing import Any, cast
@@ -22,8 +26,8 @@ import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
 from benchmarks.decoding import TABLES
-from loader.batches import COPY_HEADER, COPY_TRAILER
-from loader.wal2json import options
+from loader.batches import COLUMNS, COPY_HEADER, COPY_TRAILER, Batcher
+from loader.wal2json import Begin, options
 
 _ROW_START = struct.Struct(">hi").pack
 _CHUNK = 64 * 1024
@@ -42,7 +46,29 @@ class Chunks:
         return self.queue.get()
 
 
-def read(dsn: str, slot: str, rows: int, chunks: Chunks) -> None:
+Rows = Callable[[list[bytes]], list[bytes]]
+"""Payloads as the pieces of rows of COPY's binary form."""
+
+
+def alone(payloads: list[bytes]) -> list[bytes]:
+    """Return rows of nothing but the payload."""
+    return [piece for each in payloads for piece in (_ROW_START(1, len(each)), each)]
+
+
+def as_log(slot: str) -> Rows:
+    """Return what makes the loader's rows, as if all were of one transaction."""
+    batcher = Batcher(slot, 0)
+    batcher.accept(Begin(commit_lsn=1, end_lsn=2, xid=3, committed_at=0))
+
+    def rows(payloads: list[bytes]) -> list[bytes]:
+        pieces: list[bytes] = []
+        batcher.move_changes(deque(payloads), pieces, sys.maxsize)
+        return pieces
+
+    return rows
+
+
+def read(dsn: str, slot: str, count: int, make: Rows, chunks: Chunks) -> None:
     """Put so many changes of the slot into the queue, as rows of COPY's binary form."""
     with (
         closing(psycopg2.connect(dsn, connection_factory=LogicalReplicationConnection)) as source,
@@ -53,7 +79,8 @@ def read(dsn: str, slot: str, rows: int, chunks: Chunks) -> None:
             decode=False,
             options=options(TABLES, None),
         )
-        left, pieces, size = rows, [COPY_HEADER], 0
+        chunks.queue.put(COPY_HEADER)
+        left, payloads, size = count, list[bytes](), 0
         while left:
             message = cursor.read_message()
             if message is None:
@@ -63,12 +90,12 @@ def read(dsn: str, slot: str, rows: int, chunks: Chunks) -> None:
             if payload[11:12] not in (b"I", b"U", b"D"):
                 continue
             left -= 1
-            pieces += (_ROW_START(1, len(payload)), payload)
+            payloads.append(payload)
             size += len(payload)
             if size >= _CHUNK:
-                chunks.queue.put(b"".join(pieces))
-                pieces, size = [], 0
-        chunks.queue.put(b"".join([*pieces, COPY_TRAILER]))
+                chunks.queue.put(b"".join(make(payloads)))
+                payloads, size = [], 0
+        chunks.queue.put(b"".join([*make(payloads), COPY_TRAILER]))
         chunks.queue.put(b"")
 
 
@@ -79,19 +106,24 @@ def main() -> None:
     parser.add_argument("--target", required=True, help="libpq string of the target")
     parser.add_argument("--slot", required=True, help="name of the slot")
     parser.add_argument("--rows", type=int, required=True, help="changes to stage")
+    parser.add_argument("--as-log", action="store_true", help="the loader's rows, under its key")
     given = parser.parse_args()
     chunks = Chunks()
+    make = as_log(given.slot) if given.as_log else alone
+    columns = ", ".join(COLUMNS) if given.as_log else "payload"
+    table = "like cdc.change_log including all" if given.as_log else "payload text"
     reader = threading.Thread(
-        target=read, args=(given.source, given.slot, given.rows, chunks), daemon=True
+        target=read, args=(given.source, given.slot, given.rows, make, chunks), daemon=True
     )
     with closing(psycopg2.connect(given.target)) as target, target.cursor() as cursor:
         cursor.execute("drop table if exists side_by_side")
-        cursor.execute("create table side_by_side (payload text)")
+        cursor.execute(f"create table side_by_side ({table})")
         target.commit()
         began = time.monotonic()
         reader.start()
         # The driver only ever calls read; its types ask for readline too.
-        cursor.copy_expert("copy side_by_side from stdin (format binary)", cast(Any, chunks))
+        copy = f"copy side_by_side ({columns}) from stdin (format binary)"
+        cursor.copy_expert(copy, cast(Any, chunks))
         target.commit()
         seconds = time.monotonic() - began
         cursor.execute("select count(*) from side_by_side")

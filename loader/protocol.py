@@ -56,7 +56,6 @@ class ReplicationConnection:
             raise ProtocolError(message)
         self._conn.notice_handler = self._note
         self._warnings: deque[str] = deque()
-        self._held: tuple[int, memoryview] | None = None
         self._ended: ProtocolError | None = None
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
@@ -90,18 +89,14 @@ class ReplicationConnection:
         if self._ended is not None:
             raise self._ended
         found: list[bytes | Keepalive | str] = []
-        get, warnings, held = self._conn.get_copy_data, self._warnings, self._held
+        get, warnings = self._conn.get_copy_data, self._warnings
         has_looked = False
         try:
             while size > 0:
-                length, data = held or get(1)
-                if warnings:
-                    # libpq hands a warning over while it reads up to the message that comes
-                    # after it.
-                    held = length, data
+                length, data = get(1)
+                # libpq hands warnings over while it reads up to the message that comes after.
+                while warnings:
                     found.append(warnings.popleft())
-                    continue
-                held = None
                 if length == 0:
                     if has_looked:
                         break
@@ -117,7 +112,6 @@ class ReplicationConnection:
             self._ended = ProtocolError(str(error).strip())
             if not found:
                 raise self._ended from error
-        self._held = held
         return found
 
     def wait(self, seconds: float) -> bool:

@@ -12,6 +12,8 @@ from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 
 _BUNDLE_SIZE = 128 * 1024
 _MESSAGE_OVERHEAD = 64
+_SMALL_BUNDLE = 64 * 1024
+_GATHER_SECONDS = 0.001
 _IDLE_WAIT = 0.5
 _SILENCE_TO_ASK = 15.0
 _SILENCE_TO_GIVE_UP = 60.0
@@ -98,8 +100,12 @@ class Stream:
                 if self._stopping.is_set():
                     return
                 self._send_status_if_due()
-        if not arrived and not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
-            self._watch_silence()
+        if not arrived:
+            if not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
+                self._watch_silence()
+        elif size < _SMALL_BUNDLE:
+            # Woken for each message, reader and server would spend more on that than on it.
+            time.sleep(_GATHER_SECONDS)
 
     def _watch_silence(self) -> None:
         silence = time.monotonic() - self._heard_at
