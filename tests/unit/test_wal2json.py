@@ -78,6 +78,8 @@ def test_the_origin_is_filtered_by_number_only_where_there_is_one() -> None:
         # What is to be parsed by whoever reads it:
         (b'{"action":"U","schema":"s","table":"t","identity":[],"columns":[]}', b""),
         (b'{"action":"D","schema":"s","table":"t","columns":[],"identity":[]}', b""),
+        (b'{"action":"I","schema":"s","table":"t[1]","columns":[]}', b""),
+        (b'{"action":"I","schema":"s","table":",\\"columns\\":[","identity":[],"columns":[]}', b""),
         (b'{"action":"I","schema":"s","table":"t"}', b""),
         (b'{"action":"D","schema":"s","table":"t"}', b""),
         (b'{"action":"Z","schema":"s","table":"t","columns":[]}', b""),
