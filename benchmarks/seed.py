@@ -17,6 +17,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -83,28 +84,39 @@ def create(primary: Cluster, warehouse: Cluster, groups: int) -> None:
 
 def fill(primary: Cluster, first: int, last: int, groups: int) -> None:
     """Add rows `first` to `last` to the tables, then vacuum and checkpoint."""
+    templates = max(groups // len(STATUSES), 1)
+    values = {
+        "groups": templates * len(STATUSES),
+        "templates": templates,
+        "statuses": list(STATUSES),
+    }
+    parts: list[tuple[str, Mapping[str, object]]] = []
+    for table, columns, texts, live in (
+        ("notifications", '"to",', "'someone@example.com',", True),
+        ("notification_history", "", "", False),
+    ):
+        begin, end = (n // LIVE_SHARE if live else n - n // LIVE_SHARE for n in (first - 1, last))
+        middle = (begin + end) // 2
+        statement = _INSERT.format(table=table, more_columns=columns, more_values=texts)
+        for after, upto in ((begin, middle), (middle, end)):
+            parts.append((statement, {**values, "first": after + 1, "last": upto}))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(partial(_insert, primary), *zip(*parts, strict=True)))
     with closing(psycopg2.connect(primary.dsn())) as connection:
         connection.autocommit = True
         with connection.cursor() as cursor:
-            cursor.execute("set session_replication_role to replica")
-            cursor.execute("set synchronous_commit to off")
-            templates = max(groups // len(STATUSES), 1)
-            values = {
-                "groups": templates * len(STATUSES),
-                "templates": templates,
-                "statuses": list(STATUSES),
-            }
-            for table, columns, texts, live in (
-                ("notifications", '"to",', "'someone@example.com',", True),
-                ("notification_history", "", "", False),
+            for statement in (
+                *(f"vacuum (analyze) {name}" for name in source.TABLES),
+                "checkpoint",
             ):
-                edges = [
-                    n // LIVE_SHARE if live else n - n // LIVE_SHARE for n in (first - 1, last)
-                ]
-                statement = _INSERT.format(table=table, more_columns=columns, more_values=texts)
-                cursor.execute(statement, {**values, "first": edges[0] + 1, "last": edges[1]})
-                cursor.execute(f"vacuum (analyze) {table}")
-            cursor.execute("checkpoint")
+                cursor.execute(statement)
+
+
+def _insert(primary: Cluster, statement: str, values: Mapping[str, object]) -> None:
+    with source.transaction(primary.dsn()) as cursor:
+        cursor.execute("set session_replication_role to replica")
+        cursor.execute("set synchronous_commit to off")
+        cursor.execute(statement, values)
 
 
 def export(primary: Cluster, folder: Path, copies: int) -> Path:
@@ -309,7 +321,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of both tables")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contender")
     parser.add_argument("--few", type=int, default=10_000, help="groups of the first filling")
-    parser.add_argument("--many", type=int, default=1_000_000, help="groups of the second filling")
+    parser.add_argument(
+        "--many", type=int, default=1_000_000, help="groups of the second filling, 0 for none"
+    )
     parser.add_argument(
         "--copies",
         type=int,
@@ -325,7 +339,8 @@ def main() -> None:
 
     contenders: list[report.Row] = []
     memory: list[report.Row] = []
-    for groups in (options.few, options.many) if "contenders" in options.stages else ():
+    fillings = [groups for groups in (options.few, options.many) if groups]
+    for groups in fillings if "contenders" in options.stages else ():
         with field_of(groups) as found:
             say(f"{options.rows:,} rows in about {groups:,} groups")
             fill(found.primary, 1, options.rows, groups)
