@@ -49,7 +49,7 @@ STAGES := capture apply freshness catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES)
 
-bench: $(BENCHES)  ## Measure every stage, about forty minutes; bench-capture and the like for one
+bench: $(BENCHES)  ## Measure every stage, well over an hour; bench-capture and the like for one
 
 bench-idle: MODULE := idle_wal
 bench-catch-up: MODULE := catch_up
