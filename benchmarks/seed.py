@@ -331,6 +331,9 @@ def main() -> None:
         help="how often the workers' stage reads the Parquet export",
     )
     parser.add_argument("--name", default="seed", help="what the contenders' table is published as")
+    parser.add_argument(
+        "--ways", nargs="+", help="the contenders by their names, the COPY as text first"
+    )
     parser.add_argument("--stages", nargs="+", choices=stages, default=stages, help="what to run")
     options = parser.parse_args()
     sizes = {"sizes": {**vars(options), "stages": list(options.stages)}, "goals": GOALS}
@@ -344,9 +347,11 @@ def main() -> None:
         with field_of(groups) as found:
             say(f"{options.rows:,} rows in about {groups:,} groups")
             fill(found.primary, 1, options.rows, groups)
-            export(found.primary, found.export, 1)
-            right = truth(found.primary)
             ways = found.contenders(jdbc=JAR.exists())
+            ways = {name: ways[name] for name in options.ways or ways}
+            if "seed, Parquet" in ways:
+                export(found.primary, found.export, 1)
+            right = truth(found.primary)
             outcomes = rounds(options.rounds, ways, found.warehouse, right)
             contenders += compare(outcomes, right)
             memory += weigh(outcomes, right)
