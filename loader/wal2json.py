@@ -18,8 +18,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTION = b'{"action":"'
 _WITHHELD = re.compile(r'(?s)no tuple identifier for (UPDATE|DELETE) in table "(.*)"\."(.*)"')
 _BEGIN, _COMMIT, _MESSAGE = b"B", b"C", b"M"
-_ROW_ACTIONS = (b"I", b"U", b"D")
-_ROWS = frozenset(_ACTION + letter for letter in _ROW_ACTIONS)
+_ROWS = frozenset(_ACTION + letter for letter in (b"I", b"U", b"D"))
 # By how a change begins, what ends its head; a TRUNCATE has no images.
 _IMAGES = {
     b'{"action":"I",': b',"columns":[',
