@@ -87,7 +87,9 @@ class Cluster:
         )
         if self.knows("output_plugin_libraries"):
             # From the releases of autumn 2026 on; older minors refuse to start with it.
-            self.settings.setdefault("output_plugin_libraries", "'wal2json'")
+            self.settings.setdefault(
+                "output_plugin_libraries", "'pgoutput, test_decoding, wal2json'"
+            )
         self.configure({})
 
     def knows(self, setting: str) -> bool:

@@ -189,11 +189,12 @@ def _write_record(
         cursor.execute(
             sql.SQL(
                 "insert into {}.slot_position (slot_name, system_identifier, source_database, "
-                "start_lsn, position_lsn) values (%s, %s, %s, %s, %s) "
+                "start_lsn, position_lsn, registered_tables) values (%s, %s, %s, %s, %s, %s) "
                 "on conflict (slot_name) do update set "
                 "system_identifier = excluded.system_identifier, "
                 "source_database = excluded.source_database, start_lsn = excluded.start_lsn, "
-                "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null"
+                "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null, "
+                "registered_tables = excluded.registered_tables"
             ).format(sql.Identifier(settings.schema)),
             (
                 settings.slot,
@@ -201,6 +202,7 @@ def _write_record(
                 server.database,
                 lsn.show(start),
                 lsn.show(start),
+                Json([[table.schema, table.name] for table in settings.tables]),
             ),
         )
 

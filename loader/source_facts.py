@@ -19,7 +19,7 @@ class ServerFacts:
     wal_level: str
     may_replicate: bool
     allowed_plugins: str | None
-    """The setting output_plugin_libraries; None where the server is older than it."""
+    """The setting output_plugin_libraries; None where it is not there or this role may not see it."""
     slots_used: int
     slots_limit: int
     slot_exists: bool
@@ -54,7 +54,8 @@ select
             where rolname = 'rds_replication'
             and pg_has_role(current_user, oid, 'usage')
         ),
-    current_setting('output_plugin_libraries', true),
+    -- No row for a role that may not read it, where current_setting() would raise.
+    (select setting from pg_settings where name = 'output_plugin_libraries'),
     (select count(*) from pg_replication_slots),
     current_setting('max_replication_slots')::int,
     exists (select 1 from pg_replication_slots where slot_name = %s),

@@ -8,6 +8,7 @@ create table change_log (
     committed_at timestamptz not null,
     staged_at timestamptz not null default now(),
     payload text compression lz4 not null,
+    action "char",
     primary key (slot_name, commit_lsn, ordinal)
 ) partition by range (commit_lsn);
 
@@ -19,6 +20,13 @@ comment on column change_log.ordinal is
     'Place of the change within its source transaction, from 1.';
 comment on column change_log.payload is
     'The JSON text untouched; text, not json, so that nothing that arrives can be refused.';
+comment on column change_log.action is
+    'The plugin''s action letter, where the payload is JSON in the plugin''s own form; null where '
+    'that was not established: readers then parse the payload themselves.';
+
+-- A TRUNCATE cancels what came before it, so readers ask for it first.
+create index change_log_truncates on change_log (slot_name, commit_lsn, ordinal)
+    where action is null or action = 'T';
 
 create table slot_position (
     slot_name text collate "C" primary key,
@@ -27,6 +35,12 @@ create table slot_position (
     start_lsn pg_lsn not null,
     position_lsn pg_lsn not null,
     moved_at timestamptz not null default now(),
+    source_tables jsonb,
+    stored_changes bigint not null default 0,
+    last_error text,
+    last_error_at timestamptz,
+    pruned_from_lsn pg_lsn,
+    registered_tables jsonb not null,
     check (position_lsn >= start_lsn)
 );
 
@@ -36,6 +50,16 @@ comment on column slot_position.start_lsn is
     'The change log holds every change with start_lsn <= commit_lsn < position_lsn.';
 comment on column slot_position.position_lsn is
     'Every source transaction with a commit LSN below this is in the change log.';
+comment on column slot_position.source_tables is
+    'The counted tables at setup: name to oid and to the attribute numbers of the dimensions.';
+comment on column slot_position.stored_changes is
+    'How many changes the loader has appended, counted in the transactions that append them.';
+comment on column slot_position.last_error is
+    'What a loader last failed with and could still write down; it stays when all is well again.';
+comment on column slot_position.pruned_from_lsn is
+    'Where the change log began before loader prune first moved start_lsn; null where it never did.';
+comment on column slot_position.registered_tables is
+    'The tables that setup registered, as [[schema, table], ...]: live, archive, then those that are only logged. Whoever counts other ones is refused.';
 
 create table model_watermark (
     model_name text collate "C" not null,
@@ -43,6 +67,9 @@ create table model_watermark (
     applied_lsn pg_lsn not null,
     seed_id uuid,
     moved_at timestamptz not null default now(),
+    rejected_lsn pg_lsn,
+    definition text,
+    left_out jsonb,
     primary key (model_name, slot_name)
 );
 
@@ -54,17 +81,29 @@ comment on column model_watermark.applied_lsn is
     'Every change with a commit LSN below this is in the model.';
 comment on column model_watermark.seed_id is
     'The historical seed the model was built on; null where it was built on none.';
+comment on column model_watermark.rejected_lsn is
+    'The newest change that the model could not count, or a later position; null where none.';
+comment on column model_watermark.definition is
+    'A hash of the derived columns'' expressions; where the model''s differs, every row is computed anew.';
+comment on column model_watermark.left_out is
+    'How many rows of each part belong to no group because a dimension is null: {"live": 3}.';
 
 create table historical_snapshot (
     slot_name text collate "C" primary key,
     seed_id uuid not null,
     snapshot_lsn pg_lsn not null,
     system_identifier text not null,
-    seeded_at timestamptz not null default now()
+    seeded_at timestamptz not null default now(),
+    source_tables jsonb,
+    left_out jsonb
 );
 
 comment on table historical_snapshot is
     'Which seed historical_counts holds: rows as they were at snapshot_lsn, before any change with a commit LSN at or above it.';
+comment on column historical_snapshot.source_tables is
+    'What slot_position.source_tables says, at the snapshot; null for a seed from an export.';
+comment on column historical_snapshot.left_out is
+    'How many rows of each source table belong to no group because a dimension is null.';
 
 create table historical_counts (
     slot_name text collate "C" not null,
@@ -74,6 +113,7 @@ create table historical_counts (
     notification_type text collate "C" not null,
     notification_status text collate "C" not null,
     row_count bigint not null check (row_count > 0),
+    purged_count bigint not null default 0 check (purged_count between 0 and row_count),
     primary key (
         slot_name,
         source_table,
@@ -88,16 +128,111 @@ comment on table historical_counts is
     'Rows per source table and dimensions at the seed''s snapshot; replaced as a whole in one transaction.';
 comment on column historical_counts.source_table is
     'The table as LOADER_TABLES names it, for instance public.notifications.';
+comment on column historical_counts.purged_count is
+    'How many of row_count were purged before the snapshot and are remembered by the fact alone.';
 
--- PostgreSQL 15 has no test for valid JSON. A subtransaction a row, so it is not parallel safe.
+create table archive_position (
+    slot_name text collate "C" not null,
+    location text not null,
+    from_lsn pg_lsn not null,
+    archived_lsn pg_lsn not null,
+    archived_at timestamptz not null default now(),
+    primary key (slot_name, location),
+    check (archived_lsn >= from_lsn)
+);
+
+comment on table archive_position is
+    'Which part of the change log spark/archive.py has copied where: whole and durable there.';
+comment on column archive_position.archived_lsn is
+    'Every change with from_lsn <= commit LSN < archived_lsn is in the archive at the location.';
+
+-- PostgreSQL 15 has no test for valid JSON. A subtransaction per row, so it is not parallel safe.
+-- Only errors that say the text is no JSON are caught: whatever else goes wrong (memory, disk) must
+-- stop the batch, or a good change would be rejected.
 create function jsonb_or_null(payload text) returns jsonb
 language plpgsql immutable strict parallel unsafe as $$
 begin
     return payload::jsonb;
-exception when others then
-    return null;
+exception
+    when data_exception or program_limit_exceeded then
+        return null;
 end
 $$;
 
 comment on function jsonb_or_null(text) is
     'The text as jsonb, or null where it is not valid JSON: one bad payload must not stop a batch.';
+
+-- One column of an image: an array of {"name": ..., "value": ...}, or the part of the plugin's
+-- message that begins or ends with it. Null where the image lacks the column; a string that is
+-- neither empty nor holds a backslash as it is; anything else as a backslash and its JSON. The models
+-- read plain strings by themselves and call this for the rest.
+create function image_value(image text, name text) returns text
+language plpgsql immutable strict parallel unsafe set search_path from current as $$
+declare
+    key constant text := to_json(name)::text;
+    token text;
+    value jsonb;
+begin
+    if strpos(image, key) = 0 then
+        return null;
+    end if;
+    -- Unescaped quotes are structure: inside a string each has a backslash before it.
+    token := split_part(split_part(image, '{"name":' || key || ',"value":', 2), '}', 1);
+    if token <> '' and left(token, 1) not in ('"', '[', '{') then
+        return '\' || token;
+    end if;
+    token := case
+        when image like '[%' then image
+        when image like '{"action":%' then substr(image, strpos(image, '":[') + 2)
+        else '[' || image
+    end;
+    value := jsonb_path_query_first(
+        jsonb_or_null(rtrim(token, '} ')),
+        '$[*] ? (@.name == $name).value',
+        jsonb_build_object('name', name)
+    );
+    token := value #>> '{}';
+    if jsonb_typeof(value) = 'string' and token <> '' and strpos(token, '\') = 0 then
+        return token;
+    end if;
+    return '\' || value::text;
+end
+$$;
+
+-- Where a batch that begins at from_lsn ends if it is to hold about so many changes: at the end of
+-- a source transaction, to_lsn at the latest.
+create function slice_end(slot text, from_lsn pg_lsn, to_lsn pg_lsn, changes bigint)
+returns pg_lsn
+language plpgsql stable set search_path from current as $$
+declare
+    first_lsn pg_lsn;
+    last_lsn pg_lsn;
+begin
+    select log.commit_lsn into last_lsn
+    from change_log as log
+    where log.slot_name = slot and log.commit_lsn >= from_lsn and log.commit_lsn < to_lsn
+    order by log.slot_name, log.commit_lsn, log.ordinal
+    offset changes
+    limit 1;
+    if not found then
+        return to_lsn;
+    end if;
+
+    select log.commit_lsn into first_lsn
+    from change_log as log
+    where log.slot_name = slot and log.commit_lsn >= from_lsn
+    order by log.slot_name, log.commit_lsn, log.ordinal
+    limit 1;
+    if last_lsn > first_lsn then
+        return last_lsn;
+    end if;
+
+    -- One transaction is larger than the slice: it goes whole.
+    select log.commit_lsn into last_lsn
+    from change_log as log
+    where log.slot_name = slot and log.commit_lsn > first_lsn and log.commit_lsn < to_lsn
+    order by log.slot_name, log.commit_lsn, log.ordinal
+    limit 1;
+    return coalesce(last_lsn, to_lsn);
+end
+$$;

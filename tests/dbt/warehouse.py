@@ -37,7 +37,9 @@ class Warehouse:
         self.position = 0x1000
         self.connection = self.connect()
         self.execute(
-            "insert into cdc.slot_position values (%s, '1', 'app', %s, %s)",
+            "insert into cdc.slot_position (slot_name, system_identifier, source_database, "
+            "start_lsn, position_lsn, registered_tables) values (%s, '1', 'app', %s, %s, "
+            """'[["public", "notifications"], ["public", "notification_history"]]')""",
             SLOT,
             lsn(self.position),
             lsn(self.position),

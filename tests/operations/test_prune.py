@@ -167,8 +167,8 @@ def test_whoever_needs_a_partition_keeps_it(scene: Scene) -> None:
     assert fates(scene) == goes(3)
 
     run(
-        "insert into cdc.slot_position select 'other', '7', 'elsewhere', '1/0', '2/8' "
-        "from cdc.slot_position"
+        "insert into cdc.slot_position (slot_name, system_identifier, source_database, start_lsn, "
+        "position_lsn, registered_tables) select 'other', '7', 'elsewhere', '1/0', '2/8', '[]'"
     )
     run("insert into cdc.model_watermark values ('analytics.ft_service_stats', 'other', '9/0')")
     run("insert into cdc.archive_position values ('other', 'somewhere', '1/0', '9/0')")
@@ -239,8 +239,9 @@ def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(scene: Scene) 
     try:
         wait_for_pending(scene)
         scene.target.execute(
-            "insert into cdc.slot_position select 'other', '7', 'elsewhere', '1/0', '9/0' "
-            "from cdc.slot_position"
+            "insert into cdc.slot_position (slot_name, system_identifier, source_database, "
+            "start_lsn, position_lsn, registered_tables) "
+            "select 'other', '7', 'elsewhere', '1/0', '9/0', '[]'"
         )
         reader.close()
         said, _ = waiting.communicate(timeout=120)

@@ -120,7 +120,7 @@ def test_an_upgrade_of_waltally_itself(scene: Scene) -> None:
     newest = staging_schema.migrations()[-1][0]
     scene.must("setup")
     # As the version before the newest migration left it.
-    scene.target.execute("alter table cdc.slot_position drop column pruned_from_lsn")
+    scene.target.execute("drop table cdc.historical_rejections")
     scene.target.execute("delete from cdc.schema_migration where version = %s", newest)
     scene.source.insert(5)
     operator = Operator(

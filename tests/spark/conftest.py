@@ -61,8 +61,12 @@ def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]
         made = Source(cluster, name)
         with made.connect() as connection:
             connection.execute(
-                "insert into cdc.slot_position select %s, system_identifier, current_database(),"
-                " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
+                "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
+                " start_lsn, position_lsn, registered_tables)"
+                " select %s, system_identifier, current_database(),"
+                " pg_current_wal_lsn(), pg_current_wal_lsn(),"
+                """ '[["public", "notifications"], ["public", "notification_history"]]'"""
+                " from pg_control_system()",
                 (made.slot,),
             )
         yield made

@@ -56,8 +56,10 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
 def test_another_slot_is_another_archive(spark: SparkSession, log: Log) -> None:
     log.append(2)
     log.run(
-        "insert into cdc.slot_position select 'other', system_identifier, source_database,"
-        " start_lsn, position_lsn from cdc.slot_position"
+        "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
+        " start_lsn, position_lsn, registered_tables)"
+        " select 'other', system_identifier, source_database, start_lsn, position_lsn,"
+        " registered_tables from cdc.slot_position"
     )
     log.run(
         "insert into cdc.change_log select 'other', commit_lsn, ordinal + 10, xid, committed_at,"
