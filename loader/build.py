@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from loader import libpq, watermarks
 from loader.database import connect
-from loader.errors import BuildFailed, LoaderError
+from loader.errors import BuildFailed, LoaderError, unexpected
 from loader.events import BuildBroke, Built, Notify, ignore
 from loader.settings import Settings
 
@@ -48,6 +48,16 @@ class Models:
     """The project's incremental models. Importing dbt takes seconds, so it waits until here."""
 
     def __init__(self) -> None:
+        """Import dbt. Raises BuildFailed where that fails, which trying again does not heal."""
+        try:
+            import dbt.adapters.postgres
+            import dbt.cli.main  # noqa: F401
+        except Exception as error:
+            log.debug("dbt cannot be imported", exc_info=error)
+            raise BuildFailed(
+                f"dbt cannot be imported: {type(error).__name__}: {error}",
+                f"in the repository's root: {sys.executable} -m pip install -r requirements.lock",
+            ) from error
         self._manifest: Manifest | None = None
 
     def apply(self) -> None:
@@ -98,18 +108,26 @@ class Builder:
     """A thread that applies the models whenever something new was staged.
 
     A failed build changes nothing, as each model is one transaction, so it is tried again; the
-    loader meanwhile goes on staging.
+    loader meanwhile goes on staging. Where dbt itself cannot be imported, the loader is to end.
     """
 
     def __init__(
-        self, settings: Settings, batches: Callable[[], int], notify: Notify = ignore
+        self,
+        settings: Settings,
+        batches: Callable[[], int],
+        stop: threading.Event,
+        notify: Notify = ignore,
     ) -> None:
         """`batches` returns how many batches of changes this process has staged.
 
+        `stop` ends the loader; it is set where no build can succeed, and `close` says why.
         Not the position: a build is WAL too, which moves an idle position, which would build.
         """
         self._settings = settings
         self._models: Models | None = None
+        self._stop_loader = stop
+        self._failure: LoaderError | None = None
+        self._is_exported = False
         self._batches = batches
         self._notify = notify
         self._built = -1
@@ -124,37 +142,58 @@ class Builder:
         self._thread.start()
 
     def close(self) -> None:
-        """Apply what is still staged, then end; a failure is logged and left to the next run."""
+        """Apply what is still staged, then end; a failure is logged and left to the next run.
+
+        Raises BuildFailed where no build can succeed.
+        """
         self._stop.set()
         self._thread.join()
+        if self._failure is not None:
+            raise self._failure
         if self._batches() != self._built:
-            try:
-                self._apply()
-            except LoaderError as error:
-                log.error("%s; what is staged waits for the next build", error.sentence)
-                self._notify(BuildBroke(error))
+            self._try("what is staged waits for the next build")
+
+    def _run(self) -> None:
+        try:
+            self._models = Models()
+        except LoaderError as error:
+            self._failure = error
+            self._stop_loader.set()
+            return
+        while not self._stop.is_set():
+            batches = self._batches()
+            if batches == self._built:
+                self._stop.wait(0.02)
+            elif self._try(f"trying again in {_RETRY_SECONDS:g} s"):
+                self._built = batches
+            else:
+                self._stop.wait(_RETRY_SECONDS)
+
+    def _try(self, outlook: str) -> bool:
+        """Build once; say, with the outlook, why it failed, and return whether it did not."""
+        try:
+            self._apply()
+        except Exception as failure:
+            # Whatever it is: staging goes on, or the slot would hold WAL because of a model.
+            error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
+            log.error("%s; %s", error.sentence, outlook)
+            self._notify(BuildBroke(error))
+            return False
+        return True
 
     def _apply(self) -> None:
+        assert self._models is not None
         started = time.monotonic()
-        if self._models is None:
+        if not self._is_exported:
             # Here and not at the start: the loader waits for a target that is down.
             export_target(self._settings)
-            self._models = Models()
+            self._is_exported = True
         freshness = apply_all(self._settings, self._models)
         seconds = time.monotonic() - started
         log.debug("built in %.2f s", seconds)
         self._notify(Built(seconds, freshness))
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            batches = self._batches()
-            if batches == self._built:
-                self._stop.wait(0.02)
-                continue
-            try:
-                self._apply()
-                self._built = batches
-            except LoaderError as error:
-                log.error("%s; trying again in %g s", error.sentence, _RETRY_SECONDS)
-                self._notify(BuildBroke(error))
-                self._stop.wait(_RETRY_SECONDS)
+
+def _unforeseen(error: Exception) -> LoaderError:
+    log.debug("the build broke", exc_info=error)
+    return unexpected(error)

@@ -46,12 +46,10 @@ class ChangeLog:
         self._windows: set[int] = set()
         self.connection: extensions.connection = connect(dsn, "target")
         with explained("target"), self.connection, self.connection.cursor() as cursor:
-            # Durable is what we confirm, whatever the role's own default is; a lock that
-            # somebody holds for long must not hold the slot's WAL without a word.
-            cursor.execute(
-                "select set_config('synchronous_commit', 'on', false) "
-                "where current_setting('synchronous_commit') = 'off'"
-            )
+            # Durable is what we confirm. Set in any case: what the session has not set itself
+            # follows a reload of the server's configuration. A lock that somebody holds for
+            # long must not hold the slot's WAL without a word.
+            cursor.execute("set synchronous_commit to 'on'")
             cursor.execute("set lock_timeout to '60s'")
             cursor.execute("set idle_in_transaction_session_timeout to '10min'")
 
@@ -69,6 +67,16 @@ class ChangeLog:
             )
         return found
 
+    def commit_locally(self) -> None:
+        """Let commits wait for the server's own disk only; for a target that is the source.
+
+        There the change log and the changes are in the same WAL, and a standby that is promoted
+        has both up to the same position. To wait for standbys would add nothing, and where the
+        loader were one of them it would wait for itself.
+        """
+        with explained("target"), self.connection, self.connection.cursor() as cursor:
+            cursor.execute("set synchronous_commit to 'local'")
+
     def fence(self) -> None:
         """Make this the only session that writes for the slot.
 
@@ -76,14 +84,17 @@ class ChangeLog:
         holds this lock belongs to a loader that lost the slot (frozen, cut off) and is ended,
         lest its open transaction block us or its commit come late. Raises Interrupted.
         """
+        # Two sources may have slots of one name, and a schema each in this database.
+        key = (f"{self._slot} {self._schema}",)
         deadline = time.monotonic() + _PATIENCE
         with explained("target"):
-            while not self._scalar(f"select pg_try_advisory_lock({_LOCK}, hashtext(%s))"):
+            while not self._scalar(f"select pg_try_advisory_lock({_LOCK}, hashtext(%s))", key):
                 self._scalar(
                     "select count(pg_terminate_backend(pid)) from pg_locks "
                     f"where locktype = 'advisory' and classid = {_LOCK}::oid "
                     "and objid = hashtext(%s)::oid and granted and database = "
-                    "(select oid from pg_database where datname = current_database())"
+                    "(select oid from pg_database where datname = current_database())",
+                    key,
                 )
                 if time.monotonic() > deadline:
                     raise Interrupted(
@@ -156,14 +167,14 @@ class ChangeLog:
         """Return which cluster the target is, None where it does not tell."""
         try:
             with explained("target"):
-                return str(self._scalar("select system_identifier from pg_control_system()", ()))
+                return str(self._scalar("select system_identifier from pg_control_system()"))
         except LoaderError:
             return None
 
     def wal_position(self) -> int:
         """Return where the target's own WAL ends now."""
         with explained("target"):
-            return lsn.parse(str(self._scalar("select pg_current_wal_insert_lsn()", ())))
+            return lsn.parse(str(self._scalar("select pg_current_wal_insert_lsn()")))
 
     def _make_partition(self, cursor: extensions.cursor, number: int) -> None:
         name = f"change_log_{number:08x}"
@@ -188,9 +199,9 @@ class ChangeLog:
             (lsn.show(number << WINDOW_BITS), lsn.show(number + 1 << WINDOW_BITS)),
         )
 
-    def _scalar(self, query: str, arguments: tuple[object, ...] | None = None) -> object:
+    def _scalar(self, query: str, arguments: tuple[object, ...] = ()) -> object:
         with self.connection, self.connection.cursor() as cursor:
-            cursor.execute(query, (self._slot,) if arguments is None else arguments)
+            cursor.execute(query, arguments)
             row = cursor.fetchone()
         return row[0] if row else None
 

@@ -153,7 +153,7 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """`loader run --once --build`: the dbt models could not be applied."""
+    """`loader run --build` cannot import dbt; with `--once`: or cannot apply the models."""
 
     exit_code = 28
 
@@ -176,5 +176,19 @@ class EncodingUnfit(LoaderError):
     exit_code = 36
 
 
-TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted)
+class SynchronousStandby(LoaderError):
+    """The source's commits would wait for the loader; `loader run` waits, `--once` gives up."""
+
+    exit_code = 37
+
+
+def unexpected(error: BaseException) -> LoaderError:
+    """Return the error for what no code foresaw; the log has the place with `--verbose`."""
+    return LoaderError(
+        f"The loader met an error that it does not know: {type(error).__name__}: {error}",
+        "start it again with --verbose and report what it logs; nothing that is stored is lost",
+    )
+
+
+TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted, SynchronousStandby)
 """What waiting may heal: `loader run` tries again with backoff, losing nothing."""

@@ -44,6 +44,8 @@ def follow(
                 raise
             pause = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
             log.warning("%s; trying again in %g s", error, pause)
+            if failures == 1 and error.remedy:
+                log.warning("Try: %s", error.remedy)
             notify(Failed(error, retried=True))
             stop.wait(pause)
 

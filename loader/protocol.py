@@ -21,6 +21,7 @@ from psycopg import pq
 from loader import lsn
 
 _STATUS = struct.Struct(">cQQQqB")
+_NOT_SHOWN = 0
 _DATA, _KEEPALIVE = 0x77, 0x6B
 _KEEPALIVE_BODY = struct.Struct(">QQB")
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -57,6 +58,12 @@ class ReplicationConnection:
         self._conn.notice_handler = self._note
         self._warnings: deque[str] = deque()
         self._ended: ProtocolError | None = None
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Where it is connected, of all the places that the string may name, as libpq's words."""
+        words = {"host": self._conn.host, "hostaddr": self._conn.hostaddr, "port": self._conn.port}
+        return {word: value.decode() for word, value in words.items() if value}
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
         """Run one SQL or replication command and return its rows as text. Raises ProtocolError."""
@@ -120,10 +127,18 @@ class ReplicationConnection:
         return bool(readable)
 
     def send_status(self, position: int, *, want_reply: bool = False) -> None:
-        """Confirm that everything before the position is durable. Raises ProtocolError."""
+        """Confirm that everything before the position is durable. Raises ProtocolError.
+
+        A walsender that shows a flushed position can be a synchronous standby, so that commits
+        wait for it. The second message takes the position back out of sight; the slot keeps it.
+        The server reads both at once. pg_basebackup hides its position in the same way.
+        """
         since = datetime.now(UTC) - _EPOCH
         clock = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-        self._put(_STATUS.pack(b"r", position, position, position, clock, want_reply))
+        self._put(
+            _STATUS.pack(b"r", position, position, position, clock, False),
+            _STATUS.pack(b"r", position, _NOT_SHOWN, position, clock, want_reply),
+        )
 
     def finish(self) -> None:
         """Close the connection; the WAL sender ends with it."""
@@ -134,9 +149,10 @@ class ReplicationConnection:
             text = notice.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
             self._warnings.append(text.decode(errors="replace"))
 
-    def _put(self, message: bytes) -> None:
+    def _put(self, *messages: bytes) -> None:
         def attempt() -> None:
-            self._conn.put_copy_data(message)
+            for message in messages:
+                self._conn.put_copy_data(message)
             while self._conn.flush() == 1:
                 readable, _, _ = select.select([self._conn.socket], [self._conn.socket], [], 1.0)
                 if readable:

@@ -8,17 +8,18 @@ import time
 from dataclasses import dataclass
 from threading import Event
 
-from loader import columns, kill_points, slot, source_tables
+from loader import columns, kill_points, slot, source_tables, standby_facts, standing
 from loader.batches import Batcher
-from loader.change_log import ChangeLog
+from loader.change_log import ChangeLog, Record
 from loader.copy_source import CopySource, Stopped
-from loader.errors import LoaderError
+from loader.errors import Interrupted, LoaderError, unexpected
 from loader.events import Committed, Notify, ignore
 from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 from loader.settings import Settings
 from loader.stream import Stream
 from loader.verdict import objection
+from loader.watch import Watch
 
 log = logging.getLogger("loader")
 
@@ -60,7 +61,9 @@ class Session:
     def _open(self) -> None:
         name = self._settings.slot
         replication = slot.connect_replication(self._settings.source)
+        watch: Watch | None = None
         try:
+            watch = Watch(slot.beside(self._settings.source, replication), name)
             # In this order, as another loader may be moving all three: the slot never passes the
             # record, and the record never passes the end of the WAL.
             state = slot.read_state(replication, name)
@@ -71,30 +74,60 @@ class Session:
             complaint = objection(name, server, state, record)
             if complaint is not None:
                 raise complaint
+            finding = standby_facts.ask(watch.connection)
+            if finding is not None:
+                raise finding
             self._warn_of_other_tables(replication)
             # The server sends text as it stores it, whatever client_encoding says.
             encoding = slot.encoding(replication)
             self._log.use_encoding(encoding)
             decode = columns.decoder(replication, self._settings, encoding)
+            pid = slot.backend(replication)
             slot.start(replication, name, record.position_lsn, self._settings.tables, origin)
-            # The slot is ours from here on; only now is the record final.
+            # The slot is ours from here on; only now is the record final, and the slot's place.
             self._log.fence()
-            position = self._log.record().position_lsn
+            record = self._log.record()
+            self._check_again(watch, pid, record)
+            target = self._log.system_identifier()
+            self._writes_own_wal = target == server.system_identifier
+            if self._writes_own_wal:
+                self._log.commit_locally()
+            # Another cluster may have an origin of this name, of a source of its own.
+            if origin is not None and target in (server.system_identifier, None):
+                self._log.use_origin(slot.origin_name(name))
         except ProtocolError as error:
-            replication.finish()
+            _end(replication, watch)
             raise slot.protocol_error(error, name) from error
         except BaseException:
-            replication.finish()
+            _end(replication, watch)
             raise
-        if origin is not None:
-            self._log.use_origin(slot.origin_name(name))
-        self._writes_own_wal = self._log.system_identifier() == server.system_identifier
+        position = record.position_lsn
         self._batcher = Batcher(name, position, clock=time.monotonic)
         self._totals.position = position
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
-        self._stream = Stream(replication, self._inbox, position, interval, decode)
+        self._watch = watch
+        self._stream = Stream(replication, self._inbox, position, interval, watch, decode)
         self._stream.start()
+        watch.start(pid, self._stream.leave)
+
+    def _check_again(self, watch: Watch, pid: int, record: Record) -> None:
+        """Judge once more what can no longer move.
+
+        The server takes a position below the slot's own for the slot's own, without a word: if
+        the slot was moved after the first look, the changes between would be missing.
+        """
+        name = self._settings.slot
+        state = slot.read_state_sql(watch.connection, name)
+        server = standing.read_server(watch.connection)
+        complaint = objection(name, server, state, record)
+        if complaint is not None:
+            raise complaint
+        if state is None or state.active_pid != pid:
+            raise Interrupted(
+                f"A second connection to the source does not see that process {pid} streams {name}",
+                "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
+            )
 
     def _warn_of_other_tables(self, replication: ReplicationConnection) -> None:
         """Say where a name means another table than was counted; the log can go on with it."""
@@ -118,11 +151,17 @@ class Session:
             raise slot.protocol_error(error, self._settings.slot) from error
         except ValueError as error:
             raise LoaderError(f"The slot sent what is no wal2json stream: {error}") from error
+        except LoaderError:
+            raise
+        except Exception as error:
+            log.debug("the session broke", exc_info=error)
+            raise unexpected(error) from error
 
     def close(self) -> None:
         """Free the slot and close the target."""
         self._totals.open_since = None
         self._stream.close()
+        self._watch.close()
         self._log.close()
 
     def _follow(self, until: int | None) -> None:
@@ -190,3 +229,9 @@ class Session:
             self._batcher.seen > reached + _IDLE_BYTES
             and time.monotonic() - self._idle_since >= _IDLE_SECONDS
         )
+
+
+def _end(replication: ReplicationConnection, watch: Watch | None) -> None:
+    replication.finish()
+    if watch is not None:
+        watch.close()

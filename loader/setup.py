@@ -7,7 +7,7 @@ from contextlib import closing
 from psycopg2 import extensions, sql
 from psycopg2.extras import Json
 
-from loader import checks, lsn, slot, source_tables, staging, standing
+from loader import checks, lsn, slot, source_tables, staging, standby_facts, standing
 from loader.database import connect, explained
 from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
 from loader.settings import Settings
@@ -22,7 +22,9 @@ _TRIAL_SECONDS = 3
 def findings(settings: Settings, source: extensions.connection) -> list[LoaderError]:
     """Return everything at the source that must be put right before a slot is made."""
     server = checks.server_findings(ask_server(source, settings.slot))
-    return server + table_findings(settings, source)
+    found = server + table_findings(settings, source)
+    synchronous = standby_facts.ask(source)
+    return found if synchronous is None else [*found, synchronous]
 
 
 def table_findings(settings: Settings, source: extensions.connection) -> list[LoaderError]:

@@ -46,6 +46,11 @@ def connect_replication(source: str) -> ReplicationConnection:
     return connection
 
 
+def beside(source: str, replication: ReplicationConnection) -> str:
+    """Return the string for a plain connection to the very server that `replication` is at."""
+    return make_conninfo(source, **replication.place)
+
+
 def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
     """Return the LoaderError for a failure of the replication connection."""
     said = " ".join(str(error).split())
@@ -110,6 +115,12 @@ def read_origin(connection: ReplicationConnection, slot: str) -> int | None:
     name = origin_name(slot)
     rows = connection.query(f"select roident from pg_replication_origin where roname = '{name}'")
     return int(str(rows[0][0])) if rows else None
+
+
+def backend(connection: ReplicationConnection) -> int:
+    """Return the process that serves the connection. Raises ProtocolError."""
+    ((pid,),) = connection.query("select pg_backend_pid()")
+    return int(str(pid))
 
 
 def encoding(connection: ReplicationConnection) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 
-from loader import wal2json
+from loader import wal2json, watch
+from loader.errors import CannotConnect, LoaderError, unexpected
 from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 
@@ -16,7 +18,10 @@ _SMALL_BUNDLE = 64 * 1024
 _GATHER_SECONDS = 0.001
 _IDLE_WAIT = 0.5
 _SILENCE_TO_ASK = 15.0
-_SILENCE_TO_GIVE_UP = 60.0
+_SILENCE_TO_EXPLAIN = 30.0
+_EXPLAIN_AGAIN = 60.0
+
+log = logging.getLogger("loader")
 
 
 class Stream:
@@ -33,13 +38,17 @@ class Stream:
         inbox: Inbox,
         position: int,
         status_seconds: float,
+        watch: watch.Watch,
         decode: Callable[[bytes], Message | None] = wal2json.decode,
     ) -> None:
         """`position` is durable already; a status goes out at least every `status_seconds`.
 
-        `decode` reads a payload, None where it is nothing to store.
+        `watch` knows whether the server still works for us while it is silent; `decode` reads a
+        payload, None where it is nothing to store.
         """
         self._decode = decode
+        self._watch = watch
+        self._reason: LoaderError | None = None
         self._connection = connection
         self._inbox = inbox
         self._durable = position
@@ -47,6 +56,7 @@ class Stream:
         self._sent_at = float("-inf")
         self._heard_at = time.monotonic()
         self._asked = False
+        self._explain_at = 0.0
         self._status_seconds = status_seconds
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slot reader", daemon=True)
@@ -59,6 +69,11 @@ class Stream:
         """Let the server know, soon, that everything before the position is durable."""
         self._durable = max(self._durable, position)
 
+    def leave(self, reason: LoaderError) -> None:
+        """Free the slot at once, also while the inbox is full; whoever takes gets the reason."""
+        self._reason = self._reason or reason
+        self._stopping.set()
+
     def close(self) -> None:
         """Confirm what is durable, stop reading and free the slot."""
         self._stopping.set()
@@ -70,9 +85,19 @@ class Stream:
         try:
             while not self._stopping.is_set():
                 self._read_bundle()
+            if self._reason is not None:
+                raise self._reason
             self._send_status()
-        except (ProtocolError, ValueError) as error:
-            self._inbox.fail(error)
+        except (LoaderError, ProtocolError, ValueError) as error:
+            self._fail(error)
+        except BaseException as error:
+            log.debug("the reader broke", exc_info=error)
+            self._fail(unexpected(error))
+
+    def _fail(self, error: Exception) -> None:
+        # Here and not in `close`: the storing thread may wait for the target for long.
+        self._connection.finish()
+        self._inbox.fail(error)
 
     def _read_bundle(self) -> None:
         bundle: list[Message] = []
@@ -92,14 +117,15 @@ class Stream:
             elif (change := wal2json.withheld(str(message))) is not None:
                 bundle.append(change)
                 size += len(change) + _MESSAGE_OVERHEAD
-        self._send_status_if_due()
+        self._keep_up()
         if bundle:
             self._heard_at = time.monotonic()
             self._asked = False
+            self._explain_at = 0.0
             while not self._inbox.offer(bundle, size, _IDLE_WAIT):
                 if self._stopping.is_set():
                     return
-                self._send_status_if_due()
+                self._keep_up()
         if not arrived:
             if not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
                 self._watch_silence()
@@ -108,12 +134,35 @@ class Stream:
             time.sleep(_GATHER_SECONDS)
 
     def _watch_silence(self) -> None:
+        """Take a silent server for what it is: gone only where the server says so.
+
+        One that skips a transaction without changes for us is silent for minutes; a new session
+        would have to skip the same again. A network that is gone ends the connections by their
+        keepalives and tcp_user_timeout; where something between answers for the server, the
+        watch gets no answer either.
+        """
         silence = time.monotonic() - self._heard_at
-        if silence > _SILENCE_TO_GIVE_UP:
-            raise ProtocolError(f"the server has been silent for {silence:.0f} seconds")
         if silence > _SILENCE_TO_ASK and not self._asked:
             self._asked = True
             self._connection.send_status(self._durable, want_reply=True)
+        if silence > _SILENCE_TO_EXPLAIN and not self._watch.is_ours:
+            raise ProtocolError(f"it has been silent for {silence:.0f} s, and the slot is free")
+        if silence > max(self._explain_at, _SILENCE_TO_EXPLAIN):
+            self._explain_at = silence + _EXPLAIN_AGAIN
+            log.warning(
+                "the server has sent nothing for %.0f s: it is busy with a transaction that has no "
+                "changes for us; the loader waits, and nothing is lost",
+                silence,
+            )
+
+    def _keep_up(self) -> None:
+        """Send what is due, and do not stream where nobody can see what we do to the server."""
+        self._send_status_if_due()
+        if (blind := self._watch.blind_seconds) > watch.BLIND_SECONDS:
+            raise CannotConnect(
+                f"The source cannot be reached: a second connection had no answer in {blind:.0f} s",
+                "check that the server runs and has a free connection for the loader",
+            )
 
     def _send_status_if_due(self) -> None:
         overdue = time.monotonic() - self._sent_at >= self._status_seconds

@@ -75,7 +75,7 @@ def run_command(
             Progress(totals, console),
         ):
             if with_build and not once:
-                builder = build.Builder(settings, lambda: totals.batches, notify)
+                builder = build.Builder(settings, lambda: totals.batches, stop, notify)
                 builder.start()
                 try:
                     follow(settings, stop, totals, once, notify)
