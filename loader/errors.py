@@ -44,6 +44,10 @@ class CannotConnect(LoaderError):
     exit_code = 10
 
 
+class TargetReadOnly(CannotConnect):
+    """The target takes no writes, as a standby; `loader run` waits for it, `--once` gives up."""
+
+
 class LoginRefused(LoaderError):
     """The source or the target refuses the login: password, role, database or pg_hba.conf."""
 
@@ -174,6 +178,12 @@ class EncodingUnfit(LoaderError):
     """The target's encoding cannot hold the source's text."""
 
     exit_code = 36
+
+
+class RowTooLarge(LoaderError):
+    """A row is too large for the stream: its JSON passes 1 GB."""
+
+    exit_code = 43
 
 
 TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted)

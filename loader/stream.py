@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from loader import wal2json
+from loader.errors import LoaderError
 from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 
@@ -71,7 +72,7 @@ class Stream:
             while not self._stopping.is_set():
                 self._read_bundle()
             self._send_status()
-        except (ProtocolError, ValueError) as error:
+        except (ProtocolError, ValueError, LoaderError) as error:
             self._inbox.fail(error)
 
     def _read_bundle(self) -> None:
