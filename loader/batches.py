@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from loader import lsn, wal2json
 from loader.inbox import Message
 from loader.protocol import Keepalive
 from loader.wal2json import Begin, Commit, action
@@ -72,6 +73,8 @@ class Batcher:
         self._begin: Begin | None = None
         self._ordinal = 0
         self._skips = False
+        self._last_head = b""
+        self._newest_lsn = 0
         name = slot.encode()
         self._slot_field = struct.pack(">hi", len(COLUMNS), len(name)) + name
         self._row_start = b""
@@ -87,6 +90,22 @@ class Batcher:
         if self._begin is None:
             raise ValueError("no transaction is open")
         return self._begin.commit_lsn
+
+    @property
+    def newest_lsn(self) -> int:
+        """The commit LSN of the newest transaction that has begun; 0 where none has."""
+        return self._newest_lsn
+
+    @property
+    def place(self) -> str:
+        """Where the next change comes, for a sentence about one that cannot come."""
+        if self._begin is None:
+            return f"the first transaction that commits at or after {lsn.show(self.seen)}"
+        where = f"transaction {self._begin.xid}, which commits at {lsn.show(self.commit_lsn)}"
+        if not self._ordinal:
+            return f"the first change of {where}"
+        table = b".".join(wal2json.names(self._last_head)).decode(errors="replace") or "a table"
+        return f"change {self._ordinal + 1} of {where}, after a change of {table}"
 
     @property
     def is_full(self) -> bool:
@@ -139,6 +158,7 @@ class Batcher:
 
     def _open(self, begin: Begin) -> None:
         self._begin = begin
+        self._newest_lsn = begin.commit_lsn
         self._ordinal = 0
         self._skips = begin.commit_lsn < self.position
         if not self._skips:
@@ -163,6 +183,7 @@ class Batcher:
             return 0
         start, ordinal, skips = self._row_start, self._ordinal, self._skips
         first, moved, count, payloads = not self.rows, 0, 0, 0
+        last = b""
         overhead = len(start) + _ROW_END.size
         with_action, without_action = _ROW_END.pack, _ROW_END_NO_ACTION.pack
         while waiting and moved < room:
@@ -172,6 +193,7 @@ class Batcher:
             waiting.popleft()
             if skips:
                 continue
+            last = payload
             ordinal += 1
             count += 1
             size = len(payload)
@@ -187,6 +209,8 @@ class Batcher:
         if count and first:
             self._started = self._clock()
             self._first_window = window(self._begin.commit_lsn)
+        if count:
+            self._last_head = last[: wal2json.HEAD]
         self._ordinal = ordinal
         self._size += payloads
         self.rows += count

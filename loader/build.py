@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
-from loader import libpq, watermarks
+from loader import libpq, login, watermarks
 from loader.database import connect
 from loader.errors import BuildFailed, LoaderError, unexpected
 from loader.events import BuildBroke, Built, Notify, ignore
@@ -38,7 +38,7 @@ def export_target(settings: Settings) -> None:
     other users there. Raises LoginRefused, CannotConnect, SettingError.
     """
     with closing(connect(settings.target, "target")) as connection:
-        os.environ.update(libpq.environment(connection, settings.target))
+        os.environ.update(libpq.environment(connection, login.pinned(settings.target)))
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
     os.environ["LOADER_TABLES"] = ",".join(table.quoted for table in settings.tables)

@@ -9,45 +9,47 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
+from loader import login, sessions
 from loader.errors import (
     CannotConnect,
+    EncodingUnfit,
     Interrupted,
     IsStandby,
     LoaderError,
     LoginRefused,
     MissingRight,
     NotSetUp,
+    RowTooLarge,
     TargetFull,
-)
-
-_REFUSALS = (
-    "authentication failed",
-    "no password supplied",
-    "no pg_hba.conf entry",
-    "does not exist",
-    "is not permitted to log in",
-    "permission denied",
-    "pg_hba.conf rejects",
-    "certificate",
+    TargetReadOnly,
 )
 
 
 def connect(dsn: str, place: str) -> extensions.connection:
-    """Open a connection; `place` is `source` or `target`, for the sentences.
+    """Open a connection with every setting pinned; `place` is `source` or `target`.
 
     Raises LoginRefused or CannotConnect.
     """
+    pinned = login.pinned(dsn)
     try:
-        return psycopg2.connect(dsn)
+        connection = psycopg2.connect(pinned)
     except psycopg2.Error as error:
-        raise connection_error(str(error), place) from error
+        said = str(error)
+        raise connection_error(said, place, login.sqlstate(pinned, said)) from error
+    with explained(place), connection, connection.cursor() as cursor:
+        cursor.execute(sessions.PIN_NEWER)
+    return connection
 
 
-def connection_error(said: str, place: str) -> LoaderError:
-    """Return the error for what libpq said when a connection failed."""
+def connection_error(said: str, place: str, sqlstate: str | None) -> LoaderError:
+    """Return the error for what libpq said when a connection failed.
+
+    `sqlstate` is why the server refused the login; None where it was not reached, or did not say.
+    A failure that is not known for a refusal is waited for.
+    """
     said = " ".join(said.split())
     variables = f"LOADER_{place.upper()}_DSN and the PG* variables"
-    if any(refusal in said for refusal in _REFUSALS):
+    if login.is_refusal(said, sqlstate):
         return LoginRefused(
             f"The {place} refuses the login: {said}",
             f"check role, password, database and TLS in {variables}, and the server's pg_hba.conf",
@@ -78,6 +80,17 @@ def explained(place: str) -> Iterator[None]:
 def explain(error: psycopg2.Error, place: str) -> LoaderError:
     """Return the LoaderError for a driver's error at the source or the target."""
     said = " ".join((error.diag.message_primary or str(error)).split())
+    if is_standby(error):
+        return standby() if place == "source" else _read_only(said)
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        return _read_only(said)
+    if is_too_large(error.pgcode, said):
+        return RowTooLarge(f"The {place} cannot take a value of this size: {said}")
+    if isinstance(error, (pg.UntranslatableCharacter, pg.CharacterNotInRepertoire)):
+        return EncodingUnfit(
+            f"The {place}'s encoding has no character for what was sent: {said}",
+            "name a target database in UTF8 or in the source's encoding",
+        )
     if isinstance(error, pg.DiskFull):
         return TargetFull(
             f"The {place} has no disk space: {said}",
@@ -94,8 +107,6 @@ def explain(error: psycopg2.Error, place: str) -> LoaderError:
             "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
             "the slot still holds what was not stored",
         )
-    if "recovery is in progress" in said or "during recovery" in said:
-        return standby()
     if isinstance(
         error,
         (
@@ -114,5 +125,31 @@ def explain(error: psycopg2.Error, place: str) -> LoaderError:
     lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
     lost = lost or (type(error) is psycopg2.DatabaseError and error.pgcode is None)
     if lost and (error.pgcode is None or error.pgcode[:3] in ("57P", "080", "53300")):
-        return connection_error(said, place)
+        return connection_error(said, place, error.pgcode)
     return LoaderError(f"The {place} reports {error.pgcode}: {said}")
+
+
+def is_standby(error: psycopg2.Error) -> bool:
+    """Say whether the server refused because it follows another one.
+
+    What asks for the end of the WAL is refused with a code that means much else; the file of the
+    server's source that refuses is never translated.
+    """
+    return error.pgcode == "55000" and error.diag.source_file == "xlogfuncs.c"
+
+
+def is_too_large(sqlstate: str | None, said: str) -> bool:
+    """Say whether an error means that a value passes what the server can hold in one piece, 1 GB.
+
+    The one with an internal code is never translated.
+    """
+    return sqlstate == "54000" or (
+        sqlstate == "XX000" and "invalid memory alloc request size" in said
+    )
+
+
+def _read_only(said: str) -> TargetReadOnly:
+    return TargetReadOnly(
+        f"The target takes no writes: {said}",
+        "name the primary in LOADER_TARGET_DSN, or promote this server; the loader waits for it",
+    )

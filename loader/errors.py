@@ -44,6 +44,10 @@ class CannotConnect(LoaderError):
     exit_code = 10
 
 
+class TargetReadOnly(CannotConnect):
+    """The target takes no writes, as a standby; `loader run` waits for it, `--once` gives up."""
+
+
 class LoginRefused(LoaderError):
     """The source or the target refuses the login: password, role, database or pg_hba.conf."""
 
@@ -188,6 +192,12 @@ def unexpected(error: BaseException) -> LoaderError:
         f"The loader met an error that it does not know: {type(error).__name__}: {error}",
         "start it again with --verbose and report what it logs; nothing that is stored is lost",
     )
+
+
+class RowTooLarge(LoaderError):
+    """A row is too large for the stream: its JSON passes 1 GB."""
+
+    exit_code = 43
 
 
 TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted, SynchronousStandby)

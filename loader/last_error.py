@@ -12,6 +12,7 @@ import psycopg2
 from psycopg.conninfo import make_conninfo
 from psycopg2 import sql
 
+from loader import login
 from loader.errors import LoaderError, SlotInUse
 from loader.events import BuildBroke, Event, Failed
 from loader.settings import Settings
@@ -53,7 +54,7 @@ class LastError:
             "update {}.slot_position set last_error = %s, last_error_at = now() "
             "where slot_name = %s"
         ).format(sql.Identifier(self._settings.schema))
-        dsn = make_conninfo(self._settings.target, connect_timeout=_CONNECT_SECONDS)
+        dsn = login.pinned(make_conninfo(self._settings.target, connect_timeout=_CONNECT_SECONDS))
         with (
             closing(psycopg2.connect(dsn)) as connection,
             connection,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import pq
 
-from loader import lsn
+from loader import login, lsn
 
 _STATUS = struct.Struct(">cQQQqB")
 _NOT_SHOWN = 0
@@ -54,7 +54,7 @@ class ReplicationConnection:
         if self._conn.status != pq.ConnStatus.OK:
             message = self._error()
             self._conn.finish()
-            raise ProtocolError(message)
+            raise ProtocolError(message, login.sqlstate(conninfo, message))
         self._conn.notice_handler = self._note
         self._warnings: deque[str] = deque()
         self._ended: ProtocolError | None = None
@@ -112,13 +112,15 @@ class ReplicationConnection:
                     continue
                 has_looked = False
                 if length < 0:
-                    raise ProtocolError(self._stream_end())
+                    raise self._stream_end()
                 size -= length
                 found.append(data.tobytes()[25:] if data[0] == _DATA else _keepalive(data))
-        except (psycopg.Error, ProtocolError) as error:
+        except ProtocolError as error:
+            self._ended = error
+        except psycopg.Error as error:
             self._ended = ProtocolError(str(error).strip())
-            if not found:
-                raise self._ended from error
+        if self._ended is not None and not found:
+            raise self._ended
         return found
 
     def wait(self, seconds: float) -> bool:
@@ -166,10 +168,12 @@ class ReplicationConnection:
         except psycopg.Error as error:
             raise ProtocolError(str(error).strip()) from error
 
-    def _stream_end(self) -> str:
+    def _stream_end(self) -> ProtocolError:
         result = self._conn.get_result()
-        said = result.error_message.decode(errors="replace").strip() if result else ""
-        return said or "the server ended the stream"
+        if result is None:
+            return ProtocolError("the server ended the stream")
+        said = result.error_message.decode(errors="replace").strip()
+        return ProtocolError(said or "the server ended the stream", _sqlstate(result))
 
     def _error(self) -> str:
         return self._conn.error_message.decode(errors="replace").strip()

@@ -12,13 +12,14 @@ from loader import columns, kill_points, slot, source_tables, standby_facts, sta
 from loader.batches import Batcher
 from loader.change_log import ChangeLog, Record
 from loader.copy_source import CopySource, Stopped
-from loader.errors import Interrupted, LoaderError, unexpected
+from loader.errors import EncodingUnfit, Interrupted, LoaderError, RowTooLarge, unexpected
 from loader.events import Committed, Notify, ignore
 from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 from loader.settings import Settings
 from loader.stream import Stream
-from loader.verdict import objection
+from loader.undecodable import Examiner
+from loader.verdict import RENEW, objection
 from loader.watch import Watch
 
 log = logging.getLogger("loader")
@@ -35,6 +36,8 @@ class Totals:
     changes: int = 0
     batches: int = 0
     position: int = 0
+    examine_to: int = 0
+    """Changes up to this commit LSN are asked one by one whether the target can hold their text."""
     open_since: float | None = None
     """When the batch that is not committed yet began, on the monotonic clock."""
 
@@ -51,11 +54,12 @@ class Session:
         self._stop = stop
         self._totals = totals
         self._inbox = Inbox()
+        self._examiner: Examiner | None = None
         self._log = ChangeLog(settings.target, settings.schema, settings.slot)
         try:
             self._open()
         except BaseException:
-            self._log.close()
+            self._close_target()
             raise
 
     def _open(self) -> None:
@@ -83,6 +87,10 @@ class Session:
             self._log.use_encoding(encoding)
             decode = columns.decoder(replication, self._settings, encoding)
             pid = slot.backend(replication)
+            if self._totals.examine_to > record.position_lsn:
+                examine_to = self._totals.examine_to
+                self._examiner = Examiner(self._settings.target, encoding, examine_to)
+                decode = self._examiner.reading(decode)
             slot.start(replication, name, record.position_lsn, self._settings.tables, origin)
             # The slot is ours from here on; only now is the record final, and the slot's place.
             self._log.fence()
@@ -148,7 +156,10 @@ class Session:
         except Stopped:
             self._log.rollback()
         except ProtocolError as error:
-            raise slot.protocol_error(error, self._settings.slot) from error
+            failure = slot.protocol_error(error, self._settings.slot)
+            raise self._placed(failure) from error
+        except RowTooLarge as error:
+            raise self._placed(error) from error
         except ValueError as error:
             raise LoaderError(f"The slot sent what is no wal2json stream: {error}") from error
         except LoaderError:
@@ -157,12 +168,26 @@ class Session:
             log.debug("the session broke", exc_info=error)
             raise unexpected(error) from error
 
+    def _placed(self, error: LoaderError) -> LoaderError:
+        """Say of a row that is too large where it is, and how to go on."""
+        if not isinstance(error, RowTooLarge):
+            return error
+        return RowTooLarge(
+            f"{error}. The row is {self._batcher.place}",
+            f"{RENEW}: the new slot begins after this transaction, and the seed counts its rows",
+        )
+
     def close(self) -> None:
         """Free the slot and close the target."""
         self._totals.open_since = None
         self._stream.close()
         self._watch.close()
+        self._close_target()
+
+    def _close_target(self) -> None:
         self._log.close()
+        if self._examiner is not None:
+            self._examiner.close()
 
     def _follow(self, until: int | None) -> None:
         batcher = self._batcher
@@ -185,11 +210,24 @@ class Session:
         source = CopySource(first_row, self._inbox, batcher, self._stop)
         try:
             self._log.append(source)
-        except LoaderError:
+        except LoaderError as error:
             if source.failure is not None:
                 raise source.failure from None
+            if isinstance(error, EncodingUnfit):
+                raise self._must_examine(error) from error
             raise
         self._store_position()
+
+    def _must_examine(self, error: EncodingUnfit) -> LoaderError:
+        """Have the batch sent again, and each of its changes examined, as COPY names no row."""
+        newest = self._batcher.newest_lsn
+        if self._totals.examine_to >= newest:
+            return error
+        self._totals.examine_to = newest
+        return Interrupted(
+            f"{error}; its changes are now examined one by one",
+            "nothing; what cannot be stored as text is kept in hexadecimal and rejected",
+        )
 
     def _store_position(self) -> None:
         batcher, totals = self._batcher, self._totals

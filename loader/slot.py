@@ -5,9 +5,18 @@ from __future__ import annotations
 from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
-from loader import lsn, wal2json
-from loader.database import connection_error, explained, standby
-from loader.errors import LoaderError, MissingRight, NoFreeSlot, SlotInUse, SlotLost
+from loader import login, lsn, sessions, wal2json
+from loader.database import connection_error, explained, is_too_large, standby
+from loader.errors import (
+    LoaderError,
+    MissingRight,
+    NoFreeSlot,
+    PluginMissing,
+    PluginNotAllowed,
+    RowTooLarge,
+    SlotInUse,
+    SlotLost,
+)
 from loader.protocol import ProtocolError, ReplicationConnection
 from loader.tables import Table
 from loader.verdict import Server, SlotState
@@ -16,18 +25,6 @@ _STATE = (
     "select plugin, database, active_pid, wal_status, confirmed_flush_lsn, restart_lsn, "
     "safe_wal_size from pg_replication_slots where slot_name = "
 )
-
-# wal2json prints values as the session would: pin what changes their text.
-_PINNED = {
-    "TimeZone": "UTC",
-    "DateStyle": "ISO, YMD",
-    "IntervalStyle": "postgres",
-    "extra_float_digits": "1",
-    "bytea_output": "hex",
-    "client_encoding": "UTF8",
-    # What the plugin drops it warns of, and only there.
-    "client_min_messages": "warning",
-}
 
 
 def origin_name(slot: str) -> str:
@@ -38,9 +35,10 @@ def origin_name(slot: str) -> str:
 def connect_replication(source: str) -> ReplicationConnection:
     """Open a replication connection to the source's database. Raises LoaderError."""
     try:
-        connection = ReplicationConnection(make_conninfo(source, replication="database"))
-        for name, value in _PINNED.items():
-            connection.query(f"set {name} to '{value}'")
+        connection = ReplicationConnection(
+            make_conninfo(login.pinned(source), replication="database")
+        )
+        connection.query(sessions.PIN_NEWER)
     except ProtocolError as error:
         raise protocol_error(error, "") from error
     return connection
@@ -52,25 +50,40 @@ def beside(source: str, replication: ReplicationConnection) -> str:
 
 
 def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
-    """Return the LoaderError for a failure of the replication connection."""
+    """Return the LoaderError for a failure of the replication connection.
+
+    Told by SQLSTATE; where one means several things, by what no language translates: the names of
+    settings and of the plugin.
+    """
     said = " ".join(str(error).split())
-    if error.sqlstate == "55006":
+    code = error.sqlstate
+    if code == "55006":
         return SlotInUse(
             f"The slot {slot} is in use: {said}",
             "stop the other loader; after a crash the server frees it by wal_sender_timeout",
         )
-    if error.sqlstate in ("42704", "55000", "58P01") and "slot" in said:
+    if "output_plugin_libraries" in said:
+        return PluginNotAllowed(f"The source does not allow wal2json: {said}", "`loader setup`")
+    if code == "58P01" and "wal2json" in said:
+        return PluginMissing(
+            f"wal2json is not installed on the source: {said}",
+            "install it there: apt-get install postgresql-15-wal2json, or your provider's way",
+        )
+    if slot and code in ("42704", "55000", "58P01"):
         return SlotLost(f"The slot {slot} cannot be read: {said}", "`loader status` says more")
-    if "wal senders" in said or "max_wal_senders" in said:
+    if code == "53300" and "max_wal_senders" in said:
         return NoFreeSlot(
             "The source has no free WAL sender",
             "alter system set max_wal_senders = 20; then restart the source",
         )
-    if error.sqlstate == "42501" or "must be superuser or replication role" in said:
+    if code == "42501":
         return MissingRight(
             f"The role may not replicate: {said}", "as a superuser: alter role ... replication"
         )
-    return connection_error(said, "source")
+    if is_too_large(code, said):
+        return RowTooLarge(f"The source cannot send a row: {said}")
+    # Once the login has passed, no code means that it is refused.
+    return connection_error(said, "source", None if slot else code)
 
 
 def identify(connection: ReplicationConnection) -> Server:

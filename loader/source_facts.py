@@ -19,7 +19,7 @@ class ServerFacts:
     wal_level: str
     may_replicate: bool
     allowed_plugins: str | None
-    """The setting output_plugin_libraries; None where it is not there or this role may not see it."""
+    """The setting output_plugin_libraries; None where there is none or this role may not see it."""
     slots_used: int
     slots_limit: int
     slot_exists: bool

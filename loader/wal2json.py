@@ -17,6 +17,7 @@ from loader import lsn
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTION = b'{"action":"'
 _WITHHELD = re.compile(r'(?s)no tuple identifier for (UPDATE|DELETE) in table "(.*)"\."(.*)"')
+_NAMES = re.compile(rb'"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")')
 _BEGIN, _COMMIT, _MESSAGE = b"B", b"C", b"M"
 _ROWS = frozenset(_ACTION + letter for letter in (b"I", b"U", b"D"))
 # By how a change begins, what ends its head; a TRUNCATE has no images.
@@ -26,7 +27,8 @@ _IMAGES = {
     b'{"action":"D",': b',"identity":[',
     b'{"action":"T",': b"",
 }
-_HEAD = 512
+HEAD = 512
+"""So many bytes of a change name its table, in the plugin's order of fields."""
 # Reads to the end and keeps nothing.
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 # As the plugin prints them; read so in a fifth of the time that parsing takes, which counts where
@@ -116,7 +118,7 @@ def action(change: Change) -> bytes:
         return b""
     # The images open the first bracket; where a name has one the form passes for another, which
     # costs the models some time.
-    end = change.find(b"[", 14, _HEAD) + 1
+    end = change.find(b"[", 14, HEAD) + 1
     if change[end - len(images) : end] != images:
         return b""
     try:
@@ -124,6 +126,12 @@ def action(change: Change) -> bytes:
     except msgspec.DecodeError:
         return b""
     return change[11:12]
+
+
+def names(change: Change) -> tuple[bytes, ...]:
+    """Return schema and table as a change names them in its head, as JSON; or nothing."""
+    found = _NAMES.search(change[:HEAD])
+    return (found[1], found[2]) if found is not None else ()
 
 
 def withheld(warning: str) -> Change | None:

@@ -15,6 +15,7 @@ from archiving.manifests import Contents, Origin
 from archiving.settings import ArchiveSettings
 from loader import lsn
 from loader.errors import AnotherCluster, CannotConnect, MissingRight, NotSetUp, SourceBehind
+from loader.login import told
 
 _NEW_PLACE = "archive to a new place: give another --to"
 
@@ -39,17 +40,17 @@ def asked() -> Iterator[None]:
         psycopg.errors.InvalidSchemaName,
     ) as error:
         raise NotSetUp(
-            f"the target's staging schema lacks something: {_first_line(error)}",
+            f"the target's staging schema lacks something: {told(error)}",
             "run `loader setup` with the same LOADER_SCHEMA and target",
         ) from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise MissingRight(
-            f"the target refuses: {_first_line(error)}",
+            f"the target refuses: {told(error)}",
             "grant it to the role, or use the role that ran `loader setup`",
         ) from None
     except psycopg.OperationalError as error:
         raise CannotConnect(
-            f"the connection to the target broke: {_first_line(error)}", "run it again"
+            f"the connection to the target broke: {told(error)}", "run it again"
         ) from None
 
 
@@ -162,7 +163,3 @@ def note(target: Connection, settings: ArchiveSettings, location: str, held: Con
         ).format(table),
         positions,
     )
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return str(error).strip().splitlines()[0]

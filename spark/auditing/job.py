@@ -19,6 +19,7 @@ from auditing.report import Rejected, Report
 from auditing.settings import AuditSettings
 from loader import lsn, source_tables
 from loader.errors import CannotConnect, MissingRight, SourceBehind
+from loader.login import told
 from loader.source_tables import Known
 
 
@@ -130,6 +131,6 @@ def asked() -> Iterator[None]:
         ) from None
     except psycopg.Error as error:
         raise CannotConnect(
-            f"a server ended the audit's session: {str(error).strip().splitlines()[0]}",
+            f"a server ended the audit's session: {told(error)}",
             "run the audit again once it answers",
         ) from None

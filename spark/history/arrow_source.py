@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from history.reading import ReadFailed, Snapshot
 from history.reading import batches as batches_as_of
+from loader.login import told
 
 _numbers = itertools.count(1)
 
@@ -72,11 +73,8 @@ def batches(conninfo: str, query: str) -> Iterator[pa.RecordBatch]:
     try:
         with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
             cursor.execute("set transaction read only")
-            cursor.execute("set local statement_timeout = 0")
-            # A row security policy would hide rows silently; so it is an error.
-            cursor.execute("set local row_security = off")
             cursor.execute(query)
             yield from cursor.fetch_record_batch()
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         # What fails after the first batch comes through Arrow, as an OSError.
-        raise ReadFailed(str(error).splitlines()[0]) from None
+        raise ReadFailed(told(error)) from None

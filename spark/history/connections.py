@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from loader import login, sessions
 from loader.errors import CannotConnect
 from loader.settings import words
 
@@ -17,31 +18,17 @@ _ALIVE = {
     "keepalives_count": "3",
 }
 
-# A driver session idles for as long as the executors read; a long read is not a mistake.
-# PostgreSQL before 14 lacks one of these settings, so they are set where they exist.
-NO_TIMEOUTS = """
-    select set_config(name, '0', false)
-    from pg_settings
-    where name in (
-        'statement_timeout',
-        'lock_timeout',
-        'idle_in_transaction_session_timeout',
-        'idle_session_timeout',
-        'transaction_timeout'
-    )
-"""
-
 
 def connect(dsn: str, setting: str, work: str = "seed") -> Connection:
     """Open a session in autocommit mode. Raises CannotConnect, SettingError."""
     named = {"application_name": f"waltally {work}"}
     complete = make_conninfo("", **{**_ALIVE, **named, **words(dsn, setting)})
     try:
-        connection = psycopg.connect(complete, autocommit=True)
-        connection.execute(NO_TIMEOUTS)
+        connection = psycopg.connect(login.pinned(complete), autocommit=True)
+        connection.execute(sessions.PIN_NEWER)
     except psycopg.OperationalError as error:
         raise CannotConnect(
-            f"cannot connect ({setting}): {' '.join(str(error).split())}",
+            f"cannot connect ({setting}): {login.told(error)}",
             f"check {setting}, PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD or PGPASSFILE",
         ) from None
     return connection
@@ -51,7 +38,8 @@ def resolved(connection: Connection) -> str:
     """Return a connection string that needs none of this machine's environment.
 
     Variables, service and password files are the driver's; an executor has other ones. The host is
-    the one that answered, so that every reader of a multi-host string meets the same server.
+    the one that answered, so that every reader of a multi-host string meets the same server. The
+    pins travel in it as `options`, with those that this server knows and an older one would refuse.
     """
     parts = {
         option.keyword.decode(): option.val.decode()
@@ -64,4 +52,6 @@ def resolved(connection: Connection) -> str:
     parts.update(host=info.host, port=str(info.port), dbname=info.dbname, user=info.user)
     if info.password:
         parts["password"] = info.password
+    newer = connection.execute(sessions.NEWER_TIMEOUTS).fetchall()
+    parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), parts["options"]])
     return make_conninfo("", **parts)

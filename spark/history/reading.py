@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from history import columns
 from history.ranges import Range
+from loader.login import told
 
 LOCK_TIMEOUT = "5s"
 
@@ -43,12 +44,9 @@ def batches(snapshot: Snapshot, query: str) -> Iterator[pa.RecordBatch]:
             # Not in autocommit mode: these statements and the read are one transaction.
             cursor.execute("set transaction isolation level repeatable read read only")
             cursor.execute(f"set transaction snapshot '{snapshot.name}'")
-            cursor.execute("set local statement_timeout = 0")
             # A waiting TRUNCATE or ALTER queues before us and behind our own driver's lock, so
             # neither would ever go on: the seed gives way.
             cursor.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
-            # A row security policy would hide rows silently; so it is an error.
-            cursor.execute("set local row_security = off")
             cursor.execute(f"{query} limit 0")
             cursor.fetch_arrow_table()
             cursor.execute("set local lock_timeout = 0")
@@ -56,7 +54,7 @@ def batches(snapshot: Snapshot, query: str) -> Iterator[pa.RecordBatch]:
             yield from cursor.fetch_record_batch()
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         # What fails after the first batch comes through Arrow, as an OSError.
-        raise ReadFailed(str(error).splitlines()[0]) from None
+        raise ReadFailed(told(error)) from None
 
 
 def snapshot_source(

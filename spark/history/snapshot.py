@@ -14,7 +14,7 @@ import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
 from history import blockers, ranges
-from history.connections import NO_TIMEOUTS, Connection, connect, resolved
+from history.connections import Connection, connect, resolved
 from history.errors import SnapshotBlocked, SnapshotLost
 from history.settings import Settings
 from history.visibility import Visibility, unfinished
@@ -27,6 +27,7 @@ from loader.errors import (
     PluginMissing,
     PluginNotAllowed,
 )
+from loader.login import told
 from loader.tables import DIMENSIONS, Table
 
 _POLL_SECONDS = 0.1
@@ -107,7 +108,7 @@ def connect_replication(conninfo: str) -> LogicalReplicationConnection:
     try:
         return psycopg2.connect(conninfo, connection_factory=LogicalReplicationConnection)
     except psycopg2.OperationalError as error:
-        text = str(error).strip()
+        text = told(error)
         if "max_wal_senders" in text:
             raise NoFreeSlot(
                 "the source has no free WAL sender", "raise max_wal_senders and restart the server"
@@ -132,8 +133,6 @@ def open_slot(
     session's next command, so there must be none.
     """
     cursor = holder.cursor()
-    cursor.execute(NO_TIMEOUTS)
-    cursor.fetchall()
     failed: list[psycopg2.Error] = []
 
     def create() -> None:

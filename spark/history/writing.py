@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from history.counts import COLUMNS
+from loader.login import told
 from loader.tables import quoted
 
 
@@ -58,7 +59,7 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
                         groups += batch.num_rows
                     connection.commit()
             except (dbapi.Error, pa.ArrowException, OSError) as error:
-                raise WriteFailed(str(error).splitlines()[0]) from None
+                raise WriteFailed(told(error)) from None
             return Written(attempt, groups)
 
         def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -38,7 +38,9 @@ class Scripted(ReplicationConnection):
         self._conn = SimpleNamespace(  # type: ignore[assignment]
             get_copy_data=self._get,
             consume_input=self._consume,
-            get_result=lambda: SimpleNamespace(error_message=b"terminated\n"),
+            get_result=lambda: SimpleNamespace(
+                error_message=b"terminated\n", error_field=lambda _: b"57P01"
+            ),
         )
 
     def _get(self, _is_async: int) -> tuple[int, memoryview]:

@@ -1,0 +1,67 @@
+"""What every session pins, so that no `alter role … set` or `alter database … set` changes it.
+
+Pure: no driver. A setting that the client sends with the login (libpq's `options`) counts before
+the first statement and beats what a role, a database or the server's configuration says.
+
+Not pinned, as they change no figure and stop nothing: memory, planner, parallel, JIT and I/O
+settings, tablespaces, TOAST compression, `plan_cache_mode`, `xmloption`, `xmlbinary`,
+`array_nulls`, `lc_time`, `lc_numeric`, `backslash_quote` (of no use under
+standard_conforming_strings) and `wal_sender_timeout` (the loader reads it and answers in time).
+`session_replication_role` and `lc_messages` may be set by superusers only; the staging tables have
+no triggers, and errors are told by SQLSTATE. `synchronous_commit` is set where rows are written.
+"""
+
+from __future__ import annotations
+
+ROLE = "-c role=none"
+"""Before the user's own options: a role that a connection string asks for is meant."""
+
+_VALUES = {
+    # They would end a session that works for long or waits for work.
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "exit_on_error": "off",
+    # They decide what a transaction sees and may do.
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    # They decide what a statement means. Names are qualified; pg_temp last hides nothing.
+    "search_path": "pg_catalog,pg_temp",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "quote_all_identifiers": "off",
+    # A policy would hide rows silently; so it is an error.
+    "row_security": "off",
+    "default_table_access_method": "heap",
+    # They decide how values are spelled: in the stream, the seed and the models alike.
+    "DateStyle": "ISO,YMD",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    # What wal2json drops it warns of, and only there.
+    "client_min_messages": "warning",
+}
+
+PINS = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _VALUES.items())
+"""As libpq's `options`; every supported server knows them and any role may set them."""
+
+PIN_NEWER = """
+select set_config(name, case vartype when 'string' then '' else '0' end, false)
+from pg_settings
+where name in ('idle_session_timeout', 'transaction_timeout', 'restrict_nonsystem_relation_kind')
+"""
+"""Settings that older servers do not know, turned off after the login."""
+
+
+NEWER_TIMEOUTS = """
+select name from pg_settings where name in ('idle_session_timeout', 'transaction_timeout')
+"""
+"""Which of them end a session; who knows the server may send these with the login too."""
+
+
+def options(users: str) -> str:
+    """Return libpq's `options`: the user's own, and what the pins say instead of them."""
+    return users if users.endswith(PINS) else " ".join(filter(None, (ROLE, users, PINS)))
