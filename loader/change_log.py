@@ -13,9 +13,23 @@ from loader import kill_points, lsn
 from loader.batches import COLUMNS, WINDOW_BITS, window
 from loader.database import connect, explained
 from loader.errors import Interrupted, LoaderError, NotSetUp
+from loader.pruned import IS_MARKED
+from loader.tables import Table
 
 _LOCK = "hashtext('waltally loader')"
+_PARTITIONS_LOCK = "hashtext('waltally partitions'), hashtext(%s)"
 _PATIENCE = 15.0
+
+_PARTITION = f"""
+select
+    case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
+        else 'attached' end,
+    {IS_MARKED}
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+left join pg_inherits as i on i.inhrelid = c.oid
+where n.nspname = %s and c.relname = %s
+"""
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,11 @@ class ChangeLog:
             cursor.execute("set client_encoding to %s", (name,))
 
     def ensure_partitions(self, position: int) -> None:
-        """Make the partitions for a commit LSN and for what follows, where they are missing."""
+        """Make the partitions for a commit LSN and for what follows, where they are missing.
+
+        What a killed prune left in their place is dropped first. Raises Interrupted where that
+        is in use, NotSetUp where somebody detached a partition by hand.
+        """
         for number in (window(position), window(position) + 1):
             if number not in self._windows:
                 with explained("target"), self.connection, self.connection.cursor() as cursor:
@@ -178,25 +196,61 @@ class ChangeLog:
 
     def _make_partition(self, cursor: extensions.cursor, number: int) -> None:
         name = f"change_log_{number:08x}"
-        cursor.execute(
-            "select found, exists (select from pg_inherits where inhrelid = found) "
-            "from to_regclass(%s) as found",
-            (f'"{self._schema}".{name}',),
-        )
-        ((found, is_attached),) = cursor.fetchall()
-        if is_attached:
+        if self._partition(cursor, name)[0] == "attached":
             return
-        # Attached, not created as a partition: that would lock out readers of the whole log.
-        # One that is there already was left by a prune that was killed.
+        cursor.execute("set local lock_timeout to '5s'")
+        # The loader of a second slot may be about to make, or to drop, the same one.
+        cursor.execute(f"select pg_advisory_xact_lock({_PARTITIONS_LOCK})", (self._schema,))
+        state, is_pruned = self._partition(cursor, name)
+        if state == "attached":
+            return
         parent, partition = (sql.Identifier(self._schema, n) for n in ("change_log", name))
-        if found is None:
-            make = sql.SQL("create table {} (like {} including all)")
-            cursor.execute(make.format(partition, parent))
+        bounds = (lsn.show(number << WINDOW_BITS), lsn.show(number + 1 << WINDOW_BITS))
+        if state != "missing":
+            if not is_pruned:
+                raise self._detached_by_hand(name, state, bounds)
+            self._drop_pruned(cursor, name, state)
+        # Attached, not created as a partition: that would lock out readers of the whole log.
+        make = sql.SQL("create table {} (like {} including all)")
+        cursor.execute(make.format(partition, parent))
         cursor.execute(
             sql.SQL("alter table {} attach partition {} for values from (%s) to (%s)").format(
                 parent, partition
             ),
-            (lsn.show(number << WINDOW_BITS), lsn.show(number + 1 << WINDOW_BITS)),
+            bounds,
+        )
+
+    def _partition(self, cursor: extensions.cursor, name: str) -> tuple[str, bool]:
+        """Return a partition's state, and whether a prune has marked it."""
+        cursor.execute(_PARTITION, (self._schema, name))
+        return cast("tuple[str, bool] | None", cursor.fetchone()) or ("missing", False)
+
+    def _drop_pruned(self, cursor: extensions.cursor, name: str, state: str) -> None:
+        """Finish what a killed prune began: its rows may be of an older log, so none may stay."""
+        parent, partition = (sql.Identifier(self._schema, n) for n in ("change_log", name))
+        try:
+            if state == "pending":
+                detach = sql.SQL("alter table {} detach partition {} finalize")
+                cursor.execute(detach.format(parent, partition))
+            cursor.execute(sql.SQL("drop table if exists {}").format(partition))
+        except (pg.LockNotAvailable, pg.UndefinedTable, pg.ObjectNotInPrerequisiteState):
+            raise Interrupted(
+                f"The table {name} that a prune left cannot be dropped now: another session "
+                "uses it or the log",
+                "wait, or end that session; pg_stat_activity shows open transactions",
+            ) from None
+
+    def _detached_by_hand(self, name: str, state: str, bounds: tuple[str, str]) -> NotSetUp:
+        table, log = (Table(self._schema, n).quoted for n in (name, "change_log"))
+        finish = f"alter table {log} detach partition {table} finalize; "
+        attach = (
+            f"alter table {log} attach partition {table} "
+            f"for values from ('{bounds[0]}') to ('{bounds[1]}');"
+        )
+        return NotSetUp(
+            f"The partition {name} was detached from the change log, and not by `loader prune`",
+            f"attach it again: {finish if state == 'pending' else ''}{attach} Only where its rows "
+            f"are of no use: {finish if state == 'pending' else ''}drop table {table};",
         )
 
     def _scalar(self, query: str, arguments: tuple[object, ...] = ()) -> object:

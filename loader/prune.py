@@ -1,23 +1,28 @@
 """Takes partitions out of the change log that nobody needs, without a lock that stops anybody.
 
-In an order that leaves no promise unkept wherever it ends: start_lsn moves up first, so that
-nobody counts on the rows any more; then the partition is detached, then dropped. What a prune did
-not come to is finished by the next one.
+Ordered so that a crash at any step leaves valid state: start_lsn moves up first, so that nobody
+counts on the rows any more, and the same transaction marks the partition; then the partition is
+detached, then dropped. The next prune finishes what one left, or the loader does where it needs
+the partition's place.
+
+The locks of the partition are waited for first, and only then the slots' rows are locked, without
+waiting: a prune that waits holds nothing that a loader or a build needs for longer than a try.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from psycopg2 import extensions, sql
 
 from loader import kill_points, lsn, staging
 from loader.database import connect, explained
 from loader.errors import Interrupted, NotSetUp
+from loader.pruned import IS_MARKED, LOCK, MARK
 from loader.retention import (
     Archive,
     Facts,
@@ -30,20 +35,20 @@ from loader.retention import (
     promises,
 )
 from loader.settings import Settings
+from loader.tables import Table
 
-_LOCK = "hashtext('waltally prune'), hashtext(%s)"
-
-_PARTITIONS = """
+_PARTITIONS = f"""
 select
     c.relname,
     case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
         else 'attached' end,
     coalesce(pg_total_relation_size(c.oid), 0),
-    pg_get_expr(c.relpartbound, c.oid)
+    pg_get_expr(c.relpartbound, c.oid),
+    {IS_MARKED}
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 left join pg_inherits as i on i.inhrelid = c.oid
-where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^change_log_[0-9a-f]{{8}}$'
+where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^change_log_[0-9a-f]{{{{8}}}}$'
 order by c.relname
 """
 
@@ -94,10 +99,35 @@ set pruned_from_lsn = coalesce(pruned_from_lsn, start_lsn), start_lsn = %(end)s
 where start_lsn < %(end)s
 """
 
+# Who reads the partition by its own name. Whoever came to it by the log's name is waited for by the
+# detach itself, which holds nothing meanwhile.
+_DIRECT_READERS = """
+select string_agg(distinct held.pid::text, ', ')
+from pg_locks as held
+where
+    held.relation = to_regclass(%s)
+    and held.database = (select oid from pg_database where datname = current_database())
+    and held.mode in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+    and held.pid is distinct from pg_backend_pid()
+    and not exists (
+        select from pg_locks as parent
+        where
+            parent.virtualtransaction = held.virtualtransaction
+            and parent.relation = to_regclass(%s)
+    )
+"""
+
+_TRY_SECONDS = 2
+"""The longest wait for a lock while another is held; an autovacuum gives way within a second."""
+_PAUSE_SECONDS = 0.2
+
+_DETACH = "alter table {0}.change_log detach partition {0}.{1} "
+
 _WHEN_IT_ENDS = (
     "loader prune again once that session has ended; pg_stat_activity shows open transactions"
 )
 
+Result = TypeVar("Result")
 Fate = Literal["would drop", "dropped", "kept", "left"]
 
 
@@ -113,9 +143,9 @@ class Outcome:
 def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[Outcome]:
     """Drop the partitions that nobody needs and whose newest row is older than `keep` seconds.
 
-    `timeout` bounds, in seconds, each wait for another prune and for whoever has used the log
-    since before a partition left it. With `dry_run` nothing changes. Raises NotSetUp where there
-    is no log, Interrupted where another prune goes on.
+    `timeout` bounds, in seconds, each wait for another prune or a setup and for whoever uses a
+    partition or has used the log since before the partition left it. With `dry_run` nothing
+    changes. Raises NotSetUp where there is no log, Interrupted where another prune goes on.
     """
     with closing(connect(settings.target, "target")) as connection:
         if staging.version(connection, settings.schema) < staging.migrations()[-1][0]:
@@ -174,10 +204,10 @@ class _Log:
         """Hold off every other prune until the session ends. Raises Interrupted."""
         deadline = time.monotonic() + self._timeout
         # Asked again and again: a session that waits in a statement would hold up a detach.
-        while not self._ask(f"select 1 where pg_try_advisory_lock({_LOCK})", self._schema):
+        while not self._ask(f"select 1 where pg_try_advisory_lock({LOCK})", self._schema):
             if time.monotonic() > deadline:
                 raise Interrupted(
-                    f"Another prune of schema {self._schema} is running",
+                    f"Another prune or a setup of schema {self._schema} is running",
                     "let it end; pg_locks shows it as advisory",
                 )
             time.sleep(0.2)
@@ -185,17 +215,20 @@ class _Log:
     def partitions(self) -> list[Partition]:
         """Return the loader's partitions; tables of other bounds are somebody else's."""
         found = []
-        for name, state, size, bounds in self._ask(_PARTITIONS, self._schema):
+        for name, state, size, bounds, is_pruned in self._ask(_PARTITIONS, self._schema):
             number = int(name[-8:], 16)
-            partition = Partition(number, state, size, None)
+            partition = Partition(number, state, size, None, is_pruned)
             first, end = lsn.show(partition.from_lsn), lsn.show(partition.to_lsn)
             if state == "detached" or bounds == f"FOR VALUES FROM ('{first}') TO ('{end}')":
-                found.append(Partition(number, state, size, self._age(name)))
+                found.append(Partition(number, state, size, self._age(name), is_pruned))
         return found
 
     def facts(self, lock: bool = False) -> Facts:
-        """Return what those who need the log say; `lock` keeps the slots' rows as they are."""
-        slots = self._ask(_SLOTS + (" for no key update" if lock else ""))
+        """Return what those who need the log say; `lock` keeps the slots' rows as they are.
+
+        Raises Interrupted where a slot's row is locked by somebody else at the moment.
+        """
+        slots = self._ask(_SLOTS + (" for no key update nowait" if lock else ""))
         return Facts(
             self._schema,
             tuple(Slot(name, lsn.parse(start), lsn.parse(at)) for name, start, at in slots),
@@ -213,33 +246,65 @@ class _Log:
     def take_out(self, partition: Partition, keep: float) -> list[Hold]:
         """Drop the partition, or return what holds it now. Raises Interrupted."""
         if partition.state == "attached":
-            if found := self._move_start(partition, keep):
+            if found := self._in_tries(lambda: self._move_start(partition, keep)):
                 return found
             kill_points.reach("start-moved")
-            self._detach(partition, "concurrently")
+            self._in_tries(lambda: self._refuse_direct_readers(partition))
+            self._run(_DETACH + "concurrently", table=partition.name)
         elif partition.state == "pending":
-            self._detach(partition, "finalize")
+            self._in_tries(lambda: self._finish_detach(partition))
         kill_points.reach("partition-detached")
-        return self._drop(partition)
+        return self._in_tries(lambda: self._drop(partition))
+
+    def _in_tries(self, step: Callable[[], Result]) -> Result:
+        """Return what the step returns, tried again while others are in its way."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return step()
+            except Interrupted:
+                if time.monotonic() > deadline:
+                    raise
+            # Between two tries nothing is locked, so whoever waits for us gets its turn.
+            time.sleep(_PAUSE_SECONDS)
 
     def _move_start(self, partition: Partition, keep: float) -> list[Hold]:
         with self._transaction():
-            found = holds(partition, self.facts(lock=True), keep)
-            if not found:
+            self._run(f"comment on table {{0}}.{{1}} is '{MARK}'", table=partition.name)
+            found = holds(partition, self._locked_facts(), keep)
+            if found:
+                self._connection.rollback()
+            else:
                 self._run(_MOVE_START, {"end": lsn.show(partition.to_lsn)})
         return found
 
-    def _detach(self, partition: Partition, how: str) -> None:
-        self._run(
-            f"alter table {{0}}.change_log detach partition {{0}}.{{1}} {how}", table=partition.name
-        )
+    def _refuse_direct_readers(self, partition: Partition) -> None:
+        """Raise Interrupted while a session reads the partition by its own name.
+
+        The detach would wait for it with a lock that keeps the loader from attaching another one.
+        """
+        names = [Table(self._schema, name).quoted for name in (partition.name, "change_log")]
+        ((pids,),) = self._ask(_DIRECT_READERS, *names)
+        if pids:
+            raise Interrupted(f"process {pids} reads {partition.name} by its own name")
+
+    def _finish_detach(self, partition: Partition) -> None:
+        with self._transaction():
+            self._run(_DETACH + "finalize", table=partition.name)
 
     def _drop(self, partition: Partition) -> list[Hold]:
         with self._transaction():
-            found = promises(partition, self.facts(lock=True))
+            self._run("lock table {0}.{1} in access exclusive mode", table=partition.name)
+            found = promises(partition, self._locked_facts())
             if not found:
                 self._run("drop table {0}.{1}", table=partition.name)
         return found
+
+    def _locked_facts(self) -> Facts:
+        # The first reading takes the locks of all tables, so the second one, which locks the rows
+        # that a loader writes, waits for nobody.
+        self.facts()
+        return self.facts(lock=True)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -247,6 +312,7 @@ class _Log:
         self._connection.autocommit = False
         try:
             with explained("target"), self._connection:
+                self._run(f"set local lock_timeout = '{min(_TRY_SECONDS, self._timeout)}s'")
                 yield
         finally:
             if not self._connection.closed:

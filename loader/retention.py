@@ -74,6 +74,8 @@ class Partition:
     state: State
     size: int
     age: float | None
+    is_pruned: bool = False
+    """Whether a prune has marked it: since then no row of it counts."""
 
     @property
     def name(self) -> str:
@@ -143,11 +145,17 @@ def promises(partition: Partition, facts: Facts) -> list[Hold]:
 
     Pruning moves start_lsn before it detaches, so somebody else detached what is held here.
     """
+    table, log = (Table(facts.schema, name).quoted for name in (partition.name, "change_log"))
+    drop = f"drop table {table};"
+    if not partition.is_pruned:
+        bounds = f"('{lsn.show(partition.from_lsn)}') to ('{lsn.show(partition.to_lsn)}')"
+        attach = f"alter table {log} attach partition {table} for values from {bounds};"
+        drop = f"attach it again: {attach} or, where its rows are of no use: {drop}"
     return [
         Hold(
             f"it is detached, but the log of slot {slot.name} starts before its end, "
             f"at {lsn.show(slot.start_lsn)}",
-            "attach it again, or drop it by hand",
+            drop,
         )
         for slot in facts.needing(partition.to_lsn)
     ]
@@ -174,7 +182,8 @@ def _position(partition: Partition, slot: Slot) -> list[Hold]:
     return [
         Hold(
             f"slot {slot.name} is at {lsn.show(slot.position_lsn)} and may still write to it",
-            f"if the slot is no more: loader teardown --slot {slot.name}",
+            f"loader run for slot {slot.name}, if it does not run; only where the source has no "
+            f"such slot any more and nobody will renew it: loader teardown --slot {slot.name}",
         )
     ]
 

@@ -10,6 +10,7 @@ from psycopg2.extras import Json
 from loader import checks, lsn, slot, source_tables, staging, standby_facts, standing
 from loader.database import connect, explained
 from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
+from loader.pruned import hold_off_prunes
 from loader.settings import Settings
 from loader.slot_admin import create_slot, drop_origin, drop_slot, make_origin
 from loader.source_facts import ask_server, ask_table
@@ -93,6 +94,8 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
             _wait_for_our_turn(target, settings.slot)
             stands = standing.read(settings, source, target)
             state, server = stands.state, stands.server
+            if renew or stands.record is None:
+                hold_off_prunes(target, settings.schema)
             if renew and state is not None:
                 drop_slot(source, settings.slot)
                 state = None

@@ -79,7 +79,8 @@ HELD = {
         with_slot(at(3), at(4) - 1),
         [1, 2],
         "slot other is at 3/FFFFFFFF and may still write to it",
-        "loader teardown --slot other",
+        "loader run for slot other, if it does not run; only where the source has no such slot any "
+        "more and nobody will renew it: loader teardown --slot other",
     ),
     "by a slot without a model": (
         with_slot(at(4), at(9)),

@@ -1,0 +1,257 @@
+"""A prune is in nobody's way, and what a killed one left never comes back with old rows."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from psycopg2 import extensions
+
+from demo.cluster import Cluster
+from loader import staging
+from loader.build import Models
+from loader.change_log import ChangeLog
+from loader.errors import Interrupted
+from tests.conftest import connect
+from tests.operations.test_prune import (
+    KEPT,
+    backfill,
+    partitions,
+    server,
+    start_prune,
+    tables,
+    wait_for_pending,
+)
+from tests.support import Database, wait_until
+from tests.trouble.conftest import new
+from tests.trouble.scene import Scene
+
+OLDEST = "cdc.change_log_00000001"
+
+
+@pytest.fixture(scope="module")
+def high() -> Iterator[Cluster]:
+    """A server in window 5: its log may have begun before."""
+    with server("000000010000000500000001") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def low() -> Iterator[Cluster]:
+    """A server in window 1, where the log of the other one once began."""
+    with server("000000010000000100000001") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def scene(
+    high: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
+) -> Iterator[Scene]:
+    """A seeded source with a log that began at 1/0, a partition each window."""
+    with new(high, "pruning") as database:
+        database.load_notify()
+        made = Scene(database, tmp_path, models, patch)
+        made.begin()
+        backfill(made)
+        yield made
+
+
+@contextmanager
+def reading(scene: Scene, table: str) -> Iterator[extensions.connection]:
+    """A session that has read the table and stays in its transaction."""
+    with closing(connect(scene.target.cluster.dsn(scene.target.name))) as reader:
+        reader.autocommit = False
+        reader.cursor().execute(f"select count(*) from {table}")
+        yield reader
+
+
+def writer(scene: Scene) -> ChangeLog:
+    return ChangeLog(scene.target.cluster.dsn(scene.target.name), "cdc", scene.slot)
+
+
+def test_a_loader_goes_on_while_a_prune_waits_to_drop(scene: Scene) -> None:
+    assert scene.loader("prune", WALTALLY_KILL_AT="partition-detached").returncode < 0
+    with reading(scene, OLDEST) as reader:
+        waiting = start_prune(scene)
+        try:
+            wait_until(lambda: scene.target.value(_WAITS, OLDEST), "it waits for the reader")
+            # Longer than a try, so that it has come to the slots' rows if it ever does.
+            for _ in range(3):
+                scene.source.insert(2, "sent")
+                scene.must("run", "--once")
+            scene.goes_on()
+            assert waiting.poll() is None
+            reader.rollback()
+            assert waiting.communicate(timeout=60)[1] == ""
+        finally:
+            waiting.kill()
+            waiting.communicate()
+    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
+    scene.goes_on()
+
+
+_WAITS = "select exists (select from pg_locks where relation = to_regclass(%s) and not granted)"
+
+
+def test_a_loader_makes_its_next_partition_while_a_prune_waits_to_detach(scene: Scene) -> None:
+    with reading(scene, OLDEST) as reader:
+        waiting = start_prune(scene)
+        try:
+            moved = "select start_lsn >= '2/0' from cdc.slot_position"
+            wait_until(lambda: scene.target.value(moved), "the start has moved")
+            with closing(writer(scene)) as log, log.connection.cursor() as cursor:
+                cursor.execute("set lock_timeout to '5s'")
+                log.ensure_partitions(8 << 32)
+            scene.source.insert(2, "sent")
+            scene.goes_on()
+            reader.rollback()
+            waiting.communicate(timeout=60)
+            assert waiting.returncode == 0
+        finally:
+            waiting.kill()
+            waiting.communicate()
+    assert partitions(scene.target) == [*KEPT, "8", "9"]
+    scene.goes_on()
+
+
+def leave_detached(scene: Scene) -> None:
+    assert scene.loader("prune", WALTALLY_KILL_AT="partition-detached").returncode < 0
+    assert "1" not in partitions(scene.target)
+
+
+def leave_pending(scene: Scene) -> None:
+    with reading(scene, "cdc.change_log"):
+        waiting = start_prune(scene)
+        wait_for_pending(scene)
+        waiting.send_signal(signal.SIGKILL)
+        waiting.communicate()
+        locks = "select count(*) from pg_locks where locktype = 'advisory' and granted"
+        wait_until(lambda: scene.target.value(locks) == 0, "its session is gone")
+
+
+LEFT = pytest.mark.parametrize("leave", [leave_detached, leave_pending])
+
+
+@LEFT
+def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
+    scene: Scene, low: Cluster, leave: object, tmp_path: Path, models: Models,
+    patch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert callable(leave)
+    leave(scene)
+    assert scene.target.value(f"select count(*) from {OLDEST}") == 3
+    with new(low, "pruning") as database:
+        database.load_notify()
+        database.insert(3, "delivered")
+        renewed = Scene(database, tmp_path, models, patch, scene.target)
+        renewed.must("setup", "--renew")
+        renewed.seed()
+        database.insert(4, "sent")
+        renewed.goes_on()
+        assert scene.target.value(f"select count(*) from {OLDEST}") == 4
+        assert "1" in partitions(scene.target)
+        assert tables(scene.target) == len(partitions(scene.target))
+
+
+@LEFT
+def test_a_second_slot_with_lower_wal_meets_no_old_rows(
+    scene: Scene, low: Cluster, leave: object, tmp_path: Path, models: Models,
+    patch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert callable(leave)
+    leave(scene)
+    with new(low, "lower") as database:
+        database.load_notify()
+        second = Scene(database, tmp_path, models, patch, scene.target)
+        second.must("setup")
+        database.insert(4, "sent")
+        second.must("run", "--once")
+        slots = f"select slot_name, count(*) from {OLDEST} group by slot_name"
+        assert scene.target.execute(slots) == [(second.slot, 4)]
+        said = scene.must("prune")
+        assert "slot slot_lower is at 1/" in said
+        assert "loader run for slot slot_lower" in said
+        scene.source.insert(2, "sent")
+        scene.must("run", "--once")
+
+
+def test_a_left_partition_that_is_in_use_is_waited_for_and_not_for_long(scene: Scene) -> None:
+    leave_detached(scene)
+    with reading(scene, OLDEST) as reader, closing(writer(scene)) as log:
+        with pytest.raises(Interrupted, match="change_log_00000001 that a prune left") as caught:
+            log.ensure_partitions(1 << 32)
+        assert "pg_stat_activity" in caught.value.remedy
+        reader.rollback()
+        log.ensure_partitions(1 << 32)
+    assert scene.target.value(f"select count(*) from {OLDEST}") == 0
+
+
+@pytest.mark.parametrize("how", ["", " concurrently"])
+def test_a_partition_that_somebody_detached_is_asked_for(scene: Scene, how: str) -> None:
+    detach = f"alter table cdc.change_log detach partition cdc.change_log_00000005{how}"
+    if how:
+        with reading(scene, "cdc.change_log"):
+            scene.target.execute("set lock_timeout to '10ms'")
+            with pytest.raises(Exception, match="lock timeout"):
+                scene.target.execute(detach)
+            scene.target.execute("reset lock_timeout")
+    else:
+        scene.target.execute(detach)
+    scene.source.insert(2, "sent")
+    code, said = scene.refused("run", "--once")
+    assert code == 20
+    assert "change_log_00000005 was detached from the change log, and not by" in said
+    attach = said.split("attach it again: ")[1].split(" Only where")[0]
+    for statement in attach.split("; "):
+        scene.target.execute(statement)
+    scene.goes_on()
+
+
+def test_a_mark_goes_where_a_log_begins_anew(scene: Scene) -> None:
+    marked = "select obj_description(%s::regclass)"
+    assert scene.loader("prune", WALTALLY_KILL_AT="start-moved").returncode < 0
+    assert "never attach it" in scene.target.value(marked, OLDEST)
+    scene.must("setup")
+    assert "never attach it" in scene.target.value(marked, OLDEST)
+    scene.must("setup", "--renew")
+    assert scene.target.value(marked, OLDEST) is None
+
+
+def test_a_setup_waits_for_a_prune_only_where_a_log_begins_anew(scene: Scene) -> None:
+    with reading(scene, "cdc.change_log") as reader:
+        waiting = start_prune(scene)
+        try:
+            wait_for_pending(scene)
+            scene.must("setup")
+            renewing = scene.source.start_loader("setup", "--renew")
+            try:
+                tries = (
+                    "select count(*) from pg_stat_activity where pid <> pg_backend_pid() "
+                    "and query ~ 'try_advisory_lock_shared'"
+                )
+                wait_until(lambda: scene.target.value(tries) == 1, "it waits")
+                assert renewing.poll() is None
+                reader.rollback()
+                waiting.communicate(timeout=60)
+                said = renewing.communicate(timeout=60)[1]
+                assert renewing.returncode == 0, said
+            finally:
+                renewing.kill()
+                renewing.communicate()
+        finally:
+            waiting.kill()
+            waiting.communicate()
+
+
+def test_any_name_of_a_schema_has_partitions(database: Database) -> None:
+    schema = 'Cdc "prod".1'
+    dsn = database.cluster.dsn(database.name)
+    staging.upgrade(database.connection, schema)
+    for _ in range(2):
+        with closing(ChangeLog(dsn, schema, "any")) as log:
+            log.ensure_partitions(1 << 32)
+    attached = "select count(*) from pg_inherits where inhparent = %s::regclass"
+    assert database.value(attached, '"Cdc ""prod"".1".change_log') == 2
