@@ -19,7 +19,7 @@ US = "waltally loader"
         ("*", "FIRST", 1, ("*",)),
         ("2 (one, two,three)", "FIRST", 2, ("one", "two", "three")),
         ("FIRST 2 (one, two)", "FIRST", 2, ("one", "two")),
-        ("any 3 (\"a, b\", c , *)", "ANY", 3, ("a, b", "c", "*")),
+        ('any 3 ("a, b", c , *)', "ANY", 3, ("a, b", "c", "*")),
         ('Any 1("with ""quotes""")', "ANY", 1, ('with "quotes"',)),
         ('"first 1 (x)"', "FIRST", 1, ("first 1 (x)",)),
     ],
@@ -40,7 +40,7 @@ def test_a_list_without_the_loader_is_no_finding(setting: str) -> None:
     ("setting", "standbys", "wanted"),
     [
         ("*", ("one",), 'FIRST 1 ("one")'),
-        ("*", ("a's", "two"), "FIRST 1 (\"a''s\", \"two\")"),
+        ("*", ("a's", "two"), 'FIRST 1 ("a\'\'s", "two")'),
         ("ANY 2 (*)", ("one", "two", "three"), 'ANY 2 ("one", "two", "three")'),
         ("FIRST 3 (*)", ("one",), 'FIRST 1 ("one")'),
         ("first 1 (one, *)", ("one", "two"), 'FIRST 1 ("one", "two")'),
