@@ -55,7 +55,7 @@ class Models:
         except Exception as error:
             log.debug("dbt cannot be imported", exc_info=error)
             raise BuildFailed(
-                f"dbt cannot be imported: {type(error).__name__}: {error}",
+                f"dbt cannot be imported: {type(error).__name__} ({error})",
                 f"in the repository's root: {sys.executable} -m pip install -r requirements.lock",
             ) from error
         self._manifest: Manifest | None = None

@@ -189,7 +189,7 @@ class SynchronousStandby(LoaderError):
 def unexpected(error: BaseException) -> LoaderError:
     """Return the error for what no code foresaw; the log has the place with `--verbose`."""
     return LoaderError(
-        f"The loader met an error that it does not know: {type(error).__name__}: {error}",
+        f"The loader met an error that it does not know: {type(error).__name__} ({error})",
         "start it again with --verbose and report what it logs; nothing that is stored is lost",
     )
 

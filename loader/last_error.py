@@ -61,4 +61,6 @@ class LastError:
             connection.cursor() as cursor,
         ):
             cursor.execute("set statement_timeout to '2s'; set lock_timeout to '1s'")
+            # No timeout ends a commit that waits for a standby.
+            cursor.execute("set synchronous_commit to 'local'")
             cursor.execute(update, (text, self._settings.slot))

@@ -160,7 +160,8 @@ class Stream:
         self._send_status_if_due()
         if (blind := self._watch.blind_seconds) > watch.BLIND_SECONDS:
             raise CannotConnect(
-                f"The source cannot be reached: a second connection had no answer in {blind:.0f} s",
+                "The source cannot be reached: the second connection had no answer for "
+                f"{blind:.0f} s",
                 "check that the server runs and has a free connection for the loader",
             )
 

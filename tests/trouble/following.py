@@ -1,0 +1,87 @@
+"""A loader in a thread of the test, so that a test can lower its limits and see what it logs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from loader.errors import LoaderError
+from loader.follow import follow
+from loader.session import Totals
+from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from tests.support import wait_until
+from tests.trouble.scene import Scene
+
+
+def settings_of(scene: Scene, source_dsn: str = "") -> Settings:
+    """Return the settings that the scene's commands have."""
+    return Settings.of(
+        source_dsn or scene.source.cluster.dsn(scene.source.name),
+        scene.target.cluster.dsn(scene.target.name),
+        scene.slot,
+        DEFAULT_TABLES,
+        DEFAULT_SCHEMA,
+    )
+
+
+class Background(logging.Handler):
+    """`loader run` in a thread, and what it has logged."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.failure: LoaderError | None = None
+        self._settings = settings
+        self._lines: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
+
+    @property
+    def said(self) -> str:
+        return "\n".join(self._lines)
+
+    @property
+    def sessions(self) -> int:
+        return self.said.count("following the slot")
+
+    def wait_until_following(self, times: int = 1) -> None:
+        """Return once it has begun to stream so often."""
+        wait_until(lambda: self.sessions >= times, f"it follows: {self.said}")
+
+    def wait_for(self, words: str, times: int = 1) -> None:
+        """Return once it has logged the words so often."""
+        wait_until(lambda: self.said.count(words) >= times, words)
+
+    def _run(self) -> None:
+        try:
+            follow(self._settings, self._stop, Totals(), once=False)
+        except LoaderError as error:
+            self.failure = error
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@contextmanager
+def background(scene: Scene, source_dsn: str = "") -> Iterator[Background]:
+    """A loader that ends with the block."""
+    running = Background(settings_of(scene, source_dsn))
+    logger = logging.getLogger("loader")
+    level = logger.level
+    logger.addHandler(running)
+    logger.setLevel(logging.INFO)
+    running.begin()
+    try:
+        yield running
+    finally:
+        running.end()
+        logger.removeHandler(running)
+        logger.setLevel(level)

@@ -1,0 +1,192 @@
+"""What a session relies on is its own: its position, its fence, its durability, its threads."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.cluster import Cluster
+from loader import build, slot, stream
+from loader.build import Builder
+from loader.errors import BuildFailed, LoaderError, SlotMoved
+from loader.events import BuildBroke, Built, Event
+from loader.follow import follow
+from loader.session import Totals
+from tests.conftest import connect
+from tests.support import Database, wait_until
+from tests.trouble.conftest import Staging, new, reconnect
+from tests.trouble.following import background, settings_of
+from tests.trouble.scene import Running, Scene
+
+
+def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
+    scene: Scene, patch: pytest.MonkeyPatch
+) -> None:
+    """The server goes on from the slot's position without a word, past changes never stored."""
+    scene.must("setup")
+    scene.source.insert(3)
+    start: Callable[..., None] = slot.start
+
+    def moved_first(*arguments: Any) -> None:
+        scene.source.execute(
+            "select pg_replication_slot_advance(%s, pg_current_wal_lsn())", scene.slot
+        )
+        start(*arguments)
+
+    patch.setattr(slot, "start", moved_first)
+    with pytest.raises(SlotMoved, match="changes between are lost"):
+        follow(settings_of(scene), threading.Event(), Totals(), once=True)
+    assert scene.staged() == 0
+    wait_until(
+        lambda: (
+            not scene.source.value(
+                "select active from pg_replication_slots where slot_name = %s", scene.slot
+            )
+        ),
+        "the slot is free",
+    )
+
+
+def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
+    cluster: Cluster, rough: Cluster, tmp_path: Path
+) -> None:
+    """A schema each in one warehouse; the fence of one must not end the other's session."""
+    with (
+        new(cluster, "trouble_one") as one,
+        new(rough, "trouble_two") as two,
+        new(cluster, "trouble_warehouse") as warehouse,
+    ):
+        environments = {}
+        for source, schema in ((one, "cdc_one"), (two, "cdc_two")):
+            source.load_notify()
+            source.slot = "slot_trouble_shared"
+            environments[schema] = source.environment(
+                LOADER_SCHEMA=schema, LOADER_TARGET_DSN=cluster.dsn(warehouse.name)
+            )
+            done = source.loader("setup", **environments[schema])
+            assert done.returncode == 0, done.stderr
+        with (
+            Running(environments["cdc_one"], tmp_path / "one.log") as first,
+            Running(environments["cdc_two"], tmp_path / "two.log") as second,
+        ):
+            for number in range(1, 6):
+                for source, schema in ((one, "cdc_one"), (two, "cdc_two")):
+                    source.insert(2)
+                    wait_until(
+                        lambda: staged(warehouse, schema) == 2 * number,  # noqa: B023
+                        f"{first.said()}{second.said()}",
+                    )
+            for running in (first, second):
+                assert running.said().count("following the slot") == 1, running.said()
+                assert "trying again" not in running.said()
+                running.end()
+        one.execute("select pg_replication_origin_drop('waltally_slot_trouble_shared')")
+        two.execute("select pg_replication_origin_drop('waltally_slot_trouble_shared')")
+
+
+def staged(warehouse: Database, schema: str) -> int:
+    return int(warehouse.value(f"select count(*) from {schema}.change_log"))
+
+
+def test_a_reload_does_not_make_commits_asynchronous(
+    staging: Staging, cluster: Cluster, rough: Cluster
+) -> None:
+    """What is confirmed outlives the target's crash."""
+    scene = staging(cluster, rough)
+    scene.must("setup")
+    admin = connect(rough.dsn())
+    with scene.follow() as running, admin.cursor() as cursor:
+        scene.source.insert(1)
+        scene.wait_for_staged(1)
+        cursor.execute("alter system set synchronous_commit = off")
+        cursor.execute("alter system set wal_writer_delay = '10s'")
+        cursor.execute("select pg_reload_conf()")
+        try:
+            wait_until(lambda: scene.target.value("show synchronous_commit") == "off", "reloaded")
+            scene.source.insert(5)
+            wal = scene.source.value("select pg_current_wal_lsn()")
+            wait_until(
+                lambda: scene.source.value(
+                    "select confirmed_flush_lsn >= %s from pg_replication_slots "
+                    "where slot_name = %s",
+                    wal,
+                    scene.slot,
+                ),
+                "the five are confirmed",
+            )
+            rough.stop("immediate")
+        finally:
+            rough.start()
+            for name in ("synchronous_commit", "wal_writer_delay"):
+                connect(rough.dsn()).cursor().execute(f"alter system reset {name}")
+            connect(rough.dsn()).cursor().execute("select pg_reload_conf()")
+        scene.target = reconnect(scene.target)
+        assert scene.staged() == 6
+        scene.source.insert(1)
+        scene.wait_for_staged(7)
+        running.end()
+
+
+def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
+    scene: Scene, patch: pytest.MonkeyPatch
+) -> None:
+    scene.must("setup")
+    with background(scene) as loader:
+        loader.wait_until_following()
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("nobody foresaw this")
+
+        patch.setattr(stream.Stream, "_keep_up", broken)
+        wait_until(lambda: loader.failure is not None, "it ends")
+    assert loader.failure is not None
+    assert type(loader.failure) is LoaderError
+    assert "ZeroDivisionError (nobody foresaw this)" in loader.failure.sentence
+    assert re.search(r"\nTry: .*--verbose", loader.failure.sentence)
+
+
+def test_a_dbt_that_cannot_be_imported_ends_the_loader(scene: Scene, tmp_path: Path) -> None:
+    scene.must("setup")
+    package = tmp_path / "broken" / "dbt"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('half installed')\n")
+    for arguments in (["--build"], ["--build", "--once"]):
+        with scene.start(*arguments, PYTHONPATH=str(package.parent)) as running:
+            code, said = running.refuses()
+        assert code == 28
+        assert "dbt cannot be imported: ImportError (half installed)" in said
+        assert "-m pip install -r requirements.lock" in said
+
+
+def test_a_build_that_breaks_is_said_and_tried_again(
+    scene: Scene, patch: pytest.MonkeyPatch
+) -> None:
+    """Staging goes on meanwhile."""
+    scene.begin()
+    for name, value in (("LOADER_SCHEMA", "cdc"), ("LOADER_TABLES", "")):
+        patch.setenv(name, value)  # the builder sets them for dbt, and they are put back
+    events: list[Event] = []
+    usual = build.apply_all
+    breaks = iter([True, True])
+
+    def apply_all(*arguments: Any) -> dict[str, float]:
+        if next(breaks, False):
+            raise ZeroDivisionError("nobody foresaw this")
+        return usual(*arguments)
+
+    patch.setattr(build, "apply_all", apply_all)
+    patch.setattr(build, "_RETRY_SECONDS", 0.1)
+    stop = threading.Event()
+    builder = Builder(settings_of(scene), lambda: 1, stop, events.append)
+    builder.start()
+    wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds in the end")
+    builder.close()
+    broken = [event for event in events if isinstance(event, BuildBroke)]
+    assert [str(event.error).count("nobody foresaw this") for event in broken] == [1, 1]
+    assert not stop.is_set()
+    assert not isinstance(broken[0].error, BuildFailed)

@@ -1,0 +1,193 @@
+"""No commit of the application waits for the loader, whatever synchronous_standby_names says."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg2
+import pytest
+
+from demo.cluster import Cluster
+from loader import watch
+from tests.support import Database, wait_until
+from tests.trouble.conftest import Staging
+from tests.trouble.following import background
+from tests.trouble.scene import Scene
+from tests.trouble.test_failover import Family, family
+
+__all__ = ["family"]
+
+BUSY_STANDBY_SECONDS = 8.0
+"""Less than wal_receiver_status_interval, after which a standby would end any wait."""
+
+
+@contextmanager
+def names(database: Database, setting: str) -> Iterator[None]:
+    """Set synchronous_standby_names; this database's own session waits for nobody."""
+    database.execute("set synchronous_commit to local")
+    database.execute(f"alter system set synchronous_standby_names = '{setting}'")
+    database.execute("select pg_reload_conf()")
+    try:
+        wait_until(lambda: database.value("show synchronous_standby_names") == setting, "reloaded")
+        yield
+    finally:
+        database.execute("alter system reset synchronous_standby_names")
+        database.execute("select pg_reload_conf()")
+        database.execute("reset synchronous_commit")
+
+
+def paste(database: Database, said: str) -> None:
+    """Run the printed remedy as it stands, in psql."""
+    script = database.cluster.home / "remedy.sql"
+    script.write_text(
+        said.split("Try: ")[1].splitlines()[0].removeprefix("as a superuser in psql: ")
+    )
+    database.cluster.run(
+        "psql", "-v", "ON_ERROR_STOP=1", "-d", database.cluster.dsn(), "-f", str(script)
+    )
+
+
+def test_setup_and_start_refuse_and_the_remedy_works(staging: Staging, rough: Cluster) -> None:
+    scene = staging(rough)
+    scene.must("setup")
+    scene.source.insert(2)
+    with names(scene.source, "*"):
+        for command in (("setup",), ("setup", "--check"), ("run", "--once")):
+            code, said = scene.refused(*command)
+            assert (code, "synchronous standby" in said) == (37, True), said
+        assert scene.staged() == 0
+        paste(scene.source, said)
+        wait_until(lambda: scene.source.value("show synchronous_standby_names") == "", "pasted")
+        scene.must("run", "--once")
+    assert scene.staged() == 2
+
+
+class Writer:
+    """Commits small transactions that wait for synchronous standbys, and times each."""
+
+    def __init__(self, database: Database) -> None:
+        self.longest = 0.0
+        self.commits = 0
+        self._dsn = database.cluster.dsn(database.name)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        connection = psycopg2.connect(self._dsn)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                cursor.execute("insert into unrelated (note) values ('timed')")
+                self.longest = max(self.longest, time.monotonic() - began)
+                self.commits += 1
+                self._stop.wait(0.01)
+        connection.close()
+
+    def some_more(self) -> None:
+        """Return once some further transactions are committed."""
+        before = self.commits
+        wait_until(lambda: self.commits > before + 20, "the application commits")
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def standby_of(family: Family) -> Cluster:
+    standby = family.backup()
+    upstream = family.primary.dsn(application_name="node-1")
+    standby.configure({"primary_conninfo": f"'{upstream}'"})
+    return standby
+
+
+def states(database: Database) -> dict[str, str]:
+    return dict(
+        database.execute(
+            "select application_name, sync_state from pg_stat_replication where state = 'streaming'"
+        )
+    )
+
+
+@pytest.mark.parametrize("target", ["the source", "another cluster"])
+def test_no_commit_waits_beside_a_real_standby(
+    family: Family, staging: Staging, cluster: Cluster, target: str
+) -> None:
+    """The loader is there first, then the standby, then the setting; and it goes on by itself."""
+    scene = staging(family.primary, cluster) if target != "the source" else staging(family.primary)
+    scene.must("setup")
+    standby = standby_of(family)
+    with scene.follow() as running, Writer(scene.source) as writer:
+        wait_until(lambda: "waltally loader" in states(scene.source), "the loader streams")
+        standby.start()
+        wait_until(lambda: "node-1" in states(scene.source), "the standby streams")
+        scene.source.insert(3)
+        scene.wait_for_staged(3)
+        with names(scene.source, "*"):
+            running.wait_for("takes the loader")
+            writer.some_more()
+            scene.source.insert(4)
+            assert scene.staged() == 3
+            paste(scene.source, running.said())
+            running.wait_for("following the slot", 2)
+            scene.wait_for_staged(7)
+            value = scene.source.value("show synchronous_standby_names")
+            assert value == 'FIRST 1 ("node-1")'
+            wait_until(
+                lambda: states(scene.source) == {"node-1": "sync", "waltally loader": "async"},
+                "only the standby is waited for",
+            )
+            writer.some_more()
+        running.end()
+    assert writer.longest < BUSY_STANDBY_SECONDS
+
+
+def test_an_unwatched_moment_holds_no_commit_up(
+    family: Family, staging: Staging, patch: pytest.MonkeyPatch
+) -> None:
+    """Between the server's reload and the loader's next look it streams, and is not waited for."""
+    scene = staging(family.primary)
+    scene.must("setup")
+    standby = standby_of(family)
+    patch.setattr(watch, "LOOK_SECONDS", 3600.0)
+    with background(scene) as loader, Writer(scene.source) as writer:
+        loader.wait_until_following()
+        scene.source.insert(1)
+        scene.wait_for_staged(1)
+        standby.start()
+        wait_until(lambda: "node-1" in states(scene.source), "the standby streams")
+        with names(scene.source, "*"):
+            for rows in range(2, 30):
+                scene.source.insert(1)
+                scene.wait_for_staged(rows)
+                assert states(scene.source)["waltally loader"] != "sync"
+            writer.some_more()
+    assert loader.sessions == 1
+    assert writer.longest < BUSY_STANDBY_SECONDS
+
+
+def test_a_role_that_sees_no_standby_gets_a_remedy_that_finds_them(
+    family: Family, staging: Staging
+) -> None:
+    scene: Scene = staging(family.primary)
+    standby_of(family).start()
+    source = scene.source
+    wait_until(lambda: "node-1" in states(source), "the standby streams")
+    source.execute(
+        f"create role least login replication; grant create on database {source.name} to least"
+    )
+    with names(source, "ANY 2 (*)"):
+        done = scene.loader("setup", PGUSER="least", LOADER_TARGET_DSN="")
+        assert done.returncode == 37, done.stderr
+        paste(source, done.stderr)
+        wait_until(
+            lambda: source.value("show synchronous_standby_names") == 'ANY 1 ("node-1")', "pasted"
+        )
+        assert scene.loader("setup", PGUSER="least", LOADER_TARGET_DSN="").returncode == 0
