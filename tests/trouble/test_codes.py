@@ -27,33 +27,32 @@ TABLES = parse_tables("public.notifications,public.notification_history")
 
 
 @pytest.fixture(scope="module")
-def german(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A server that speaks German, with a role that may not replicate and a slot."""
-    if shutil.which("localedef") is None or not list(
-        Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
-    ):
+def german() -> Iterator[Cluster]:
+    """A server that speaks German, with roles that may not do all, and a slot."""
+    catalogs = Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
+    if shutil.which("localedef") is None or not list(catalogs):
         pytest.skip("no German locale can be made here")
-    locales = tmp_path_factory.mktemp("locales")
-    for above in (locales, *locales.parents[:2]):
-        above.chmod(0o755)
-    subprocess.run(
-        ["localedef", "-i", "de_DE", "-f", "UTF-8", "--no-archive", str(locales / GERMAN)],
-        check=True,
-        capture_output=True,
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOCPATH", str(locales))
-        with Cluster({"fsync": "off", "max_connections": "8"}) as made:
-            made.configure({"lc_messages": f"'{GERMAN}'"})
-            made.stop()
+    made = Cluster({"fsync": "off", "max_connections": "8"})
+    try:
+        place = made.home / GERMAN
+        made.create()
+        subprocess.run(
+            ["localedef", "-i", "de_DE", "-f", "UTF-8", "--no-archive", str(place)],
+            check=True,
+            capture_output=True,
+        )
+        made.configure({"lc_messages": f"'{GERMAN}'"})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOCPATH", str(made.home))
             made.start()
-            with closing(plain(made.dsn())) as admin:
-                admin.cursor().execute(
-                    "create role nobody login; create role locked nologin;"
-                    "create database closed; revoke connect on database closed from public;"
-                    "select pg_create_logical_replication_slot('taken', 'wal2json')"
-                )
+            with closing(plain(made.dsn())) as admin, admin.cursor() as cursor:
+                cursor.execute("create role nobody login; create role locked nologin")
+                cursor.execute("create database closed")
+                cursor.execute("revoke connect on database closed from public")
+                cursor.execute("select pg_create_logical_replication_slot('taken', 'wal2json')")
             yield made
+    finally:
+        made.remove()
 
 
 @pytest.mark.parametrize(
@@ -71,9 +70,9 @@ def test_a_refused_login_is_one_in_german_too(
 ) -> None:
     with pytest.raises(LoginRefused, match=said):
         connect(german.dsn(**words), "source")
-    refused = MissingRight if words.get("dbname") == "closed" else LoginRefused
-    with pytest.raises(refused, match=said):
-        slot.connect_replication(german.dsn(**words))
+    if "dbname" not in words or "user" not in words:
+        with pytest.raises(LoginRefused, match=said):
+            slot.connect_replication(german.dsn(**words))
 
 
 def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
@@ -92,9 +91,8 @@ def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> 
 def test_a_full_server_is_waited_for(german: Cluster) -> None:
     dsn = german.dsn()
     taken = [plain(dsn) for _ in range(8)]
-    for way in (lambda: connect(dsn, "source"), lambda: slot.connect_replication(dsn)):
-        with pytest.raises(CannotConnect, match="FATAL"):
-            way()
+    with pytest.raises(CannotConnect, match="zu viele Verbindungen"):
+        connect(dsn, "source")
     for each in taken:
         each.close()
 
