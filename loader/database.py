@@ -130,8 +130,8 @@ def explain(error: psycopg2.Error, place: str) -> LoaderError:
 def is_standby(error: psycopg2.Error) -> bool:
     """Say whether the server refused because it takes no writes, as it follows another one.
 
-    Besides the code for a read-only transaction there are two that mean much else: there the file of
-    the server's source that refuses tells it, and a text for internal errors, never translated.
+    Besides the code for a read-only transaction there are two that mean much else: there the file
+    of the server's source tells it, and the text of an internal error; no language changes them.
     """
     return (
         isinstance(error, pg.ReadOnlySqlTransaction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -85,8 +85,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 def set_for(made: Estate, place: str, settings: dict[str, str]) -> Iterator[None]:
     for name, value in settings.items():
         made.database.execute(f"alter {place} set {name} to {value}")
-    yield
-    made.database.execute(f"alter {place} reset all")
+    try:
+        yield
+    finally:
+        made.database.execute(f"alter {place} reset all")
 
 
 def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
@@ -94,10 +96,14 @@ def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
     made.database.execute(f"alter role {LOADER_ROLE} replication")
     made.database.execute(f"alter role {SPARK_ROLE} replication")
     made.grant()
-    for role in ROLES:
-        made.database.execute(f"grant nobody to {role}")
-        for name, value in NASTY.items():
-            made.database.execute(f"alter role {role} set {name} to {value}")
+    with ExitStack() as settings:
+        for role in ROLES:
+            made.database.execute(f"grant nobody to {role}")
+            settings.enter_context(set_for(made, f"role {role}", NASTY))
+        must_be_exact(made)
+
+
+def must_be_exact(made: Estate) -> None:
     made.loader("setup")
     made.grant()
     made.must(SPARK_ROLE, *SEED)
@@ -115,8 +121,6 @@ def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
     told = json.loads(made.must(READER_ROLE, str(LOADER), "stats", service, "--json"))
     assert told["total"] == 5
     assert "envoyé €" in {count["notification_status"] for count in told["counts"]}
-    for role in ROLES:
-        made.database.execute(f"alter role {role} reset all")
 
 
 @pytest.mark.parametrize("name", NASTY)
