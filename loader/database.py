@@ -82,8 +82,6 @@ def explain(error: psycopg2.Error, place: str) -> LoaderError:
     said = " ".join((error.diag.message_primary or str(error)).split())
     if is_standby(error):
         return standby() if place == "source" else _read_only(said)
-    if isinstance(error, pg.ReadOnlySqlTransaction):
-        return _read_only(said)
     if is_too_large(error.pgcode, said):
         return RowTooLarge(f"The {place} cannot take a value of this size: {said}")
     if isinstance(error, (pg.UntranslatableCharacter, pg.CharacterNotInRepertoire)):
@@ -130,12 +128,16 @@ def explain(error: psycopg2.Error, place: str) -> LoaderError:
 
 
 def is_standby(error: psycopg2.Error) -> bool:
-    """Say whether the server refused because it follows another one.
+    """Say whether the server refused because it takes no writes, as it follows another one.
 
-    What asks for the end of the WAL is refused with a code that means much else; the file of the
-    server's source that refuses is never translated.
+    Besides the code for a read-only transaction there are two that mean much else: there the file
+    of the server's source tells it, and the text of an internal error; no language changes them.
     """
-    return error.pgcode == "55000" and error.diag.source_file == "xlogfuncs.c"
+    return (
+        isinstance(error, pg.ReadOnlySqlTransaction)
+        or (error.pgcode == "55000" and error.diag.source_file == "xlogfuncs.c")
+        or (error.pgcode == "XX000" and "during recovery" in (error.diag.message_primary or ""))
+    )
 
 
 def is_too_large(sqlstate: str | None, said: str) -> bool:

@@ -54,6 +54,7 @@ def sqlstate(conninfo: str, said: str) -> str | None:
     try:
         attempt.trace(trace)
         _finish(attempt, conninfo)
+        attempt.untrace()
         found: list[bytes] = _CODE.findall(os.pread(trace, 1 << 20, 0))
         refused = attempt.status != pq.ConnStatus.OK and found
         return found[-1].decode() if refused else None

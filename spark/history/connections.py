@@ -53,5 +53,5 @@ def resolved(connection: Connection) -> str:
     if info.password:
         parts["password"] = info.password
     newer = connection.execute(sessions.NEWER_TIMEOUTS).fetchall()
-    parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), parts["options"]])
+    parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), parts.get("options", "")])
     return make_conninfo("", **parts)

@@ -7,11 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
-from history import connections, reading
+from history import arrow_source, connections, reading, snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demo.cluster import Cluster
 from loader import slot
+from loader.database import connect
 from loader.errors import CannotConnect, LoginRefused
 from loader.settings import DEFAULT_TABLES, Settings
 from tests.operations.certificates import Authority, give_to_server
@@ -158,6 +159,27 @@ def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
     assert "\n" not in str(caught.value)
     with pytest.raises(reading.ReadFailed, match=words):
         list(reading.batches(reading.Snapshot(dsn, "00000003-0000001B-1"), "select 1"))
+
+
+def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guarded) -> None:
+    """As with `::1 localhost` in /etc/hosts, where the server listens on 127.0.0.1 alone."""
+    why, stranger = "certificate verify failed", str(guarded.stranger.root)
+    dsn = guarded.dsn(SPARK_ROLE, host="127.0.0.3,localhost", sslrootcert=stranger)
+    with pytest.raises(LoginRefused, match=why):
+        slot.connect_replication(dsn)
+    with pytest.raises(LoginRefused, match=why):
+        connect(dsn, "source")
+    with pytest.raises(CannotConnect, match=why):
+        connections.connect(dsn, "LOADER_SOURCE_DSN")
+    with pytest.raises(CannotConnect, match=why):
+        snapshot.connect_replication(dsn)
+    read = (
+        reading.batches(reading.Snapshot(dsn, "00000003-0000001B-1"), "select 1"),
+        arrow_source.batches(dsn, "select 1"),
+    )
+    for each in read:
+        with pytest.raises(reading.ReadFailed, match=why):
+            next(each)
 
 
 def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> None:

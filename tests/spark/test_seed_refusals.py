@@ -179,7 +179,8 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     ):
         altering.execute("lock table notification_history")
         readers = reading.batches(
-            reading.Snapshot(held.conninfo, held.name), "select id::text from notification_history"
+            reading.Snapshot(held.conninfo, held.name),
+            "select id::text from public.notification_history",
         )
         with pytest.raises(reading.ReadFailed, match="lock timeout"):
             next(readers)

@@ -1,0 +1,43 @@
+"""A row whose JSON passes 1 GB: the loader says which, and the documented way goes on."""
+
+from __future__ import annotations
+
+import re
+from threading import Event
+
+import pytest
+
+from loader import setup
+from loader.errors import RowTooLarge
+from loader.follow import follow
+from loader.session import Totals
+from tests.input.bench import Bench
+
+
+def test_the_row_is_named_and_a_new_slot_passes_it(bench: Bench) -> None:
+    bench.set_up()
+    bench.database.insert(2)
+    bench.stage()
+    bench.execute(
+        "begin; update notifications set notification_status = 'sent';"
+        # Each quote is two characters in JSON.
+        "update notifications set personalisation = repeat('\"', 550000000) "
+        "where id = (select id from notifications order by id limit 1); commit"
+    )
+    bench.database.insert(1)
+    with pytest.raises(RowTooLarge) as caught:
+        bench.stage()
+    said = str(caught.value)
+    assert re.search(
+        r"change 3 of transaction \d+, which commits at [0-9A-F]+/[0-9A-F]+, "
+        r'after a change of "public"."notifications"',
+        said,
+    ), said
+    assert caught.value.exit_code == 43
+    assert bench.database.staged() == 2
+    assert "`loader setup --renew`" in caught.value.remedy
+    setup.set_up(bench.settings, timeout=30, renew=True)
+    bench.database.insert(4)
+    totals = Totals()
+    follow(bench.settings, Event(), totals, once=True)
+    assert totals.changes == 4

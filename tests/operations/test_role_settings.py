@@ -1,0 +1,139 @@
+"""No setting of a role or of a database stops or bends the pipeline, run without more rights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.operations.estate import (
+    LOADER_ROLE,
+    READER_ROLE,
+    ROLES,
+    SEED,
+    SPARK_ROLE,
+    Estate,
+    estate,
+)
+from tests.operations.test_roles import ACCESS
+from tests.support import LOADER
+
+NASTY = {
+    "statement_timeout": "'1ms'",
+    "lock_timeout": "'1ms'",
+    "idle_in_transaction_session_timeout": "'1ms'",
+    "idle_session_timeout": "'50ms'",
+    "default_transaction_isolation": "'serializable'",
+    "default_transaction_read_only": "on",
+    "default_transaction_deferrable": "on",
+    "standard_conforming_strings": "off",
+    "search_path": "trap, pg_catalog",
+    "DateStyle": "'German, DMY'",
+    "TimeZone": "'Asia/Kathmandu'",
+    "IntervalStyle": "'sql_standard'",
+    "extra_float_digits": "-15",
+    "bytea_output": "'escape'",
+    "client_encoding": "'LATIN1'",
+    "client_min_messages": "'error'",
+    "row_security": "off",
+    "quote_all_identifiers": "on",
+    "transform_null_equals": "on",
+    "array_nulls": "off",
+    "exit_on_error": "on",
+    "synchronous_commit": "off",
+    "session_replication_role": "'replica'",
+    "plan_cache_mode": "'force_generic_plan'",
+    "role": "nobody",
+}
+
+# What a session finds that looks into this schema first.
+TRAPS = """
+create role nobody;
+create schema trap;
+create view trap.pg_namespace as select oid, 'other'::name as nspname from pg_catalog.pg_namespace;
+create view trap.pg_class as select * from pg_catalog.pg_class where false;
+create view trap.pg_settings as select * from pg_catalog.pg_settings where false;
+create view trap.pg_replication_slots as
+    select * from pg_catalog.pg_replication_slots where false;
+create function trap.now() returns timestamptz language sql as $$select 'epoch'::timestamptz$$;
+create function trap.hashtext(text) returns int language sql as 'select 1 / 0';
+create function trap.lower(text) returns text language sql as $$select 'trapped'$$;
+create function trap.concat_ws(text, variadic text[]) returns text language sql as 'select null';
+create function trap.to_regclass(text) returns regclass language sql as 'select null::regclass';
+create function trap.same(text, text) returns boolean language sql as 'select false';
+create operator trap.= (leftarg = text, rightarg = text, function = trap.same);
+create aggregate trap.sum(bigint) (sfunc = int8pl, stype = bigint, initcond = '7');
+create aggregate trap.count(*) (sfunc = int8inc, stype = bigint, initcond = '7');
+create domain trap.uuid as text check (value is null);
+grant usage on schema trap to public;
+grant select on all tables in schema trap to public;
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+    with estate(tmp_path_factory.mktemp("settings"), ACCESS) as made:
+        made.database.execute(TRAPS)
+        for role in ("waltally_loader", "waltally_spark", "waltally_dbt", "waltally_reader"):
+            made.database.execute(f"create role {role} login")
+        yield made
+
+
+@contextmanager
+def set_for(made: Estate, place: str, settings: dict[str, str]) -> Iterator[None]:
+    for name, value in settings.items():
+        made.database.execute(f"alter {place} set {name} to {value}")
+    try:
+        yield
+    finally:
+        made.database.execute(f"alter {place} reset all")
+
+
+def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
+    # The roles are there already: only their rights are missing.
+    made.database.execute(f"alter role {LOADER_ROLE} replication")
+    made.database.execute(f"alter role {SPARK_ROLE} replication")
+    made.grant()
+    with ExitStack() as settings:
+        for role in ROLES:
+            made.database.execute(f"grant nobody to {role}")
+            settings.enter_context(set_for(made, f"role {role}", NASTY))
+        must_be_exact(made)
+
+
+def must_be_exact(made: Estate) -> None:
+    made.loader("setup")
+    made.grant()
+    made.must(SPARK_ROLE, *SEED)
+    made.database.insert(3)
+    made.loader("run", "--once", "--build")
+    made.grant()
+    made.database.insert(2, "envoyé €")
+    made.database.execute("delete from notifications where notification_status = 'delivered'")
+    made.loader("run", "--once", "--build")
+    assert made.differences() == []
+    made.loader("setup", "--check")
+    made.loader("status")
+    made.loader("prune")
+    service = made.database.value("select service_id::text from notifications limit 1")
+    told = json.loads(made.must(READER_ROLE, str(LOADER), "stats", service, "--json"))
+    assert told["total"] == 5
+    assert "envoyé €" in {count["notification_status"] for count in told["counts"]}
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_each_of_them_for_the_database_stops_nothing(made: Estate, name: str) -> None:
+    if name == "role":
+        pytest.skip("the test's own session is another role then")
+    if not made.database.value("select to_regclass('cdc.slot_position') is not null"):
+        made.grant()
+        made.loader("setup")
+        made.grant()
+    before = made.database.value("select stored_changes from cdc.slot_position")
+    with set_for(made, f"database {made.database.name}", {name: NASTY[name]}):
+        made.database.insert(2)
+        made.loader("run", "--once")
+        made.loader("status", "--json")
+    assert made.database.value("select stored_changes from cdc.slot_position") == before + 2

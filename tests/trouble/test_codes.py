@@ -1,0 +1,140 @@
+"""Server errors are told by SQLSTATE: the same in any language, and a standby is waited for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from demo.cluster import Cluster
+from loader import slot
+from loader.database import connect
+from loader.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
+from loader.tables import parse_tables
+from tests.conftest import connect as plain
+from tests.support import wait_until
+from tests.trouble.conftest import Staging
+from tests.trouble.test_failover import Family, family
+
+__all__ = ["family"]
+
+GERMAN = "de_DE.UTF-8"
+TABLES = parse_tables("public.notifications,public.notification_history")
+
+
+@pytest.fixture(scope="module")
+def german() -> Iterator[Cluster]:
+    """A server that speaks German, with roles that may not do all, and a slot."""
+    catalogs = Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
+    if shutil.which("localedef") is None or not list(catalogs):
+        pytest.skip("no German locale can be made here")
+    made = Cluster({"fsync": "off", "max_connections": "8"})
+    try:
+        place = made.home / GERMAN
+        made.create()
+        subprocess.run(
+            ["localedef", "-i", "de_DE", "-f", "UTF-8", "--no-archive", str(place)],
+            check=True,
+            capture_output=True,
+        )
+        made.configure({"lc_messages": f"'{GERMAN}'"})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOCPATH", str(made.home))
+            made.start()
+            with closing(plain(made.dsn())) as admin, admin.cursor() as cursor:
+                cursor.execute("create role nobody login; create role locked nologin")
+                cursor.execute("create database closed")
+                cursor.execute("revoke connect on database closed from public")
+                cursor.execute("select pg_create_logical_replication_slot('taken', 'wal2json')")
+            yield made
+    finally:
+        made.remove()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"user": "stranger"}, "Rolle »stranger« existiert nicht"),
+        ({"user": "locked"}, "Rolle »locked« hat keine Berechtigung zum Einloggen"),
+        ({"dbname": "nowhere"}, "Datenbank »nowhere« existiert nicht"),
+        ({"dbname": "closed", "user": "nobody"}, "keine Berechtigung für Datenbank »closed«"),
+        ({"options": "-cnonsense=1"}, "nonsense"),
+    ],
+)
+def test_a_refused_login_is_one_in_german_too(
+    german: Cluster, words: dict[str, str], said: str
+) -> None:
+    with pytest.raises(LoginRefused, match=said):
+        connect(german.dsn(**words), "source")
+    if "dbname" not in words or "user" not in words:
+        with pytest.raises(LoginRefused, match=said):
+            slot.connect_replication(german.dsn(**words))
+
+
+def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
+    with pytest.raises(MissingRight, match="Replikation"):
+        slot.connect_replication(german.dsn(user="nobody"))
+    first, second = (slot.connect_replication(german.dsn()) for _ in range(2))
+    with pytest.raises(SlotLost, match="existiert nicht"):
+        slot.start(second, "gone", 0, TABLES, None)
+    slot.start(first, "taken", 0, TABLES, None)
+    with pytest.raises(SlotInUse, match="ist aktiv"):
+        slot.start(second, "taken", 0, TABLES, None)
+    first.finish()
+    second.finish()
+
+
+def test_a_full_server_is_waited_for(german: Cluster) -> None:
+    dsn = german.dsn()
+    taken = [plain(dsn) for _ in range(8)]
+    with pytest.raises(CannotConnect, match="zu viele Verbindungen"):
+        connect(dsn, "source")
+    for each in taken:
+        each.close()
+
+
+def test_a_server_that_is_starting_up_is_waited_for(german: Cluster) -> None:
+    german.stop()
+    signal = german.data / "standby.signal"
+    signal.touch()
+    german.configure({"hot_standby": "off"})
+    try:
+        german.start()
+        for way in (
+            lambda: connect(german.dsn(), "source"),
+            lambda: slot.connect_replication(german.dsn()),
+        ):
+            with pytest.raises(CannotConnect, match="Datenbanksystem"):
+                way()
+    finally:
+        german.stop()
+        signal.unlink()
+        german.configure({"hot_standby": "on"})
+        german.start()
+
+
+def test_a_target_that_takes_no_writes_is_waited_for(
+    family: Family, staging: Staging, cluster: Cluster
+) -> None:
+    scene = staging(cluster, family.primary)
+    scene.begin()
+    standby = family.backup()
+    standby.start()
+    dsn = standby.dsn(scene.target.name)
+    scene.source.insert(3)
+    with scene.start(LOADER_TARGET_DSN=dsn) as running:
+        running.wait_for("The target takes no writes", 2)
+        standby.run("pg_ctl", "-D", str(standby.data), "-w", "promote")
+        running.wait_for("following the slot")
+        with closing(plain(dsn)) as target, target.cursor() as cursor:
+
+            def staged() -> bool:
+                cursor.execute("select count(*) from cdc.change_log")
+                return cursor.fetchone() == (8,)
+
+            wait_until(staged, "the promoted target has all changes")
+        running.end()
