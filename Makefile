@@ -30,8 +30,9 @@ acceptance: install  ## Ten random seeds under each replica identity, then the s
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 $(IN_ORDER) -m slow --ignore tests/acceptance
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest tests/properties
 
-soak: install  ## Random faults under load: make soak MINUTES=20 SEED=1
-	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
+soak: install  ## Random faults under load, both identities: make soak FAULTS=600 or MINUTES=20 SEED=1
+	$(BIN)/python -m tests.soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
+		--minutes $(or $(MINUTES),$(if $(FAULTS),100000,20))
 
 test: check  ## Run every check and every test, two at a time
 	$(BIN)/python -m pytest -n 2 $(IN_ORDER)

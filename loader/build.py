@@ -12,11 +12,12 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
-from loader import libpq, login, watermarks
+from loader import libpq, login, lsn, watermarks
 from loader.database import connect
 from loader.errors import BuildFailed, LoaderError, unexpected
 from loader.events import BuildBroke, Built, Notify, ignore
 from loader.settings import Settings
+from loader.tables import quoted
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -90,6 +91,7 @@ class Models:
 def apply_all(settings: Settings, models: Models) -> dict[str, float]:
     """Run the models until they hold what was staged at the start, slice by slice.
 
+    What they could not count is logged once.
     Return, by model, the age in seconds of the newest change that became visible.
     Raises BuildFailed and what connecting to the target may raise.
     """
@@ -101,6 +103,15 @@ def apply_all(settings: Settings, models: Models) -> dict[str, float]:
             models.apply()
             after = watermarks.read(connection, settings.schema, settings.slot)
             is_behind = after.is_behind(before)
+        for model, rejected in after.rejections(first).items():
+            log.warning(
+                "%s could not count some changes, the newest at %s\n"
+                "Try: select * from %s.rejected_changes order by commit_lsn desc; "
+                "and `loader setup --check` where a table is the cause",
+                model,
+                lsn.show(rejected),
+                quoted(model.rpartition(".")[0]),
+            )
         return watermarks.freshness(connection, settings.schema, settings.slot, first, after)
 
 

@@ -10,9 +10,10 @@ from contextlib import closing
 
 import psycopg2
 from psycopg.conninfo import make_conninfo
-from psycopg2 import sql
+from psycopg2 import extensions, sql
 
 from loader import login
+from loader.database import explained
 from loader.errors import LoaderError, SlotInUse
 from loader.events import BuildBroke, Event, Failed
 from loader.settings import Settings
@@ -20,6 +21,16 @@ from loader.settings import Settings
 _CONNECT_SECONDS = "3"
 _REPEAT_SECONDS = 60.0
 _LENGTH = 500
+
+
+def clear(target: extensions.connection, schema: str, slot: str) -> None:
+    """Forget what a loader last failed with: setup found everything well. Raises LoaderError."""
+    update = sql.SQL(
+        "update {}.slot_position set last_error = null, last_error_at = null "
+        "where slot_name = %s and last_error is not null"
+    ).format(sql.Identifier(schema))
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(update, (slot,))
 
 
 class LastError:

@@ -7,7 +7,16 @@ from contextlib import closing
 from psycopg2 import extensions, sql
 from psycopg2.extras import Json
 
-from loader import checks, lsn, slot, source_tables, staging, standby_facts, standing
+from loader import (
+    checks,
+    last_error,
+    lsn,
+    slot,
+    source_tables,
+    staging,
+    standby_facts,
+    standing,
+)
 from loader.database import connect, explained
 from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
 from loader.pruned import hold_off_prunes
@@ -104,6 +113,7 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 if complaint is not None:
                     raise complaint
                 _note_tables(settings, source, target, anew=False)
+                last_error.clear(target, settings.schema, settings.slot)
                 return done
             if state is None:
                 start = create_slot(source, settings.slot, timeout, temporary=False)
@@ -113,6 +123,7 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 done.append(f"took over the slot {settings.slot} at {lsn.show(start)}")
             _write_record(target, settings, server, start)
             _note_tables(settings, source, target, anew=True)
+            last_error.clear(target, settings.schema, settings.slot)
             if make_origin(source, settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
     return done

@@ -11,6 +11,8 @@ from psycopg2 import extensions, sql
 
 from loader.database import connect, explained
 from loader.errors import NotSetUp, SettingError
+from loader.stored import LACKS_SEED, rejected_count
+from loader.tables import quoted
 from loader.watermarks import MORE_IS_STAGED
 
 JSON_VERSION = 1
@@ -50,7 +52,10 @@ select
     mark.applied_lsn::text,
     mark.moved_at,
     log.position_lsn::text,
-    {MORE_IS_STAGED}
+    {MORE_IS_STAGED},
+    case when mark.rejected_lsn < mark.applied_lsn then mark.rejected_lsn::text end,
+    mark.left_out,
+    {LACKS_SEED}
 from {{0}}.model_watermark as mark
 inner join {{0}}.slot_position as log using (slot_name)
 where mark.model_name = %s
@@ -90,6 +95,8 @@ class Stats:
     service_id: str
     counts: list[Count]
     freshness: Freshness | None
+    notes: list[str] | None
+    """What the counts lack, a sentence each; None where this role may not see that."""
 
     @property
     def total(self) -> int:
@@ -103,6 +110,7 @@ class Stats:
             "service_id": self.service_id,
             "total": self.total,
             "counts": [asdict(each) for each in self.counts],
+            "notes": self.notes,
             "freshness": None if self.freshness is None else asdict(self.freshness),
         }
 
@@ -137,17 +145,34 @@ def read(target: str, schema: str, dbt_schema: str, service_id: str) -> Stats:
                 )
             cursor.execute(sql.SQL(_COUNTS).format(sql.Identifier(dbt_schema)), (service_id,))
             counts = [Count(*row) for row in cursor]
-            return Stats(service_id, counts, _freshness(cursor, schema, f"{dbt_schema}.{_FACT}"))
+            return Stats(service_id, counts, *_freshness(cursor, schema, f"{dbt_schema}.{_FACT}"))
 
 
-def _freshness(cursor: extensions.cursor, schema: str, model: str) -> Freshness | None:
-    """Return how fresh the model is; None where a reader of the fact may not see that."""
+def _freshness(
+    cursor: extensions.cursor, schema: str, model: str
+) -> tuple[Freshness | None, list[str] | None]:
+    """Return how fresh the model is and what it lacks; None where a reader may not see that."""
     cursor.execute(_READABLE, (schema, list(_STAGING), len(_STAGING)))
     if cursor.fetchone() != (True,):
-        return None
+        return None, None
     cursor.execute(sql.SQL(_FRESHNESS).format(sql.Identifier(schema)), (model,))
     row = cursor.fetchone()
     if row is None:
-        return None
-    slot, applied, moved_at, position, is_behind = row
-    return Freshness(slot, applied, moved_at.isoformat(), position, is_behind)
+        return None, None
+    slot, applied, moved_at, position, is_behind, rejected, left_out, lacks_seed = row
+    notes = []
+    if lacks_seed:
+        notes.append(
+            "The counts are partial: the fact stands on no seed, so rows from before the slot are "
+            "missing. Try: `spark-submit spark/seed.py`, then `dbt build`"
+        )
+    if rejected:
+        count = rejected_count(cursor, model, slot)
+        notes.append(
+            f"{'Some' if count is None else f'{count:,}'} changes, of all services, could not be "
+            f"counted, the newest at {rejected}. Try: select * from "
+            f"{quoted(model.rpartition('.')[0])}.rejected_changes order by commit_lsn desc;"
+        )
+    if rows := sum((left_out or {}).values()):
+        notes.append(f"{rows:,} rows, of all services, lack a dimension and are left out.")
+    return Freshness(slot, applied, moved_at.isoformat(), position, is_behind), notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from loader.stats import Freshness, Stats
 
@@ -25,13 +26,15 @@ def render(stats: Stats) -> RenderableType:
     for status in statuses:
         row = [numbers.get((kind, status), 0) for kind in types]
         table.add_row(status, *map(_shown, row), _shown(sum(row)))
-    return Group(f"service {stats.service_id}", table, _freshness(stats.freshness))
+    notes = map(Text, stats.notes or [])
+    return Group(f"service {stats.service_id}", table, _freshness(stats.freshness), *notes)
 
 
 def _freshness(freshness: Freshness | None) -> str:
     if freshness is None:
         return (
-            "How fresh this is cannot be told here: there is no watermark that this role may read."
+            "How fresh and how complete this is cannot be told here: there is no watermark that "
+            "this role may read."
         )
     rest = "more is staged" if freshness.is_behind else "nothing more is staged"
     return f"applied up to {freshness.applied_lsn} at {freshness.moved_at}; {rest}"

@@ -16,6 +16,8 @@ from loader.stored import Stored
 from loader.verdict import Server, SlotState
 from loader.wal_clock import AT_REST
 
+SEED = "`spark-submit spark/seed.py`, then `dbt build`"
+
 JSON_VERSION = 1
 """Raised whenever a field of the JSON changes its meaning or goes."""
 
@@ -58,7 +60,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         problems.append(NotSetUp(f"The slot {settings.slot} is not set up", "run `loader setup`"))
     else:
         first = [stands.complaint] if stands.complaint else []
-        problems = [*first, *problems, *_passed(body, thresholds)]
+        problems = [*first, *problems, *_partial(found), *_passed(body, thresholds)]
     body["problems"] = [
         {
             "code": problem.exit_code,
@@ -114,6 +116,9 @@ def _positions(found: Stored | None, server: Server) -> dict[str, Any]:
                 "lag_bytes": max(0, position - model.applied_lsn) if model.is_behind else 0,
                 "lag_seconds": found.age(model.moved_at) if model.is_behind else 0.0,
                 "rejected_lsn": _show(model.rejected_lsn),
+                "rejected_count": model.rejected_count,
+                "left_out": model.left_out,
+                "seed_id": model.seed_id,
             }
             for model in found.models
         ],
@@ -125,6 +130,20 @@ def _positions(found: Stored | None, server: Server) -> dict[str, Any]:
             "age_seconds": found.age(found.last_error_at),
         },
     }
+
+
+def _partial(found: Stored) -> list[LoaderError]:
+    """Return a problem for each fact that lacks the rows from before the slot."""
+    partial = "so rows from before the slot are missing, and its counts may be below zero"
+    if found.seed_id is None:
+        said, remedy = f"stands on no seed, {partial}", SEED
+    else:
+        said, remedy = f"was not built since the seed was taken, {partial}", "`dbt build`"
+    return [
+        Unhealthy(f"The fact {model.name} {said}", remedy)
+        for model in found.models
+        if model.lacks_seed
+    ]
 
 
 def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:

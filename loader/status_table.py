@@ -127,16 +127,30 @@ def _held(slot: dict[str, Any]) -> str:
 
 
 def _models(models: list[dict[str, Any]]) -> Table:
-    shown = Table("model", "applied up to", "behind", "rejected", box=None)
+    shown = Table("model", "applied up to", "behind", "rejected", "left out", box=None)
     for model in models:
-        rejected = model["rejected_lsn"]
         shown.add_row(
             Text(model["name"]),
             model["applied_lsn"],
             _lag(model),
-            f"up to {rejected}" if rejected else "none",
+            _rejected(model),
+            _left_out(model["left_out"]),
         )
     return shown
+
+
+def _rejected(model: dict[str, Any]) -> str:
+    if not model["rejected_lsn"]:
+        return "none"
+    count = model["rejected_count"]
+    return f"{'' if count is None else f'{count:,} '}up to {model['rejected_lsn']}"
+
+
+def _left_out(rows: dict[str, int] | None) -> str:
+    """Return how many rows belong to no group, as a dimension of theirs is null."""
+    if rows is None:
+        return "unknown"
+    return ", ".join(f"{count:,} {part}" for part, count in rows.items() if count) or "none"
 
 
 def _lag(place: dict[str, Any]) -> str:

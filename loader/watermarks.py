@@ -25,6 +25,8 @@ class Watermarks:
     position_lsn: int
     applied_lsn: dict[str, int]
     """By model; models that another project or target made are here too."""
+    rejected_lsn: dict[str, int]
+    """By model, the newest change that it could not count; only models that have such a change."""
 
     def is_behind(self, before: Watermarks) -> bool:
         """Say whether a build that began at `before` left something for another one.
@@ -36,11 +38,21 @@ class Watermarks:
             for model, applied in self.applied_lsn.items()
         )
 
+    def rejections(self, before: Watermarks) -> dict[str, int]:
+        """Return, by model, the newest change that it could not count and that is new since."""
+        return {
+            model: rejected
+            for model, rejected in self.rejected_lsn.items()
+            if rejected > before.rejected_lsn.get(model, 0)
+        }
+
 
 def read(connection: extensions.connection, schema: str, slot: str) -> Watermarks:
     """Return a slot's watermarks. Raises LoaderError where the target cannot be asked."""
     query = sql.SQL(
-        "select position_lsn, model_name, applied_lsn from {0}.slot_position "
+        "select position_lsn, model_name, applied_lsn, "
+        # A model that keeps no note of what it could not count says the end of its last batch.
+        "case when rejected_lsn < applied_lsn then rejected_lsn end from {0}.slot_position "
         "left join {0}.model_watermark using (slot_name) where slot_name = %s"
     ).format(sql.Identifier(schema))
     with explained("target"), connection, connection.cursor() as cursor:
@@ -48,7 +60,8 @@ def read(connection: extensions.connection, schema: str, slot: str) -> Watermark
         rows = cursor.fetchall()
     return Watermarks(
         lsn.parse(rows[0][0]) if rows else 0,
-        {model: lsn.parse(applied) for _, model, applied in rows if model is not None},
+        {model: lsn.parse(applied) for _, model, applied, _ in rows if model is not None},
+        {model: lsn.parse(rejected) for _, model, _, rejected in rows if rejected is not None},
     )
 
 

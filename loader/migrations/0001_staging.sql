@@ -55,7 +55,7 @@ comment on column slot_position.source_tables is
 comment on column slot_position.stored_changes is
     'How many changes the loader has appended, counted in the transactions that append them.';
 comment on column slot_position.last_error is
-    'What a loader last failed with and could still write down; it stays when all is well again.';
+    'What a loader last failed with and could still write down; loader setup clears it when all is well.';
 comment on column slot_position.pruned_from_lsn is
     'Where the change log began before loader prune first moved start_lsn; null where it never did.';
 comment on column slot_position.registered_tables is

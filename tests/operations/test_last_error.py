@@ -35,12 +35,13 @@ def test_a_run_that_is_refused_leaves_its_sentence(source: Database) -> None:
     body = json.loads(source.loader("status", "--json").stdout)
     assert "beyond the position of record" in body["last_error"]["message"]
     assert 0 <= body["last_error"]["age_seconds"] < 60
+    assert source.loader("setup").returncode == 22
+    shown = source.loader("status").stdout
+    assert "s ago: The slot" in " ".join(shown.split()), "it stays, with its age"
     source.must("setup", "--renew")
     source.insert(1)
     source.must("run", "--once")
-    shown = source.must("status")
-    assert "beyond the position of record" in " ".join(shown.split())
-    assert "healthy" in shown
+    assert json.loads(source.must("status", "--json"))["last_error"] is None
 
 
 def test_the_same_failure_is_written_once_a_minute(source: Database) -> None:

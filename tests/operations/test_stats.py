@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -69,6 +69,8 @@ def numbers(line: str) -> list[str]:
 def test_a_program_gets_the_documented_fields(built: Database) -> None:
     found = as_json(built)
     freshness = found.pop("freshness")
+    (note,) = cast("list[str]", found.pop("notes"))
+    assert note.startswith("The counts are partial: the fact stands on no seed")
     assert found == {
         "version": 1,
         "service_id": service(built),
@@ -126,7 +128,7 @@ def test_a_reader_of_the_fact_needs_no_right_on_the_staging_schema(built: Databa
         found = as_json(built, PGUSER="only_a_reader")
     finally:
         built.execute("drop owned by only_a_reader; drop role only_a_reader")
-    assert (found["total"], found["freshness"]) == (7, None)
+    assert (found["total"], found["freshness"], found["notes"]) == (7, None, None)
 
 
 def test_a_service_that_nobody_has_counts_nothing(built: Database) -> None:

@@ -20,10 +20,13 @@ def options() -> argparse.Namespace:
         description="Kill, cut and restart everything at random under load; recount now and then.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long")
-    parser.add_argument("--faults", type=int, help="stop after this many faults")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long, in both worlds")
+    parser.add_argument("--faults", type=int, help="stop after this many faults, in both worlds")
     parser.add_argument(
-        "--seed", type=int, default=1, help="order of faults, traffic; odd: identity full"
+        "--seed",
+        type=int,
+        default=1,
+        help="order of faults, traffic; of two worlds: this and the next, odd: identity full",
     )
     parser.add_argument("--every", type=int, default=10, help="faults between two stops")
     parser.add_argument(
@@ -35,9 +38,15 @@ def options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the soak; return 1 where a promise did not hold."""
+    """Run the soak in a world of each identity; return 1 where a promise did not hold."""
     chosen = options()
-    plan = Plan(chosen.seed, chosen.minutes, chosen.faults, chosen.every, chosen.rate, chosen.keep)
+    faults = chosen.faults
+    shares = (None, None) if faults is None else (faults - faults // 2, faults // 2)
+    return max(_one_world(chosen, chosen.seed + n, share) for n, share in enumerate(shares))
+
+
+def _one_world(chosen: argparse.Namespace, seed: int, faults: int | None) -> int:
+    plan = Plan(seed, chosen.minutes / 2, faults, chosen.every, chosen.rate, chosen.keep)
     hand = Hand(plan, lambda line: print(line, file=sys.stderr, flush=True))
     failure = ""
     try:
@@ -51,9 +60,11 @@ def main() -> int:
     else:
         kinds = ", ".join(f"{count} {kind}" for kind, count in done["faults_by_kind"].items())
         print(
-            f"{done['faults']} faults in {done['seconds']:.0f} s ({kinds}); {done['stops']} stops; "
-            f"{done['changes_compared']:,} changes staged; {done['positions_observed']:,} "
-            f"positions observed; {'FAILED' if failure else 'violations 0, differences 0'}"
+            f"seed {seed}: {done['faults']} faults in {done['seconds']:.0f} s ({kinds}); "
+            f"{done['stops']} stops; {done['changes_compared']:,} changes staged; "
+            f"{done['positions_observed']:,} positions observed; longest of "
+            f"{done['commits_timed']:,} commits {done['longest_commit_seconds']:.2f} s; "
+            f"{'FAILED' if failure else 'violations 0, differences 0'}"
         )
     return 1 if failure else 0
 

@@ -22,9 +22,10 @@ _SHOWN = 5
 class Comparison:
     """Consumes the second slot; what was compared once is not held in memory any longer."""
 
-    def __init__(self, dsn: str, slot: str) -> None:
+    def __init__(self, dsn: str, slot: str, target: str, schema: str = "cdc") -> None:
         """Make the second slot. It must be made before the traffic begins."""
         self._dsn, self._slot = dsn, slot
+        self._target, self._schema = target, schema
         self._other = f"{slot}_other"
         self._compared = "0/0"
         self.changes = 0
@@ -38,16 +39,23 @@ class Comparison:
         delivered = self._delivered()
         stored: Delivered = self._ask(
             # Qualified: a bare commit_lsn would be the text of the output, 0/FF after 0/100.
-            "select commit_lsn::text, ordinal, payload from cdc.change_log as log "
+            f"select commit_lsn::text, ordinal, payload from {self._schema}.change_log as log "
             "where slot_name = %s and commit_lsn > %s order by log.commit_lsn, ordinal",
             self._slot,
             self._compared,
+            dsn=self._target,
         )
         if delivered != stored:
             raise SoakFailed(_difference(delivered, stored))
         self.changes += len(stored)
         if stored:
             self._compared = stored[-1][0]
+
+    def skip(self) -> None:
+        """Pass over what the slot has: the log has begun anew beyond it."""
+        delivered = self._delivered()
+        if delivered:
+            self._compared = delivered[-1][0]
 
     def _delivered(self) -> Delivered:
         rows: list[tuple[str]] = self._ask(
@@ -66,8 +74,8 @@ class Comparison:
                     found.append((commit, ordinal, text))
         return found
 
-    def _ask(self, query: str, *arguments: object) -> list[Any]:
-        connection = psycopg2.connect(self._dsn)
+    def _ask(self, query: str, *arguments: object, dsn: str = "") -> list[Any]:
+        connection = psycopg2.connect(dsn or self._dsn)
         connection.autocommit = True
         try:
             with connection.cursor() as cursor:

@@ -9,8 +9,8 @@ from random import Random
 
 from tests.soak.failure import SoakFailed
 from tests.soak.proxy import Proxy
-from tests.soak.world import World
-from tests.support import LOADER, ROOT, wait_until
+from tests.soak.world import ROLE, World
+from tests.support import LOADER, ROOT, run, wait_until
 
 Fault = Callable[[World], None]
 
@@ -34,7 +34,7 @@ def kill_loader_building(world: World) -> None:
     if world.service.arguments != ["--build"]:
         world.service.arguments = ["--build"]
         world.service.signal(signal.SIGKILL)
-    _until(world, lambda: world.ask(_BUILDING), 30)
+    _until(world, lambda: world.ask_target(_BUILDING), 30)
     world.some_seconds(0, 0.3)
     world.service.arguments = []
     world.service.signal(signal.SIGKILL)
@@ -51,7 +51,7 @@ def end_dbt_backend(world: World) -> None:
     """An administrator ends dbt's sessions, the loader's own too."""
     build = _building(world)
     world.some_seconds(0, 0.3)
-    world.ask(_END + "application_name = 'dbt'")
+    world.ask_target(_END + "application_name = 'dbt'")
     _until(world, lambda: build.poll() is not None, 60)
     world.kill_group(build)
 
@@ -75,7 +75,9 @@ def end_walsender(world: World) -> None:
 
 def end_target_backend(world: World) -> None:
     """An administrator ends the session that stores."""
-    world.ask(_END + "application_name = 'waltally loader' and backend_type = 'client backend'")
+    world.ask_target(
+        _END + "application_name = 'waltally loader' and backend_type = 'client backend'"
+    )
 
 
 def restart_fast(world: World) -> None:
@@ -153,6 +155,143 @@ def slow_target(world: World) -> None:
     world.target_proxy.restore()
 
 
+def role_setting(world: World) -> None:
+    """Somebody sets something for the role, and its sessions begin again with it."""
+    name, value = world.dice.choice(ROLE_SETTINGS)
+    places = {world.dsn, world.target_dsn}
+    try:
+        for dsn in places:
+            world.ask(f"alter role {ROLE} set {name} = {value}", dsn=dsn)
+            world.ask(_END + "usename = %s", ROLE, dsn=dsn)
+        world.until_followed()
+        world.until_stored()
+    finally:
+        for dsn in places:
+            world.ask(f"alter role {ROLE} reset all", dsn=dsn)
+            world.ask(_END + "usename = %s", ROLE, dsn=dsn)
+
+
+def kill_second_loader(world: World) -> None:
+    """The loader of the second slot dies; the first one must not notice."""
+    world.second_service.signal(signal.SIGKILL)
+
+
+def unrelated_rows(world: World) -> None:
+    """A transaction of many rows in a table that nobody counts: the WAL sender is silent long."""
+    world.ask("insert into unrelated (note) select 'many' from generate_series(1, 400000)")
+    world.ask("truncate unrelated")
+    world.until_stored()
+
+
+def synchronous_standbys(world: World) -> None:
+    """The source asks every standby for its consent; the loader must not be taken for one."""
+    world.ask("alter system set synchronous_standby_names = '*'")
+    world.ask("select pg_reload_conf()")
+    ours = "select count(*) = 0 from pg_stat_replication where sync_state in ('sync', 'quorum')"
+    try:
+        wait_until(lambda: world.ask(ours), "the loader is no synchronous standby", 30)
+    except AssertionError as error:
+        raise SoakFailed(f"{error}:\n{world.service.said()}") from error
+    finally:
+        world.ask("alter system reset synchronous_standby_names")
+        world.ask("select pg_reload_conf()")
+
+
+def crash_target(world: World) -> None:
+    """The target crashes; where it commits asynchronously it would lose its last seconds."""
+    world.target.stop("immediate")
+    world.some_seconds(0, 0.5)
+    world.target.start()
+
+
+def prune(world: World) -> None:
+    """A prune takes an old partition out, and is killed now and then."""
+    world.ask_target(_OLD_PARTITION.format(role=ROLE))
+    pruning = world.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
+    seconds = world.dice.choice([world.dice.uniform(0.5, 3), 30])
+    _until(world, lambda: pruning.poll() is not None, seconds)
+    world.kill_group(pruning)
+
+
+def archive(world: World) -> None:
+    """The change log is copied away, and the copying is killed now and then."""
+    copying = world.spawn("spark-submit", "spark/archive.py", "--to", str(world.home / "archive"))
+    _until(world, lambda: copying.poll() is not None, world.dice.uniform(5, 60))
+    world.kill_group(copying)
+
+
+def rename_away(world: World) -> None:
+    """A table is written to under another name: the status says so, and a new seed mends it."""
+    world.writers.pause()
+    try:
+        world.service.stop()
+        world.must("loader", "run", "--once")
+        world.comparison.check()
+        world.ask("alter table notifications rename to elsewhere")
+        world.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
+        world.ask("alter table elsewhere rename to notifications")
+        said = run(["loader", "status", "--json"], world.environment)
+        if '"TableReplaced"' not in said.stdout:
+            raise SoakFailed(f"nobody noticed a renamed table:\n{said.stdout}{said.stderr}")
+        world.watcher.is_renewing = True
+        world.must("loader", "setup", "--renew")
+        world.watcher.is_renewing = False
+        world.must("spark-submit", "spark/seed.py")
+        world.must("dbt", "run")
+        world.comparison.skip()
+        # The second one's log has no fact; it is begun anew too.
+        world.second_service.stop()
+        world.must("loader", "setup", "--renew", more=world.second)
+        world.second_comparison.skip()
+        world.second_service.start()
+        world.service.start()
+    finally:
+        world.watcher.is_renewing = False
+        world.writers.resume()
+
+
+ROLE_SETTINGS = (
+    ("statement_timeout", "'100ms'"),
+    ("lock_timeout", "'10ms'"),
+    ("idle_session_timeout", "'500ms'"),
+    ("idle_in_transaction_session_timeout", "'100ms'"),
+    ("default_transaction_read_only", "on"),
+    ("default_transaction_isolation", "'serializable'"),
+    ("standard_conforming_strings", "off"),
+    ("synchronous_commit", "off"),
+    ("search_path", "''"),
+    ("datestyle", "'German'"),
+    ("intervalstyle", "'sql_standard'"),
+    ("timezone", "'Asia/Kathmandu'"),
+    ("bytea_output", "'escape'"),
+    ("extra_float_digits", "-15"),
+    ("client_encoding", "'LATIN1'"),
+    ("quote_all_identifiers", "on"),
+    ("row_security", "off"),
+    ("array_nulls", "off"),
+    ("work_mem", "'64kB'"),
+    ("client_min_messages", "'error'"),
+    ("tcp_user_timeout", "1000"),
+)
+"""What a role may set by itself, and what would break or stall a session that leans on it."""
+
+# An empty partition of a window before the present one, as if the log had begun there: nobody
+# needs it where there is a seed; without one the prune keeps it and says why.
+_OLD_PARTITION = """
+do $$
+begin
+    if to_regclass('cdc.change_log_00000000') is null then
+        create table cdc.change_log_00000000 (like cdc.change_log including all);
+        alter table cdc.change_log_00000000 owner to {role};
+        alter table cdc.change_log
+            attach partition cdc.change_log_00000000 for values from ('0/0') to ('1/0');
+    end if;
+end $$
+"""
+
+STOPS_COMMITS = frozenset({restart_fast, restart_immediate, crash_target, synchronous_standbys})
+"""Faults that stop the application's commits by themselves: those are not timed."""
+
 WEIGHTS: dict[Fault, int] = {
     kill_loader: 6,
     kill_loader_building: 2,
@@ -169,6 +308,14 @@ WEIGHTS: dict[Fault, int] = {
     blackhole: 2,
     slow_target: 2,
     nothing: 1,
+    role_setting: 5,
+    kill_second_loader: 2,
+    unrelated_rows: 1,
+    synchronous_standbys: 2,
+    crash_target: 3,
+    prune: 3,
+    archive: 1,
+    rename_away: 1,
 }
 
 
@@ -183,11 +330,11 @@ def _building(world: World) -> subprocess.Popen[bytes]:
     """Start a `dbt run` and return it when it has begun to work on the server, or has ended."""
     words = ["--full-refresh"] if world.dice.random() < 0.2 else []
     build = world.spawn("dbt", "run", *words)
-    before = world.ask(_BUILDING)
+    before = world.ask_target(_BUILDING)
     if before:  # the loader's own build: take a moment anywhere in this one's life instead
         world.some_seconds(0, 4)
     else:
-        _until(world, lambda: world.ask(_BUILDING) or build.poll() is not None, 30)
+        _until(world, lambda: world.ask_target(_BUILDING) or build.poll() is not None, 30)
     return build
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from demo import recount
 from loader.settings import DEFAULT_SLOT as SLOT
+from tests.soak.commits import LONGEST_SECONDS
 from tests.soak.failure import SoakFailed
-from tests.soak.faults import WEIGHTS, Fault, a_round
+from tests.soak.faults import STOPS_COMMITS, WEIGHTS, Fault, a_round
 from tests.soak.world import World
 
 Say = Callable[[str], None]
@@ -51,6 +53,8 @@ class Hand:
         self.stops = 0
         self.observations = 0
         self.changes = 0
+        self.commits = 0
+        self.longest_commit = 0.0
         self.exits: Counter[int] = Counter()
         self._say = say
         self._began = time.monotonic()
@@ -84,6 +88,8 @@ class Hand:
             "stops": self.stops,
             "changes_compared": self.changes,
             "positions_observed": self.observations,
+            "commits_timed": self.commits,
+            "longest_commit_seconds": round(self.longest_commit, 2),
             "loader_exits": {str(code): count for code, count in sorted(self.exits.items())},
         }
 
@@ -102,8 +108,10 @@ class Hand:
             world.until_followed()
             world.some_seconds(0, 0.7)
         self._say(f"{time.monotonic() - self._began:7.1f} s  {number:4}  {fault.__name__}")
-        fault(world)
+        with world.commits.excused() if fault in STOPS_COMMITS else nullcontext():
+            fault(world)
         world.calm()
+        self._check_commits(world)
         world.service.check()
         self._check_positions(world)
 
@@ -113,11 +121,14 @@ class Hand:
             world.until_followed()
         world.writers.pause()
         world.service.stop()
+        world.second_service.stop()
         self._check_finished(world)
-        if differences := recount.differences(world.dsn, slot=SLOT):
+        if differences := recount.differences(world.dsn, world.target_dsn, slot=SLOT):
             shown = "\n".join(map(str, differences[:10]))
             raise SoakFailed(f"{len(differences)} groups differ from a recount:\n{shown}")
         world.comparison.check()
+        world.must("loader", "run", "--once", more=world.second)
+        world.second_comparison.check()
         self._check_positions(world)
         self.stops += 1
         self._say(
@@ -125,6 +136,7 @@ class Hand:
             f"{world.comparison.changes:,} changes staged, no difference"
         )
         world.service.start()
+        world.second_service.start()
         world.writers.resume()
 
     def _check_finished(self, world: World) -> None:
@@ -135,6 +147,11 @@ class Hand:
         refresh = ["--full-refresh"] if world.dice.random() < 0.2 else []
         world.must("dbt", "run", *refresh)
 
+    def _check_commits(self, world: World) -> None:
+        self.commits, self.longest_commit = world.commits.count, world.commits.longest
+        if self.longest_commit > LONGEST_SECONDS:
+            raise SoakFailed(f"a commit of the application took {self.longest_commit:.1f} s")
+
     def _check_positions(self, world: World) -> None:
         if violations := world.watcher.violations:
             raise SoakFailed("confirmed before it was stored:\n" + "\n".join(violations[:10]))
@@ -144,5 +161,5 @@ class Hand:
             f"{failure}\n"
             f"after fault {len(self.done)}; the last: {', '.join(self.done[-self.plan.every :])}\n"
             f"To repeat it: make soak SEED={self.plan.seed} MINUTES={self.plan.minutes:g} "
-            "(the same faults in the same order; their moments differ)"
+            "(its first world has the same faults in the same order; their moments differ)"
         )
