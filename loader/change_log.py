@@ -13,6 +13,7 @@ from loader import kill_points, lsn
 from loader.batches import COLUMNS, WINDOW_BITS, window
 from loader.database import connect, explained
 from loader.errors import Interrupted, LoaderError, NotSetUp
+from loader.tables import Table, from_names
 
 _LOCK = "hashtext('waltally loader')"
 _PATIENCE = 15.0
@@ -26,6 +27,8 @@ class Record:
     source_database: str
     start_lsn: int
     position_lsn: int
+    tables: tuple[Table, ...] = ()
+    """What setup registered: the live table, its archive, then those that are only logged."""
 
 
 class Rows(Protocol):
@@ -200,7 +203,7 @@ def read_record(connection: extensions.connection, schema: str, slot: str) -> Re
     query = sql.SQL(
         "select system_identifier, source_database, start_lsn, position_lsn, "
         # Not wanted here: commit_position needs it, and a missing column is seen at the start.
-        "stored_changes from {}.slot_position where slot_name = %s"
+        "stored_changes, registered_tables from {}.slot_position where slot_name = %s"
     ).format(sql.Identifier(schema))
     with explained("target"), connection, connection.cursor() as cursor:
         try:
@@ -212,4 +215,4 @@ def read_record(connection: extensions.connection, schema: str, slot: str) -> Re
         row = cursor.fetchone()
     if row is None:
         return None
-    return Record(row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]))
+    return Record(row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]), from_names(row[5]))

@@ -10,7 +10,7 @@ from threading import Event
 
 from loader import columns, kill_points, slot, source_tables
 from loader.batches import Batcher
-from loader.change_log import ChangeLog
+from loader.change_log import ChangeLog, Record
 from loader.copy_source import CopySource, Stopped
 from loader.errors import LoaderError
 from loader.events import Committed, Notify, ignore
@@ -18,6 +18,7 @@ from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 from loader.settings import Settings
 from loader.stream import Stream
+from loader.tables import not_registered
 from loader.verdict import objection
 
 log = logging.getLogger("loader")
@@ -71,7 +72,7 @@ class Session:
             complaint = objection(name, server, state, record)
             if complaint is not None:
                 raise complaint
-            self._warn_of_other_tables(replication)
+            self._check_tables(replication, record)
             # The server sends text as it stores it, whatever client_encoding says.
             encoding = slot.encoding(replication)
             self._log.use_encoding(encoding)
@@ -96,12 +97,23 @@ class Session:
         self._stream = Stream(replication, self._inbox, position, interval, decode)
         self._stream.start()
 
-    def _warn_of_other_tables(self, replication: ReplicationConnection) -> None:
-        """Say where a name means another table than was counted; the log can go on with it."""
+    def _check_tables(self, replication: ReplicationConnection, record: Record) -> None:
+        """Raise SettingError for other tables than setup registered, TableUnfit for missing ones.
+
+        The slot passes over the changes of a table that is not named, or has another name now.
+        Where a name means another table than was counted the log can go on: that is only said.
+        """
         settings = self._settings
+        other = not_registered(settings.tables, record.tables, settings.slot, logged=True)
+        if other is not None:
+            raise other
+        ((text,),) = replication.query(source_tables.query(settings.tables))
+        found = json.loads(str(text))
+        for table in settings.tables:
+            if str(table) not in found:
+                raise source_tables.missing(table, settings.tables)
         counted = source_tables.counted(self._log.connection, settings.schema, settings.slot)
-        ((found,),) = replication.query(source_tables.query(settings.counted))
-        complaint = source_tables.replaced(counted, json.loads(str(found)))
+        complaint = source_tables.replaced(counted, found)
         if complaint is not None:
             log.warning(complaint.sentence)
 

@@ -6,6 +6,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader import lsn, wal2json
+from loader.checks import senders_remedy
 from loader.database import connection_error, explained, standby
 from loader.errors import LoaderError, MissingRight, NoFreeSlot, SlotInUse, SlotLost
 from loader.protocol import ProtocolError, ReplicationConnection
@@ -59,11 +60,12 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
     if "wal senders" in said or "max_wal_senders" in said:
         return NoFreeSlot(
             "The source has no free WAL sender",
-            "alter system set max_wal_senders = 20; then restart the source",
+            senders_remedy(),
         )
     if error.sqlstate == "42501" or "must be superuser or replication role" in said:
         return MissingRight(
-            f"The role may not replicate: {said}", "as a superuser: alter role ... replication"
+            f"The role may not replicate: {said}",
+            "`loader setup --check` says which right it lacks",
         )
     return connection_error(said, "source")
 
