@@ -227,7 +227,7 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
     wait_until(lambda: source.ask(waits_for, second.info.backend_pid))
     committing.start()
     # PostgreSQL 15.20 waits for such a commit itself before the slot is made; 15.18 does not, and
-    # there our own guard must. Both have released the same snapshot in the end.
+    # there our own guard must.
     waits_itself = bool(
         source.ask("select 1 from pg_settings where name = 'output_plugin_libraries'")
     )
