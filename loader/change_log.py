@@ -14,7 +14,7 @@ from loader.batches import COLUMNS, WINDOW_BITS, window
 from loader.database import connect, explained
 from loader.errors import Interrupted, LoaderError, NotSetUp
 from loader.pruned import IS_MARKED
-from loader.tables import Table
+from loader.tables import Table, from_names
 
 _LOCK = "hashtext('waltally loader')"
 _PARTITIONS_LOCK = "hashtext('waltally partitions'), hashtext(%s)"
@@ -40,6 +40,8 @@ class Record:
     source_database: str
     start_lsn: int
     position_lsn: int
+    tables: tuple[Table, ...] = ()
+    """What setup registered: the live table, its archive, then those that are only logged."""
 
 
 class Rows(Protocol):
@@ -265,7 +267,7 @@ def read_record(connection: extensions.connection, schema: str, slot: str) -> Re
     query = sql.SQL(
         "select system_identifier, source_database, start_lsn, position_lsn, "
         # Not wanted here: commit_position needs it, and a missing column is seen at the start.
-        "stored_changes from {}.slot_position where slot_name = %s"
+        "stored_changes, registered_tables from {}.slot_position where slot_name = %s"
     ).format(sql.Identifier(schema))
     with explained("target"), connection, connection.cursor() as cursor:
         try:
@@ -277,4 +279,4 @@ def read_record(connection: extensions.connection, schema: str, slot: str) -> Re
         row = cursor.fetchone()
     if row is None:
         return None
-    return Record(row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]))
+    return Record(row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]), from_names(row[5]))

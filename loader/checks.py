@@ -6,6 +6,8 @@ loader never changes the application's tables or the server's settings itself.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 
 from loader.errors import (
@@ -20,7 +22,7 @@ from loader.errors import (
     WalLevelTooLow,
 )
 from loader.source_facts import ServerFacts, TableFacts
-from loader.tables import DIMENSIONS
+from loader.tables import DIMENSIONS, quoted
 
 
 def standby(facts: ServerFacts) -> LoaderError | None:
@@ -39,7 +41,7 @@ def wal_level(facts: ServerFacts) -> LoaderError | None:
         return None
     return WalLevelTooLow(
         f"The source runs with wal_level = {facts.wal_level}, logical decoding needs logical",
-        "alter system set wal_level = 'logical'; then restart the source",
+        "alter system set wal_level = 'logical'; -- then restart the source",
     )
 
 
@@ -49,20 +51,57 @@ def replication_right(facts: ServerFacts) -> LoaderError | None:
         return None
     return MissingRight(
         f"The role {facts.role} lacks REPLICATION at the source",
-        f'as a superuser: alter role "{facts.role}" replication;',
+        replication_remedy(facts.role, facts.has_rds_replication),
     )
+
+
+def replication_remedy(role: str, has_rds_replication: bool = False) -> str:
+    """Return the SQL that lets the role make and stream slots."""
+    if has_rds_replication:
+        return f"grant rds_replication to {quoted(role)}; -- as an administrator"
+    return f"alter role {quoted(role)} replication; -- as a superuser"
 
 
 def plugin_allowed(facts: ServerFacts) -> LoaderError | None:
     """From the minor releases of autumn 2026 a plugin other than the built-in must be listed."""
-    allowed = facts.allowed_plugins
-    if allowed is None or "wal2json" in [name.strip(' "') for name in allowed.split(",")]:
+    if facts.allowed_plugins is None or "wal2json" in plugin_names(facts.allowed_plugins):
         return None
-    wanted = ", ".join(f"'{name}'" for name in [*filter(None, [allowed.strip()]), "wal2json"])
     return PluginNotAllowed(
         "The source does not allow wal2json: output_plugin_libraries does not list it",
-        f"alter system set output_plugin_libraries = {wanted}; select pg_reload_conf(); "
-        "or restart the source",
+        plugin_remedy(facts.allowed_plugins),
+    )
+
+
+def plugin_names(setting: str) -> list[str]:
+    """Return the names in output_plugin_libraries, a list of identifiers."""
+    return [
+        in_quotes.replace('""', '"') or plain
+        for in_quotes, plain in re.findall(r'"((?:[^"]|"")*)"|([^\s,"]+)', setting)
+    ]
+
+
+# ALTER SYSTEM takes no expression, so psql runs what this statement returns.
+_ADD_TO_PRESENT = r"""select 'alter system set output_plugin_libraries = ' \
+|| string_agg(quote_literal(name), ', ') from (select coalesce(replace(m[1], '""', '"'), m[2]) \
+as name from regexp_matches(current_setting('output_plugin_libraries'), \
+'"((?:[^"]|"")*)"|([^[:space:],"]+)', 'g') as m union all select 'wal2json') as listed \gexec \\ \
+select pg_reload_conf(); -- in psql, as a superuser""".replace("\\\n", "")
+
+
+def plugin_remedy(listed: str | None) -> str:
+    """Return the SQL that allows wal2json and keeps what other programs need in the list.
+
+    `listed` is the present setting, None where this role may not read it: the statement then
+    reads it itself. Each name is a string of its own: one string with commas is one name.
+    """
+    if listed is None:
+        return _ADD_TO_PRESENT
+    names = ", ".join(
+        "'" + name.replace("'", "''") + "'" for name in [*plugin_names(listed), "wal2json"]
+    )
+    return (
+        f"alter system set output_plugin_libraries = {names}; select pg_reload_conf(); "
+        "-- as a superuser"
     )
 
 
@@ -72,8 +111,8 @@ def free_slot(facts: ServerFacts) -> LoaderError | None:
         return None
     return NoFreeSlot(
         f"All {facts.slots_limit} replication slots of the source are in use",
-        f"drop one, or: alter system set max_replication_slots = {facts.slots_limit + 5}; "
-        "then restart the source",
+        f"alter system set max_replication_slots = {facts.slots_limit + 5}; "
+        "-- then restart the source; or drop a slot that nobody needs",
     )
 
 
@@ -83,8 +122,13 @@ def free_sender(facts: ServerFacts) -> LoaderError | None:
         return None
     return NoFreeSlot(
         f"All {facts.senders_limit} WAL senders of the source are in use",
-        f"alter system set max_wal_senders = {facts.senders_limit + 5}; then restart the source",
+        senders_remedy(facts.senders_limit),
     )
+
+
+def senders_remedy(limit: int = 15) -> str:
+    """Return the SQL that gives the server more WAL senders."""
+    return f"alter system set max_wal_senders = {limit + 5}; -- then restart the source"
 
 
 def table_fit(facts: TableFacts) -> LoaderError | None:
@@ -138,18 +182,29 @@ def identity_wide(facts: TableFacts) -> LoaderError | None:
 def identity_remedy(facts: TableFacts) -> str:
     """Return the SQL that gives the table an identity wide enough."""
     table = facts.table
-    nullable = [name for name in ("id", *DIMENSIONS) if not facts.columns.get(name)]
-    if nullable:
-        return (
-            f"alter table {table.quoted} replica identity full; "
-            f"-- an index would write less WAL, but {', '.join(nullable)} may be null"
-        )
-    index = f"{table.name}_replica_identity"
+    choose = f"alter table {table.quoted} replica identity"
+    if facts.wide_index is not None:
+        return f"{choose} using index {quoted(facts.wide_index)};"
+    nullable = [name for name in DIMENSIONS if not facts.columns.get(name)]
+    if nullable or not facts.primary_key:
+        why = f"{', '.join(nullable)} may be null" if nullable else "the table has no primary key"
+        return f"{choose} full; -- an index would write less WAL, but {why}"
+    index = quoted(_free_name(table.name, facts.names_taken))
+    columns = ", ".join(map(quoted, dict.fromkeys((*facts.primary_key, *DIMENSIONS))))
     return (
-        f'create unique index concurrently "{index}" on {table.quoted} '
-        f"(id, {', '.join(DIMENSIONS)}); "
-        f'alter table {table.quoted} replica identity using index "{index}";'
+        f"create unique index concurrently {index} on {table.quoted} ({columns}); "
+        f"{choose} using index {index};"
     )
+
+
+def _free_name(table: str, taken: frozenset[str]) -> str:
+    """Return a name for the table's index: the server would cut a longer one at 63 bytes."""
+    for number in itertools.count(1):
+        suffix = "_replica_identity" + (f"_{number}" if number > 1 else "")
+        name = table.encode()[: 63 - len(suffix)].decode(errors="ignore") + suffix
+        if name not in taken:
+            return name
+    raise AssertionError("the numbers have no end")
 
 
 def encodings_fit(source: str, target: str) -> LoaderError | None:
@@ -180,9 +235,7 @@ def server_findings(facts: ServerFacts) -> list[LoaderError]:
 
 def table_findings(facts: TableFacts, counted: bool) -> list[LoaderError]:
     """Return what is wrong with a table; one that is only logged needs no dimensions."""
-    unfit = table_fit(facts)
-    if unfit is None and counted:
-        unfit = dimensions_present(facts)
+    unfit = table_fit(facts) or (dimensions_present(facts) if counted else None)
     if unfit is not None:
         return [unfit]
     narrow = identity_wide(facts) if counted else None

@@ -5,6 +5,8 @@ The docstring's first line is what the README's table of exit codes says of it; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class LoaderError(Exception):
     """The loader failed in a way it does not know; please report it."""
@@ -16,14 +18,17 @@ class LoaderError(Exception):
         self.remedy = remedy
         self.safe = safe
         """What is known to be stored; the loop fills it in where nobody else has."""
+        self.others: list[LoaderError] = []
+        """What else was found at the same time; the exit code is that of the first."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; {self.safe}" if self.safe else super().__str__()
 
     @property
     def sentence(self) -> str:
-        """The message and its remedy, as printed on stderr."""
-        return f"{self}\nTry: {self.remedy}" if self.remedy else str(self)
+        """The message and its remedy, as printed on stderr; then the others that were found."""
+        own = f"{self}\nTry: {self.remedy}" if self.remedy else str(self)
+        return "\nError: ".join([own, *(other.sentence for other in self.others)])
 
 
 class SettingError(LoaderError):
@@ -198,6 +203,19 @@ class RowTooLarge(LoaderError):
     """A row is too large for the stream: its JSON passes 1 GB."""
 
     exit_code = 43
+
+
+class NotOurs(LoaderError):
+    """Something that `loader setup` did not make would be dropped."""
+
+    exit_code = 38
+
+
+def together(found: Sequence[LoaderError]) -> LoaderError:
+    """Return the first of the findings, which says the others too; `found` is not empty."""
+    first, *others = found
+    first.others = others
+    return first
 
 
 TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted, SynchronousStandby)

@@ -18,6 +18,7 @@ from loader.inbox import Inbox, Message
 from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
 from loader.settings import Settings
 from loader.stream import Stream
+from loader.tables import not_registered
 from loader.undecodable import Examiner
 from loader.verdict import RENEW, objection
 from loader.watch import Watch
@@ -81,7 +82,7 @@ class Session:
             finding = standby_facts.ask(watch.connection)
             if finding is not None:
                 raise finding
-            self._warn_of_other_tables(replication)
+            self._check_tables(replication, record)
             # The server sends text as it stores it, whatever client_encoding says.
             encoding = slot.encoding(replication)
             self._log.use_encoding(encoding)
@@ -137,12 +138,23 @@ class Session:
                 "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
             )
 
-    def _warn_of_other_tables(self, replication: ReplicationConnection) -> None:
-        """Say where a name means another table than was counted; the log can go on with it."""
+    def _check_tables(self, replication: ReplicationConnection, record: Record) -> None:
+        """Raise SettingError for other tables than setup registered, TableUnfit for missing ones.
+
+        The slot passes over the changes of a table that is not named, or has another name now.
+        Where a name means another table than was counted the log can go on: that is only said.
+        """
         settings = self._settings
+        other = not_registered(settings.tables, record.tables, settings.slot, logged=True)
+        if other is not None:
+            raise other
+        ((text,),) = replication.query(source_tables.query(settings.tables))
+        found = json.loads(str(text))
+        for table in settings.tables:
+            if str(table) not in found:
+                raise source_tables.missing(table, settings.tables)
         counted = source_tables.counted(self._log.connection, settings.schema, settings.slot)
-        ((found,),) = replication.query(source_tables.query(settings.counted))
-        complaint = source_tables.replaced(counted, json.loads(str(found)))
+        complaint = source_tables.replaced(counted, found)
         if complaint is not None:
             log.warning(complaint.sentence)
 

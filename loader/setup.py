@@ -1,4 +1,4 @@
-"""`loader setup` and `loader teardown`: check, make, and take away what the loader needs."""
+"""`loader setup`: check, and make what the loader needs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,24 @@ from loader import (
     standing,
 )
 from loader.database import connect, explained
-from loader.errors import LoaderError, NotSetUp, SlotCreationBlocked, SlotMoved
+from loader.errors import (
+    IsStandby,
+    LoaderError,
+    NotSetUp,
+    SettingError,
+    SlotCreationBlocked,
+    SlotInUse,
+    SlotMoved,
+    together,
+)
 from loader.pruned import hold_off_prunes
 from loader.settings import Settings
-from loader.slot_admin import create_slot, drop_origin, drop_slot, make_origin
+from loader.slot_admin import another_name, create_slot, drop_slot, make_origin, slot_not_ours
 from loader.source_facts import ask_server, ask_table
-from loader.tables import COUNTED
-from loader.verdict import Server, SlotState
+from loader.source_tables import Known
+from loader.standing import Standing
+from loader.tables import COUNTED, Table, as_names, listed, not_registered
+from loader.verdict import RENEW, Server, SlotState
 
 _TRIAL_SECONDS = 3
 
@@ -48,31 +59,62 @@ def table_findings(settings: Settings, source: extensions.connection) -> list[Lo
 def check(settings: Settings) -> list[LoaderError]:
     """`setup --check`: return what is wrong, changing nothing. Raises if none can be asked."""
     with closing(connect(settings.source, "source")) as source:
-        if found := findings(settings, source):
-            return found
-        if slot.read_state_sql(source, settings.slot) is None:
+        found = findings(settings, source)
+        if not found and slot.read_state_sql(source, settings.slot) is None:
             try:
                 create_slot(source, settings.slot, _TRIAL_SECONDS, temporary=True)
             except SlotCreationBlocked:
                 pass  # the plugin was loaded before the wait, and nothing else was asked
             except LoaderError as error:
-                return [error]
-        with closing(connect(settings.target, "target")) as target:
-            if (unfit := encodings(source, target)) is not None:
-                return [unfit]
+                found.append(error)
+        with closing(_target(settings, found)) as target:
+            found += encodings(source, target)
+            if any(isinstance(each, IsStandby) for each in found):
+                return found
             stands = standing.read(settings, source, target)
             if stands.record is None:
-                return [
-                    NotSetUp(f"The slot {settings.slot} is not set up yet", "run `loader setup`")
-                ]
-            complaint = stands.complaint or table_replaced(settings, source, target)
-    return [complaint] if complaint else []
+                unready = NotSetUp(
+                    f"The slot {settings.slot} is not set up yet", "run `loader setup`"
+                )
+                return found or [unready]
+            return found + record_findings(settings, source, target, stands)
 
 
-def encodings(source: extensions.connection, target: extensions.connection) -> LoaderError | None:
-    """Return why the target cannot hold the source's text, None where it can."""
+def _target(settings: Settings, found: list[LoaderError]) -> extensions.connection:
+    """Connect to the target. Where that fails, raise what was found at the source with it."""
+    try:
+        return connect(settings.target, "target")
+    except LoaderError as error:
+        raise together([*found, error]) from None
+
+
+def encodings(source: extensions.connection, target: extensions.connection) -> list[LoaderError]:
+    """Return why the target cannot hold the source's text; empty where it can."""
     names = [c.info.parameter_status("server_encoding") or "" for c in (source, target)]
-    return checks.encodings_fit(*names)
+    unfit = checks.encodings_fit(*names)
+    return [unfit] if unfit else []
+
+
+def record_findings(
+    settings: Settings,
+    source: extensions.connection,
+    target: extensions.connection,
+    stands: Standing,
+) -> list[LoaderError]:
+    """Return why a slot that is set up cannot be followed with these settings."""
+    found = (
+        stands.complaint or table_replaced(settings, source, target),
+        _other_tables(settings, stands.tables),
+    )
+    return [finding for finding in found if finding is not None]
+
+
+def _other_tables(settings: Settings, registered: tuple[Table, ...]) -> SettingError | None:
+    """Return why the counted tables cannot be these; further ones may come and go at setup."""
+    other = not_registered(settings.counted, registered, settings.slot, logged=False)
+    if other is not None:
+        other.remedy += f"; or, to count {listed(settings.counted)} from now on: {RENEW}"
+    return other
 
 
 def table_replaced(
@@ -87,15 +129,16 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
     """Make the staging schema and the slot where they are missing; return what was done.
 
     `timeout` bounds, in seconds, the wait for transactions that are writing at the moment.
-    `renew` makes the slot and its row anew. Raises the first finding, and what setting up meets.
+    `renew` makes the slot and its row anew. Raises all findings together, NotOurs for a slot that
+    setup did not make, and what setting up meets.
     """
     done: list[str] = []
     with closing(connect(settings.source, "source")) as source:
-        if found := findings(settings, source):
-            raise found[0]
-        with closing(connect(settings.target, "target")) as target:
-            if (unfit := encodings(source, target)) is not None:
-                raise unfit
+        found = findings(settings, source)
+        with closing(_target(settings, found)) as target:
+            found += encodings(source, target)
+            if found:
+                raise together(found)
             done += [
                 f"applied {name} in schema {settings.schema}"
                 for name in staging.upgrade(target, settings.schema)
@@ -103,18 +146,20 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
             _wait_for_our_turn(target, settings.slot)
             stands = standing.read(settings, source, target)
             state, server = stands.state, stands.server
-            if renew or stands.record is None:
-                hold_off_prunes(target, settings.schema)
+            if stands.record is not None and not renew:
+                if found := record_findings(settings, source, target, stands):
+                    raise together(found)
+                _note_tables(settings, source_tables.present(source, settings.counted), target)
+                last_error.clear(target, settings.schema, settings.slot)
+                return done + _register(settings, target, stands.record.tables)
+            hold_off_prunes(target, settings.schema)
             if renew and state is not None:
+                if (other := slot_not_ours(stands)) is not None:
+                    raise other
                 drop_slot(source, settings.slot)
                 state = None
-            if stands.record is not None and not renew:
-                complaint = stands.complaint or table_replaced(settings, source, target)
-                if complaint is not None:
-                    raise complaint
-                _note_tables(settings, source, target, anew=False)
-                last_error.clear(target, settings.schema, settings.slot)
-                return done
+            # Before the slot is made: a table that is renamed while it waits for writers shows.
+            noted = source_tables.present(source, settings.counted)
             if state is None:
                 start = create_slot(source, settings.slot, timeout, temporary=False)
                 done.append(f"made the slot {settings.slot} at {lsn.show(start)}")
@@ -122,51 +167,32 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 start = _take_over(settings.slot, state, server)
                 done.append(f"took over the slot {settings.slot} at {lsn.show(start)}")
             _write_record(target, settings, server, start)
-            _note_tables(settings, source, target, anew=True)
             last_error.clear(target, settings.schema, settings.slot)
+            _note_tables(settings, noted, target, anew=True)
+            done += _logged_only(settings)
             if make_origin(source, settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
-    return done
-
-
-def tear_down(settings: Settings, purge: bool) -> list[str]:
-    """Drop the slot, with `purge` the staging schema too; return what was done.
-
-    Raises SlotInUse while a loader follows the slot.
-    """
-    done = []
-    with closing(connect(settings.source, "source")) as source:
-        if slot.read_state_sql(source, settings.slot) is not None:
-            drop_slot(source, settings.slot)
-            done.append(f"dropped the slot {settings.slot}")
-        if drop_origin(source, settings.slot):
-            done.append("dropped the replication origin")
-    with closing(connect(settings.target, "target")) as target:
-        if staging.version(target, settings.schema):
-            with explained("target"), target, target.cursor() as cursor:
-                schema = sql.Identifier(settings.schema)
-                if purge:
-                    cursor.execute(sql.SQL("drop schema {} cascade").format(schema))
-                    done.append(f"dropped the schema {settings.schema}")
-                else:
-                    cursor.execute(
-                        sql.SQL("delete from {}.slot_position where slot_name = %s").format(schema),
-                        (settings.slot,),
-                    )
     return done
 
 
 def _take_over(name: str, state: SlotState, server: Server) -> int:
     """Return where the log of a slot that somebody else made begins: nothing of it was staged."""
     if state.plugin != "wal2json" or state.database != server.database:
+        what = f"of plugin {state.plugin} in database {state.database}"
         raise SlotMoved(
-            f"A slot {name} exists already, of plugin {state.plugin} in database {state.database}",
-            "drop it, or choose another name with LOADER_SLOT",
+            f"A slot {name} exists already, {what if state.plugin else 'a physical one'}",
+            f"export LOADER_SLOT={another_name(name)}; loader setup",
+        )
+    if state.active_pid is not None:
+        raise SlotInUse(
+            f"A slot {name} exists already, and pid {state.active_pid} follows it",
+            f"stop it; or, if it is another loader's: export LOADER_SLOT={another_name(name)}; "
+            "loader setup",
         )
     if state.confirmed_lsn is None or state.wal_status == "lost":
         raise SlotMoved(
             f"A slot {name} exists already and has lost its WAL",
-            f"select pg_drop_replication_slot('{name}'); then `loader setup`",
+            f"select pg_drop_replication_slot('{name}'); -- then `loader setup`",
         )
     return state.confirmed_lsn
 
@@ -218,20 +244,15 @@ def _write_record(
                 server.database,
                 lsn.show(start),
                 lsn.show(start),
-                Json([[table.schema, table.name] for table in settings.tables]),
+                Json(as_names(settings.tables)),
             ),
         )
 
 
 def _note_tables(
-    settings: Settings,
-    source: extensions.connection,
-    target: extensions.connection,
-    *,
-    anew: bool,
+    settings: Settings, found: Known, target: extensions.connection, *, anew: bool = False
 ) -> None:
     """Write down which tables are counted; unless `anew`, only where that is not known yet."""
-    found = source_tables.present(source, settings.counted)
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(
             sql.SQL(
@@ -240,3 +261,29 @@ def _note_tables(
             ).format(sql.Identifier(settings.schema)),
             (Json(found), settings.slot, anew),
         )
+
+
+def _register(
+    settings: Settings, target: extensions.connection, registered: tuple[Table, ...]
+) -> list[str]:
+    """Write down which tables are only logged now, where that has changed; return what to say."""
+    if set(registered) == set(settings.tables):
+        return []
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(
+            sql.SQL(
+                "update {}.slot_position set registered_tables = %s where slot_name = %s"
+            ).format(sql.Identifier(settings.schema)),
+            (Json(as_names(settings.tables)), settings.slot),
+        )
+    return [
+        f"registered {listed(settings.tables)}; a loader that runs must be started again",
+        *_logged_only(settings),
+    ]
+
+
+def _logged_only(settings: Settings) -> list[str]:
+    return [
+        f"{table} is logged and not counted: only the first two tables are"
+        for table in settings.tables[COUNTED:]
+    ]

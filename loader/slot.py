@@ -6,6 +6,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader import login, lsn, sessions, wal2json
+from loader.checks import senders_remedy
 from loader.database import connection_error, explained, is_too_large, standby
 from loader.errors import (
     LoaderError,
@@ -74,11 +75,12 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
     if code == "53300" and "max_wal_senders" in said:
         return NoFreeSlot(
             "The source has no free WAL sender",
-            "alter system set max_wal_senders = 20; then restart the source",
+            senders_remedy(),
         )
     if code == "42501":
         return MissingRight(
-            f"The role may not replicate: {said}", "as a superuser: alter role ... replication"
+            f"The role may not replicate: {said}",
+            "`loader setup --check` says which right it lacks",
         )
     if is_too_large(code, said):
         return RowTooLarge(f"The source cannot send a row: {said}")

@@ -7,14 +7,19 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions
 
 from loader import lsn, slot
+from loader.checks import plugin_remedy, replication_remedy
 from loader.database import explain
 from loader.errors import (
+    LoaderError,
+    MissingRight,
     NoFreeSlot,
+    NotOurs,
     PluginMissing,
     PluginNotAllowed,
     SlotCreationBlocked,
     SlotInUse,
 )
+from loader.standing import Standing
 
 
 def create_slot(source: extensions.connection, name: str, timeout: int, *, temporary: bool) -> int:
@@ -40,25 +45,39 @@ def create_slot(source: extensions.connection, name: str, timeout: int, *, tempo
             f"that were writing when it began ({_writers(source)})",
             "let them end or end them, then `loader setup` again; --timeout waits longer",
         ) from None
-    except pg.UndefinedFile:
-        raise PluginMissing(
-            "wal2json is not installed on the source",
-            "install it there: apt-get install postgresql-15-wal2json, or your provider's way",
-        ) from None
-    except pg.ConfigurationLimitExceeded as error:
-        raise NoFreeSlot(
-            f"The source has no free slot: {error.diag.message_primary}",
-            "drop one, or raise max_replication_slots and restart the source",
-        ) from None
     except psycopg2.Error as error:
-        if "output_plugin_libraries" in str(error):
-            raise PluginNotAllowed(
-                f"The source does not allow wal2json: {error.diag.message_primary}",
-                "alter system set output_plugin_libraries = 'wal2json'; then restart the source",
-            ) from None
+        if (refused := refusal(error, source)) is not None:
+            raise refused from None
         raise explain(error, "source") from error
     assert row is not None
     return lsn.parse(row[0])
+
+
+def refusal(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:
+    """Return what the server's refusal to make a slot means, None where it is something else.
+
+    Messages may be translated; a setting's name and an SQLSTATE are not.
+    """
+    said = " ".join((error.diag.message_primary or str(error)).split())
+    if "output_plugin_libraries" in str(error):
+        return PluginNotAllowed(f"The source does not allow wal2json: {said}", plugin_remedy(None))
+    if isinstance(error, pg.UndefinedFile):
+        major = source.server_version // 10000
+        return PluginMissing(
+            "wal2json is not installed on the source",
+            f"apt-get install postgresql-{major}-wal2json  # on the source, or your provider's way",
+        )
+    if isinstance(error, pg.ConfigurationLimitExceeded):
+        return NoFreeSlot(
+            f"The source has no free slot: {said}",
+            "alter system set max_replication_slots = 20; "
+            "-- then restart the source; or drop a slot that nobody needs",
+        )
+    if isinstance(error, pg.InsufficientPrivilege):
+        return MissingRight(
+            f"The source denies a right: {said}", replication_remedy(source.info.user)
+        )
+    return None
 
 
 def _writers(source: extensions.connection) -> str:
@@ -69,6 +88,41 @@ def _writers(source: extensions.connection) -> str:
         )
         rows = cursor.fetchall()
     return ", ".join(f"pid {pid} of {role} for {age}" for pid, role, age in rows) or "now over"
+
+
+def slot_not_ours(stands: Standing) -> LoaderError | None:
+    """Return why the slot may not be dropped, None where `loader setup` made it or took it over.
+
+    Ours is a logical slot of wal2json in this database that slot_position of this schema knows,
+    written for this database of this cluster.
+    """
+    state, server, record = stands.state, stands.server, stands.record
+    if state is None:
+        return None
+    name = stands.slot
+    if state.plugin is None:
+        what = "is a physical slot, of a standby or a backup"
+    elif state.plugin != "wal2json" or state.database != server.database:
+        what = f"is one of {state.plugin} in database {state.database}"
+    elif record is None:
+        what = "has no row in slot_position: `loader setup` did not make it"
+    elif (record.system_identifier, record.source_database) != (
+        server.system_identifier,
+        server.database,
+    ):
+        what = f"is not the one that was set up, in {record.source_database} of another source"
+    else:
+        return None
+    return NotOurs(
+        f"The slot {name} {what}, so it is not dropped",
+        f"choose another name: export LOADER_SLOT={another_name(name)}; or, if nobody needs the "
+        f"slot: psql -c \"select pg_drop_replication_slot('{name}')\" at the source",
+    )
+
+
+def another_name(name: str) -> str:
+    """Return a name for a slot that is not this one."""
+    return f"{name[:54]}_waltally"
 
 
 def drop_slot(source: extensions.connection, name: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg2 import extensions
 
 from loader.database import explained
-from loader.tables import Table
+from loader.tables import DIMENSIONS, Table
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,10 @@ class ServerFacts:
     in_recovery: bool
     wal_level: str
     may_replicate: bool
+    has_rds_replication: bool
+    """Whether the server gives the right by a role of this name, as Amazon RDS does."""
     allowed_plugins: str | None
-    """The setting output_plugin_libraries; None where there is none or this role may not see it."""
+    """The setting output_plugin_libraries; None where it is missing or may not be read."""
     slots_used: int
     slots_limit: int
     slot_exists: bool
@@ -41,11 +45,16 @@ class TableFacts:
     """pg_class.relreplident."""
     identity_columns: frozenset[str]
     """What an old row carries under `default` and `using index`."""
+    primary_key: tuple[str, ...] = ()
+    wide_index: str | None = None
+    """An index that is there already and may become an identity with the dimensions."""
+    names_taken: frozenset[str] = frozenset()
+    """Names in the table's schema that end like those that the remedy gives to indexes."""
 
 
-_SERVER = """
+SERVER = """
 select
-    current_user,
+    current_user::text,
     pg_is_in_recovery(),
     current_setting('wal_level'),
     (select rolsuper or rolreplication from pg_roles where rolname = current_user)
@@ -54,6 +63,7 @@ select
             where rolname = 'rds_replication'
             and pg_has_role(current_user, oid, 'usage')
         ),
+    exists (select 1 from pg_roles where rolname = 'rds_replication'),
     -- No row for a role that may not read it, where current_setting() would raise.
     (select setting from pg_settings where name = 'output_plugin_libraries'),
     (select count(*) from pg_replication_slots),
@@ -63,11 +73,30 @@ select
     current_setting('max_wal_senders')::int
 """
 
-_TABLE = """
+"""ServerFacts, given the slot's name; for whatever driver there is."""
+
+_IS_WIDE = "array_agg(k.name) @> array[" + ", ".join(f"'{name}'" for name in DIMENSIONS) + "]"
+
+TABLE = f"""
+with keys as (
+    select
+        i.*,
+        x.relname::text as index_name,
+        a.attname::text as name,
+        a.attnotnull,
+        k.place
+    from pg_index as i
+    inner join pg_class as x on x.oid = i.indexrelid
+    cross join unnest(i.indkey) with ordinality as k (attnum, place)
+    inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+    -- An old row lacks what an index only includes.
+    where k.place <= i.indnkeyatts
+)
+
 select
-    c.relkind,
-    c.relpersistence,
-    c.relreplident,
+    c.relkind::text,
+    c.relpersistence::text,
+    c.relreplident::text,
     array(
         select a.attname::text from pg_attribute as a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -79,22 +108,39 @@ select
         order by a.attnum
     ),
     array(
-        select a.attname::text
-        from pg_index as i
-        inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
-        where i.indrelid = c.oid
-        and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary end
+        select k.name from keys as k
+        where k.indrelid = c.oid
+        and case c.relreplident when 'i' then k.indisreplident when 'd' then k.indisprimary end
+    ),
+    array(
+        select k.name from keys as k
+        where k.indrelid = c.oid and k.indisprimary
+        order by k.place
+    ),
+    (
+        select k.index_name from keys as k
+        where k.indrelid = c.oid and k.indisunique and k.indisvalid and k.indimmediate
+        and k.indpred is null and k.indexprs is null
+        group by k.index_name
+        having {_IS_WIDE} and bool_and(k.attnotnull)
+        order by count(*), k.index_name
+        limit 1
+    ),
+    array(
+        select o.relname::text from pg_class as o
+        where o.relnamespace = n.oid and o.relname ~ '_replica_identity[_0-9]*$'
     )
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 where n.nspname = %s and c.relname = %s
 """
+"""What `table_facts` takes, given a table's schema and name; for whatever driver there is."""
 
 
 def ask_server(connection: extensions.connection, slot: str) -> ServerFacts:
     """Return the server's facts. Raises LoaderError."""
     with explained("source"), connection, connection.cursor() as cursor:
-        cursor.execute(_SERVER, (slot,))
+        cursor.execute(SERVER, (slot,))
         row = cursor.fetchone()
     assert row is not None
     return ServerFacts(*row)
@@ -103,16 +149,23 @@ def ask_server(connection: extensions.connection, slot: str) -> ServerFacts:
 def ask_table(connection: extensions.connection, table: Table) -> TableFacts:
     """Return a table's facts. Raises LoaderError."""
     with explained("source"), connection, connection.cursor() as cursor:
-        cursor.execute(_TABLE, (table.schema, table.name))
-        row = cursor.fetchone()
+        cursor.execute(TABLE, (table.schema, table.name))
+        return table_facts(table, cursor.fetchone())
+
+
+def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
+    """Return the facts from the row of the statement TABLE."""
     if row is None:
         return TableFacts(table, None, None, {}, None, frozenset())
-    kind, persistence, identity, names, not_null, identity_columns = row
+    kind, persistence, identity, names, not_null, carried, key, wide_index, taken = row
     return TableFacts(
         table,
         kind,
         persistence,
         dict(zip(names, not_null, strict=True)),
         identity,
-        frozenset(identity_columns),
+        frozenset(carried),
+        tuple(key),
+        wide_index,
+        frozenset(taken),
     )

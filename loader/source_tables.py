@@ -6,16 +6,24 @@ The source's side is a statement for whatever connection there is; the target's 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg2 import extensions, sql
 
 from loader.database import explained
-from loader.errors import LoaderError, TableReplaced
-from loader.tables import DIMENSIONS, Table
+from loader.errors import LoaderError, TableReplaced, TableUnfit
+from loader.tables import COUNTED, DIMENSIONS, Table, listed
 
 Known = Mapping[str, Mapping[str, int]]
-"""By name: a table's oid, under `oid`, and the attribute number of each dimension that it has."""
+"""By name: the table's oid under `oid`, the attribute number of each dimension that it has, and
+under `named` the transaction that last gave the table its name.
+
+That is the xmin of the table's row in pg_type. RENAME TO, SET SCHEMA and OWNER TO write that row
+again; no other command does, VACUUM FREEZE and FULL included.
+"""
+
+_ABOUT_THE_TABLE = ("oid", "named")
 
 _QUERY = """
 select coalesce(jsonb_object_agg(
@@ -24,11 +32,13 @@ select coalesce(jsonb_object_agg(
         select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
         from pg_attribute as a
         where a.attrelid = c.oid and a.attname = any(array[DIMENSIONS]) and not a.attisdropped
-    ) || jsonb_build_object('oid', c.oid::bigint)
+    ) || jsonb_build_object('oid', c.oid::bigint, 'named', t.xmin::text::bigint)
 ), '{}')::text
 from jsonb_to_recordset('WANTED') as wanted (label text, schema text, name text)
 inner join pg_namespace as n on n.nspname = wanted.schema
 inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+-- A sequence or an index has no row type, and is no table.
+inner join pg_type as t on t.oid = c.reltype
 """
 
 
@@ -67,23 +77,49 @@ def present(source: extensions.connection, tables: Iterable[Table]) -> Known:
 def replaced(counted: Known, found: Known) -> LoaderError | None:
     """Return what is another table or column than was counted, None where all is as it was.
 
-    A table or a column that is missing now is another check's finding.
+    A table that was renamed away and back is the same one, but changes that were made under the
+    other name are not in the log. A table or a column that is missing now is another check's
+    finding.
     """
     for name, before in counted.items():
         now = found.get(name, before)
         other = [
             column
             for column in before
-            if column != "oid" and now.get(column, before[column]) != before[column]
+            if column not in _ABOUT_THE_TABLE and now.get(column, before[column]) != before[column]
         ]
         if now["oid"] != before["oid"]:
-            said = f"{name} is now another table than was counted: the former one's rows are"
+            said = (
+                f"{name} is now another table than was counted: the former one's rows are "
+                "still in the counts"
+            )
         elif other:
-            said = f"{', '.join(other)} of {name} was made anew: the former values are"
+            said = (
+                f"{', '.join(other)} of {name} was made anew: the former values are "
+                "still in the counts"
+            )
+        elif "named" in before and now.get("named") != before["named"]:
+            said = (
+                f"{name} was renamed, moved to another schema or given another owner after it was "
+                "counted: changes that were made under another name are not in the counts"
+            )
         else:
             continue
         return TableReplaced(
-            f"{said} still in the counts",
+            said,
             "`spark-submit spark/seed.py` counts what is there now; then `dbt build`",
         )
     return None
+
+
+def missing(table: Table, registered: Sequence[Table]) -> LoaderError:
+    """Return the error for a registered table that the source does not have."""
+    said = f"The table {table} does not exist at the source, or has another name now"
+    if table in registered[:COUNTED]:
+        return TableUnfit(
+            said,
+            "give the table its name back or make it again; what was written under another name "
+            "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
+        )
+    rest = shlex.quote(listed(each for each in registered if each != table))
+    return TableUnfit(said, f"export LOADER_TABLES={rest}; loader setup; loader run")

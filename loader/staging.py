@@ -9,6 +9,9 @@ from psycopg2 import extensions, sql
 from loader.database import explained
 from loader.errors import StagingTooNew
 
+MADE_BY_SETUP = "Made by loader setup: loader teardown --purge may drop it."
+"""The comment of a schema that setup made; one without it was there before and stays."""
+
 _LEDGER = """
 create table if not exists schema_migration (
     version integer primary key,
@@ -42,7 +45,9 @@ def upgrade(connection: extensions.connection, schema: str) -> list[str]:
         )
         cursor.execute("select 1 from pg_namespace where nspname = %s", (schema,))
         if cursor.fetchone() is None:
-            cursor.execute(sql.SQL("create schema {}").format(sql.Identifier(schema)))
+            made = sql.Identifier(schema)
+            cursor.execute(sql.SQL("create schema {}").format(made))
+            cursor.execute(sql.SQL("comment on schema {} is %s").format(made), (MADE_BY_SETUP,))
         _enter(cursor, schema)
         cursor.execute("select to_regclass(%s)", (f"{_quoted(schema)}.schema_migration",))
         if cursor.fetchone() == (None,):

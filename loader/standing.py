@@ -11,6 +11,7 @@ from loader.change_log import Record, read_record
 from loader.database import explained
 from loader.errors import LoaderError
 from loader.settings import Settings
+from loader.tables import Table
 from loader.verdict import Server, SlotState, objection
 
 
@@ -22,6 +23,11 @@ class Standing:
     state: SlotState | None
     record: Record | None
     server: Server
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What setup registered; none where the slot is not set up."""
+        return self.record.tables if self.record is not None else ()
 
     @property
     def complaint(self) -> LoaderError | None:

@@ -13,6 +13,7 @@ from loader.errors import LoaderError, NotSetUp, Unhealthy
 from loader.settings import Settings
 from loader.setup import table_findings, table_replaced
 from loader.stored import Stored
+from loader.tables import not_registered
 from loader.verdict import Server, SlotState
 from loader.wal_clock import AT_REST
 
@@ -45,6 +46,9 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
             found = stored.read(target, settings.schema, settings.slot) if stands.record else None
             replaced = table_replaced(settings, source, target) if found else None
     problems += [replaced] if replaced else []
+    if stands.record is not None:
+        other = not_registered(settings.tables, stands.tables, settings.slot, logged=True)
+        problems += [other] if other else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
         "source": {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from loader.errors import SettingError
@@ -13,6 +15,7 @@ DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_st
 COUNTED = 2
 """The first table is live and the second is its archive; further ones are only logged."""
 
+_PLAIN = re.compile(r'[^\s",.]+')
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",.]+))\s*')
 
 
@@ -60,6 +63,43 @@ def parse_tables(text: str) -> tuple[Table, ...]:
     if len(set(map(str, tables))) < len(tables):
         raise SettingError("LOADER_TABLES names a table twice", remedy)
     return tuple(tables)
+
+
+def listed(tables: Iterable[Table]) -> str:
+    """Return the tables as LOADER_TABLES takes them."""
+
+    def part(name: str) -> str:
+        return name if _PLAIN.fullmatch(name) else quoted(name)
+
+    return ",".join(f"{part(table.schema)}.{part(table.name)}" for table in tables)
+
+
+def as_names(tables: Iterable[Table]) -> list[list[str]]:
+    """Return what slot_position.registered_tables holds of the tables."""
+    return [[table.schema, table.name] for table in tables]
+
+
+def from_names(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
+    """Return the tables that slot_position.registered_tables holds."""
+    return tuple(Table(schema, name) for schema, name in names)
+
+
+def not_registered(
+    wanted: Sequence[Table], registered: Sequence[Table], slot: str, *, logged: bool
+) -> SettingError | None:
+    """Return why the tables are not those that setup registered, None where they are.
+
+    The order tells the live table from its archive. `logged` says that `wanted` also names the
+    tables that are only logged; their order means nothing.
+    """
+    known = registered if logged else registered[:COUNTED]
+    if tuple(wanted[:COUNTED]) == tuple(known[:COUNTED]) and set(wanted) == set(known):
+        return None
+    return SettingError(
+        f"LOADER_TABLES is {listed(wanted)}, but `loader setup` registered {listed(known)} for "
+        f"the slot {slot}",
+        f"export LOADER_TABLES={shlex.quote(listed(registered))}",
+    )
 
 
 def _unquote(part: re.Match[str]) -> str:

@@ -59,7 +59,8 @@ def objection(
     if slot.plugin != "wal2json" or slot.database != record.source_database:
         return SlotMoved(
             f"The slot {name} is now one of {slot.plugin} in {slot.database}: remade",
-            f"drop it, then {RENEW}",
+            f"if nobody needs it: `psql -c \"select pg_drop_replication_slot('{name}')\"` at the "
+            f"source, then {RENEW}",
             safe,
         )
     if slot.wal_status == "lost" or slot.confirmed_lsn is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loader import setup
+from loader import teardown
 from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
 from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
 
@@ -18,7 +18,8 @@ def teardown_command(
     tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Drop the staging schema with all it holds, too.")
+        bool,
+        typer.Option("--purge", help="Drop what is staged for the slot too; never other tables."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
@@ -28,8 +29,8 @@ def teardown_command(
     """
     with reported():
         settings = Settings.of(source, target, slot, tables, schema)
-        what = f"the slot {slot}" + (f" and the schema {schema} with all it holds" if purge else "")
+        what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")
         if not yes:
             typer.confirm(f"Drop {what}?", abort=True)
-        for line in setup.tear_down(settings, purge) or ["There was nothing to drop."]:
+        for line in teardown.tear_down(settings, purge) or ["There was nothing to drop."]:
             typer.echo(line)

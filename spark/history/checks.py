@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from history.connections import Connection
 from history.errors import SnapshotTooOld
 from history.settings import Settings
 from loader import lsn
-from loader.errors import (
-    AnotherCluster,
-    IsStandby,
-    MissingRight,
-    NotSetUp,
-    PluginNotAllowed,
-    TableUnfit,
-    WalLevelTooLow,
-)
-from loader.tables import DIMENSIONS, Table
+from loader.checks import dimensions_present, server_findings, table_fit
+from loader.errors import AnotherCluster, IsStandby, LoaderError, MissingRight, NotSetUp, together
+from loader.source_facts import SERVER, TABLE, ServerFacts, table_facts
+from loader.tables import DIMENSIONS, Table, from_names, not_registered, quoted
 
 STAGING_TABLES = ("slot_position", "historical_snapshot", "historical_counts")
 
@@ -33,7 +28,7 @@ class SlotPosition:
 
 
 def staging(target: Connection, settings: Settings, stores: bool = True) -> SlotPosition:
-    """Return the slot's row. Raises NotSetUp, MissingRight.
+    """Return the slot's row. Raises NotSetUp, MissingRight, SettingError for other tables.
 
     `stores` says that tables will be made: that needs a right more.
     """
@@ -57,7 +52,7 @@ def staging(target: Connection, settings: Settings, stores: bool = True) -> Slot
                 f"run the {settings.work} with the role that ran `loader setup`",
             )
     row = target.execute(
-        "select system_identifier, source_database, start_lsn::text"
+        "select system_identifier, source_database, start_lsn::text, registered_tables"
         f" from {Table(settings.schema, 'slot_position').quoted} where slot_name = %s",
         (settings.slot,),
     ).fetchone()
@@ -65,88 +60,80 @@ def staging(target: Connection, settings: Settings, stores: bool = True) -> Slot
         raise NotSetUp(
             f"slot {settings.slot} has no row in {settings.schema}.slot_position", remedy
         )
+    other = not_registered(
+        settings.tables,
+        from_names(cast(list[list[str]], row[3])),
+        settings.slot,
+        logged=False,
+    )
+    if other is not None:
+        raise other
     return SlotPosition(str(row[0]), str(row[1]), lsn.parse(str(row[2])))
 
 
 def source(connection: Connection, position: SlotPosition) -> None:
-    """Raise unless the server is the slot's, a primary, and can make a logical slot for us."""
-    row = connection.execute(
-        "select pg_is_in_recovery(), current_setting('wal_level'),"
-        " (select system_identifier::text from pg_control_system()), current_database(),"
-        " (select rolreplication or rolsuper from pg_roles where rolname = current_user),"
-        " (select setting from pg_settings where name = 'output_plugin_libraries')"
-    ).fetchone()
+    """Raise unless the server is the slot's, a primary, and can make a logical slot for us.
+
+    The server's facts are judged as `loader setup` does; all findings are raised together.
+    """
+    # No slot of ours is there yet: the snapshot takes a free place.
+    row = connection.execute(SERVER.encode(), ("",)).fetchone()
     assert row is not None
-    standby, wal_level, identifier, database, may_replicate, plugins = row
-    if standby:
+    facts = ServerFacts(*row)  # type: ignore[arg-type]
+    if facts.in_recovery:
         raise IsStandby(
             "the source is a standby: it cannot export the snapshot of a new slot",
             "point LOADER_SOURCE_DSN or PGHOST at the primary",
         )
+    row = connection.execute(
+        "select system_identifier::text, current_database() from pg_control_system()"
+    ).fetchone()
+    assert row is not None
+    identifier, database = row
     if (identifier, database) != (position.system_identifier, position.source_database):
         raise AnotherCluster(
             f"the change log was staged from database {position.source_database} of cluster"
             f" {position.system_identifier}; the source is {database} of {identifier}",
             "point LOADER_SOURCE_DSN or PGHOST at the database that `loader setup` was run on",
         )
-    if wal_level != "logical":
-        raise WalLevelTooLow(
-            f"the source has wal_level = {wal_level}",
-            "alter system set wal_level = logical; then restart the server",
-        )
-    if not may_replicate:
-        user = connection.info.user
-        raise MissingRight(
-            f"role {user} may not make a replication slot", f'alter role "{user}" replication;'
-        )
-    names = {name.strip().strip('"') for name in str(plugins or "wal2json").split(",")}
-    if plugins is not None and "wal2json" not in names:
-        raise PluginNotAllowed(
-            f"the source allows the output plugins {plugins!r} only",
-            "alter system set output_plugin_libraries = 'wal2json'; then reload the server",
-        )
+    if found := server_findings(facts):
+        raise together(found)
 
 
 def tables(connection: Connection, wanted: Sequence[Table]) -> None:
-    """Raise TableUnfit or MissingRight unless every table can be read, dimension by dimension."""
-    for table in wanted:
-        row = connection.execute(
-            "select pg_class.oid, relkind, has_schema_privilege(relnamespace, 'usage')"
-            " from pg_class inner join pg_namespace on pg_namespace.oid = relnamespace"
-            " where nspname = %s and relname = %s",
-            (table.schema, table.name),
-        ).fetchone()
-        if row is None:
-            raise TableUnfit(
-                f"table {table} does not exist at the source", "set LOADER_TABLES or --tables"
-            )
-        oid, kind, may_use = row
-        if kind not in ("r", "p"):
-            raise TableUnfit(f"{table} is not a table", "set LOADER_TABLES or --tables")
-        columns = {
-            str(name): may_read
-            for name, may_read in connection.execute(
-                "select attname, has_column_privilege(attrelid, attnum, 'select')"
-                " from pg_attribute where attrelid = %s and not attisdropped"
-                " and (attnum > 0 or attname = 'ctid')",
-                (oid,),
-            )
-        }
-        lacking = [name for name in DIMENSIONS if name not in columns]
-        if lacking:
-            raise TableUnfit(
-                f"table {table} has no column {', '.join(lacking)}",
-                "set LOADER_TABLES or --tables to tables with the dimensions as columns",
-            )
-        # A range of rows is cut by ctid, for which a grant on columns must ask too.
-        needed = [*DIMENSIONS, *(["ctid"] if kind == "r" else [])]
-        if not may_use or not all(columns[name] for name in needed):
-            user = connection.info.user
-            raise MissingRight(
-                f"role {user} may not read table {table}",
-                f'grant usage on schema {table.schema} to "{user}";'
-                f' grant select ({", ".join(needed)}) on {table} to "{user}";',
-            )
+    """Raise TableUnfit or MissingRight unless every table can be read, dimension by dimension.
+
+    The tables are judged as `loader setup` does; all findings are raised together.
+    """
+    if found := [finding for table in wanted for finding in table_findings(connection, table)]:
+        raise together(found)
+
+
+def table_findings(connection: Connection, table: Table) -> list[LoaderError]:
+    """Return why the table cannot be counted or not be read."""
+    row = connection.execute(TABLE.encode(), (table.schema, table.name)).fetchone()
+    facts = table_facts(table, row)
+    unfit = table_fit(facts) or dimensions_present(facts)
+    if unfit is not None:
+        return [unfit]
+    # A range of rows is cut by ctid, for which a grant on columns must ask too.
+    needed = [*DIMENSIONS, "ctid"]
+    allowed = connection.execute(
+        "select has_schema_privilege(%s::name, 'usage')"
+        " and (select bool_and(has_column_privilege(%s, name, 'select'))"
+        " from unnest(%s::text[]) as name)",
+        (table.schema, table.quoted, needed),
+    ).fetchone()
+    if allowed == (True,):
+        return []
+    user = quoted(connection.info.user)
+    return [
+        MissingRight(
+            f"role {connection.info.user} may not read table {table}",
+            f"grant usage on schema {quoted(table.schema)} to {user};"
+            f" grant select ({', '.join(needed)}) on {table.quoted} to {user};",
+        )
+    ]
 
 
 def position(snapshot_lsn: int, start_lsn: int, stored_lsn: int | None) -> None:

@@ -18,15 +18,9 @@ from history.connections import Connection, connect, resolved
 from history.errors import SnapshotBlocked, SnapshotLost
 from history.settings import Settings
 from history.visibility import Visibility, unfinished
-from loader import lsn
-from loader.errors import (
-    CannotConnect,
-    LoaderError,
-    MissingRight,
-    NoFreeSlot,
-    PluginMissing,
-    PluginNotAllowed,
-)
+from loader import lsn, slot_admin
+from loader.checks import replication_remedy, senders_remedy
+from loader.errors import CannotConnect, MissingRight, NoFreeSlot
 from loader.login import told
 from loader.tables import DIMENSIONS, Table
 
@@ -110,11 +104,10 @@ def connect_replication(conninfo: str) -> LogicalReplicationConnection:
     except psycopg2.OperationalError as error:
         text = told(error)
         if "max_wal_senders" in text:
-            raise NoFreeSlot(
-                "the source has no free WAL sender", "raise max_wal_senders and restart the server"
-            ) from None
+            raise NoFreeSlot("the source has no free WAL sender", senders_remedy()) from None
         if "replication role" in text or "start WAL sender" in text:
-            raise MissingRight(text, "alter the role: alter role … replication;") from None
+            user = psycopg.conninfo.conninfo_to_dict(conninfo).get("user", "")
+            raise MissingRight(text, replication_remedy(str(user))) from None
         raise CannotConnect(
             f"cannot connect for replication: {text}", "check pg_hba.conf for this role"
         ) from None
@@ -165,30 +158,13 @@ def open_slot(
             told = now
             tell(f"waiting for writers, {blockers.sentence(blockers.writers(monitor))}")
     if failed:
-        raise refusal(failed[0], settings.work) from None
+        raise slot_admin.refusal(failed[0], holder) or SnapshotLost(
+            f"the slot could not be made: {str(failed[0]).strip()}",
+            f"run the {settings.work} again",
+        ) from None
     row = cursor.fetchone()
     assert row is not None
     return lsn.parse(row[1]), row[2]
-
-
-def refusal(error: psycopg2.Error, work: str) -> LoaderError:
-    """Return what the server's refusal to make a slot means."""
-    text = str(error).strip()
-    if "output_plugin_libraries" in text:
-        return PluginNotAllowed(text, "add wal2json to output_plugin_libraries and reload")
-    if error.pgcode == "58P01":
-        return PluginMissing(
-            "wal2json is not installed on the source",
-            "install it there, on Debian: apt install postgresql-NN-wal2json",
-        )
-    if error.pgcode == "53400":
-        return NoFreeSlot(
-            "the source has no free replication slot",
-            "raise max_replication_slots and restart the server, or drop a slot that is not used",
-        )
-    if error.pgcode == "42501":
-        return MissingRight(text, "alter role … replication;")
-    return SnapshotLost(f"the slot could not be made: {text}", f"run the {work} again")
 
 
 def wait_until_safe(

@@ -4,6 +4,9 @@ A transaction's commit record can lie below a slot's consistent point while its 
 marked it committed, for instance on a slow disk. The exported snapshot takes it for finished, a
 reader would not see its rows, and the stream after the point does not bring them: they would be
 lost. So nothing is read until no such transaction is left.
+
+PostgreSQL 15.20, and the other majors' releases of the same date, wait for such transactions before
+they give out the snapshot: there nothing is left to wait for. 15.18 does not wait.
 """
 
 from __future__ import annotations

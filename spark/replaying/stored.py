@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 from history.arrow_source import rows
 from history.connections import Connection, resolved
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from loader import lsn
 from loader.errors import NotSetUp
+from loader.tables import from_names, not_registered
 from replaying.settings import ReplaySettings
 
 _SCHEMA = (
@@ -38,7 +40,7 @@ class Stored:
 
 @contextlib.contextmanager
 def hold(target: Connection, settings: ReplaySettings) -> Iterator[Stored]:
-    """Keep the fact readable as it is now, with its watermark. Raises NotSetUp where it is not."""
+    """Keep the fact readable as it is now, with its watermark. Raises NotSetUp, SettingError."""
     with target.transaction():
         target.execute("set transaction isolation level repeatable read read only")
         row = target.execute(
@@ -53,6 +55,17 @@ def hold(target: Connection, settings: ReplaySettings) -> Iterator[Stored]:
                 f"{settings.fact} has not been built from the slot {settings.slot} yet",
                 "`dbt build`, with the same LOADER_SLOT, LOADER_SCHEMA and DBT_SCHEMA",
             )
+        registered = target.execute(
+            sql.SQL("select registered_tables from {} where slot_name = %s").format(
+                sql.Identifier(settings.schema, "slot_position")
+            ),
+            (settings.slot,),
+        ).fetchone()
+        if registered is not None:
+            tables = from_names(cast(list[list[str]], registered[0]))
+            other = not_registered(settings.tables, tables, settings.slot, logged=False)
+            if other is not None:
+                raise other
         applied, seed_id, snapshot = row
         yield Stored(
             lsn.parse(str(applied)),

@@ -60,11 +60,53 @@ def test_what_changes_no_meaning_is_not_reported(bench: Bench) -> None:
         "alter table notifications add extra int default 7, alter billable_units type bigint;"
         "truncate notification_history"
     )
-    bench.execute("vacuum full notifications")
-    bench.execute("alter table notifications rename to away")
-    bench.execute("alter table away rename to notifications")
+    for command in ("vacuum full notifications", "vacuum freeze", "vacuum full pg_type", "analyze"):
+        bench.execute(command)
     assert problems(bench) == []
     bench.must_be_exact()
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "alter table notifications rename to away; {} alter table away rename to notifications",
+        "create schema s; alter table notifications set schema s; "
+        "{} alter table s.away set schema public",
+    ],
+    ids=["renamed", "moved"],
+)
+def test_a_table_under_another_name_for_a_while_is_reported_until_it_is_counted_again(
+    bench: Bench, ddl: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.set_up()
+    bench.database.insert(3)
+    bench.catch_up()
+    away = "s.notifications" if "schema s" in ddl else "away"
+    ddl = ddl.replace("s.away", away)
+    bench.execute(ddl.format(f"update {away} set notification_status = 'lost';"))
+    assert problems(bench) == ["TableReplaced"]
+    assert [type(found) for found in setup.check(bench.settings)] == [TableReplaced]
+    with pytest.raises(TableReplaced, match="was renamed, moved to another schema"):
+        bench.set_up()
+    with caplog.at_level(logging.WARNING, "loader"):
+        bench.stage()
+    assert "under another name are not in the counts" in caplog.text
+    done = run([str(LOADER.with_name("spark-submit")), "spark/seed.py"], os.environ)
+    assert done.returncode == 0, done.stderr
+    bench.must_be_exact()
+    assert problems(bench) == []
+
+
+def test_a_column_under_another_name_for_a_while_has_its_changes_rejected(bench: Bench) -> None:
+    bench.set_up()
+    bench.database.insert(3)
+    bench.catch_up()
+    bench.execute("alter table notifications rename notification_status to status")
+    bench.execute("update notifications set status = 'lost'")
+    bench.execute("alter table notifications rename status to notification_status")
+    bench.catch_up()
+    assert problems(bench) == []
+    assert len(bench.rejected()) == 3
 
 
 def test_a_new_seed_counts_what_is_there_now(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import psycopg2
@@ -20,11 +21,11 @@ def small() -> Iterator[Cluster]:
         yield made
 
 
-def refusal(database: Database, *arguments: str) -> tuple[int, str]:
+def refusal(database: Database, *arguments: str, findings: int = 1) -> tuple[int, str]:
     done = database.loader(*(arguments or ("setup",)))
     assert "Traceback" not in done.stderr
-    assert done.stderr.count("Error: ") == 1
-    assert "\nTry: " in done.stderr
+    assert done.stderr.count("Error: ") == findings
+    assert done.stderr.count("\nTry: ") == findings
     return done.returncode, done.stderr
 
 
@@ -69,9 +70,10 @@ def test_a_slot_of_another_plugin_is_refused(source: Database) -> None:
 
 
 def test_a_missing_table_is_refused(database: Database) -> None:
-    code, said = refusal(database)
+    code, said = refusal(database, findings=2)
     assert code == 17
     assert "public.notifications does not exist" in said
+    assert "public.notification_history does not exist" in said
 
 
 def test_a_narrow_identity_is_refused_with_sql_that_mends_it(source: Database) -> None:
@@ -81,13 +83,11 @@ def test_a_narrow_identity_is_refused_with_sql_that_mends_it(source: Database) -
         "alter template_id set not null, alter notification_status set not null,"
         "replica identity default"
     )
-    code, said = refusal(source)
+    code, said = refusal(source, findings=2)
     assert code == 18
-    source.execute(said.split("Try: ")[1])
-    code, said = refusal(source)
-    assert code == 18
-    for statement in said.split("Try: ")[1].split(";")[:2]:
-        source.execute(statement)
+    for remedy in re.findall("Try: (.*)", said):
+        for statement in remedy.partition("--")[0].strip().split("; "):
+            source.execute(statement)
     source.must("setup")
 
 
@@ -168,6 +168,37 @@ def test_a_plugin_that_the_server_does_not_allow_is_refused() -> None:
                 assert "output_plugin_libraries" in said
     finally:
         cluster.remove()
+
+
+def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
+    """The server's, the tables' and the target's findings, each with its remedy."""
+    role = f"plain_{source.name}"
+    source.execute(
+        f"create role {role} login; alter table notifications replica identity nothing;"
+        "drop table notification_history"
+    )
+    source.execute(
+        f"create database {role} encoding 'latin1' template template0 lc_collate 'C' lc_ctype 'C'"
+    )
+    try:
+        for arguments in (("setup",), ("setup", "--check")):
+            done = source.loader(*arguments, PGUSER=role, LOADER_TARGET_DSN=f"dbname={role}")
+            assert done.returncode == 15
+            assert re.findall("^Error: (.*)", done.stderr, re.MULTILINE) == [
+                f"The role {role} lacks REPLICATION at the source",
+                "The replica identity of public.notifications does not carry service_id, "
+                "template_id, notification_type, notification_status: deletes and moves between "
+                "groups could not be counted",
+                "The table public.notification_history does not exist at the source",
+                "The target's encoding is LATIN1, which cannot hold every text of a source in UTF8",
+            ]
+            assert done.stderr.count("\nTry: ") == 4
+        done = source.loader("setup", PGUSER=role, LOADER_TARGET_DSN="port=1")
+        assert done.stderr.count("Error: ") == 4
+        assert "The target cannot be reached" in done.stderr
+    finally:
+        source.execute(f"drop database {role}")
+        source.execute(f"drop role {role}")
 
 
 def test_a_wrong_password_is_one_sentence_without_the_password(cluster: Cluster) -> None:

@@ -185,7 +185,10 @@ class Scene:
         named = re.findall(r"`([^`]+)`", said.split("Try: ")[1])
         assert named, said
         for command in named:
-            commands[command]()
+            if query := re.fullmatch(r'psql -c "(.*)"', command):
+                self.source.execute(query[1])
+            else:
+                commands[command]()
 
     def recovers_from(self, said: str) -> None:
         """The remedy makes the counts right, and they stay right when more comes."""

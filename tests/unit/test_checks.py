@@ -14,6 +14,7 @@ SOUND = ServerFacts(
     in_recovery=False,
     wal_level="logical",
     may_replicate=True,
+    has_rds_replication=False,
     allowed_plugins=None,
     slots_used=1,
     slots_limit=10,
@@ -22,7 +23,7 @@ SOUND = ServerFacts(
     senders_limit=10,
 )
 COLUMNS = dict.fromkeys(("id", *DIMENSIONS), True)
-TABLE = TableFacts(Table("public", "n"), "r", "p", COLUMNS, "i", frozenset(COLUMNS))
+TABLE = TableFacts(Table("public", "n"), "r", "p", COLUMNS, "i", frozenset(COLUMNS), ("id",))
 
 
 def test_a_sound_server_has_no_findings() -> None:
@@ -80,7 +81,7 @@ def test_a_wide_identity_is_sound(identity: str) -> None:
             replace(TABLE, identity="d", identity_columns=frozenset({"id"})),
             18,
             'create unique index concurrently "n_replica_identity" on "public"."n" '
-            "(id, service_id, template_id, notification_type, notification_status); "
+            '("id", "service_id", "template_id", "notification_type", "notification_status"); '
             'alter table "public"."n" replica identity using index "n_replica_identity";',
         ),
         (

@@ -1,0 +1,168 @@
+"""`setup --renew` and `teardown` drop what setup made, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg2
+import pytest
+from psycopg2.extras import LogicalReplicationConnection
+
+from tests.conftest import new_database
+from tests.support import Database
+
+DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--purge", "--yes"))
+OTHERS: dict[str, Callable[[Database], object]] = {
+    "a physical slot": lambda source: source.execute(
+        "select pg_create_physical_replication_slot(%s)", source.slot
+    ),
+    "a slot of pgoutput": lambda source: source.execute(
+        "select pg_create_logical_replication_slot(%s, 'pgoutput')", source.slot
+    ),
+    "a slot that nobody set up": lambda source: source.execute(
+        "select pg_create_logical_replication_slot(%s, 'wal2json')", source.slot
+    ),
+}
+
+
+def slots(source: Database, name: str) -> int:
+    return int(source.value("select count(*) from pg_replication_slots where slot_name = %s", name))
+
+
+def refused(source: Database, *arguments: str, **environment: str) -> str:
+    done = source.loader(*arguments, **environment)
+    assert done.returncode == 38, done.stderr
+    assert done.stderr.count("Error: ") == done.stderr.count("\nTry: ") == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("arguments", DROPS, ids=" ".join)
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_slot_of_somebody_else_stays(
+    source: Database, kind: str, arguments: tuple[str, ...]
+) -> None:
+    OTHERS[kind](source)
+    try:
+        said = refused(source, *arguments)
+        assert slots(source, source.slot) == 1
+        name = said.split("export LOADER_SLOT=")[1].split(";")[0]
+        source.must("setup", LOADER_SLOT=name)
+    finally:
+        source.execute("select pg_drop_replication_slot(%s)", source.slot)
+
+
+@pytest.mark.parametrize("arguments", DROPS, ids=" ".join)
+def test_the_slot_of_another_database_stays(source: Database, arguments: tuple[str, ...]) -> None:
+    source.must("setup")
+    source.insert(3)
+    with new_database(source.cluster)() as other:
+        other.load_notify()
+        refused(other, *arguments, LOADER_SLOT=source.slot)
+    source.must("run", "--once")
+    assert source.staged() == 3
+    origin = "select count(*) from pg_replication_origin where roname = %s"
+    assert source.value(origin, f"waltally_{source.slot}") == 1
+
+
+def test_a_slot_that_was_set_up_elsewhere_is_not_ours(source: Database) -> None:
+    source.must("setup")
+    source.execute("update cdc.slot_position set system_identifier = '1'")
+    for arguments in DROPS:
+        refused(source, *arguments)
+    assert slots(source, source.slot) == 1
+
+
+def test_a_slot_that_another_loader_follows_is_not_taken_over(source: Database) -> None:
+    source.must("setup")
+    running = psycopg2.connect(
+        source.cluster.dsn(source.name),
+        connection_factory=LogicalReplicationConnection,
+    )
+    running.cursor().start_replication(slot_name=source.slot)
+    try:
+        done = source.loader("setup", LOADER_SCHEMA="second")
+        assert done.returncode == 24, done.stderr
+    finally:
+        running.close()
+
+
+def test_our_own_slot_is_renewed_and_dropped(source: Database) -> None:
+    source.must("setup")
+    source.must("setup", "--renew")
+    assert slots(source, source.slot) == 1
+    source.must("teardown", "--yes")
+    assert slots(source, source.slot) == 0
+
+
+def test_a_purge_leaves_the_application_s_tables_in_the_schema(source: Database) -> None:
+    """LOADER_SCHEMA=public: the application's tables are there too."""
+    tables = "select oid from pg_class where relnamespace = 'public'::regnamespace order by 1"
+    functions = "select oid from pg_proc where pronamespace = 'public'::regnamespace order by 1"
+    source.insert(2)
+    # Another program's, with names like ours.
+    source.execute(
+        "create table change_log_0badcafe (id int);"
+        "create table schema_migrations (version int);"
+        "create function slice_end(text) returns text language sql return $1"
+    )
+    before = [source.execute(query) for query in (tables, functions)]
+    source.must("setup", LOADER_SCHEMA="public")
+    source.insert(2)
+    source.must("run", "--once", LOADER_SCHEMA="public")
+    said = source.must("teardown", "--purge", "--yes", LOADER_SCHEMA="public")
+    assert "the schema public was there before and stays" in said
+    assert [source.execute(query) for query in (tables, functions)] == before
+    assert source.value("select count(*) from notifications") == 4
+
+
+def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
+    other = {"LOADER_SLOT": f"{source.slot}_other"}
+    source.must("setup")
+    source.must("setup", **other)
+    source.insert(3)
+    source.must("run", "--once")
+    source.must("run", "--once", **other)
+    for name in (source.slot, other["LOADER_SLOT"]):
+        source.execute(
+            "insert into cdc.model_watermark (model_name, slot_name, applied_lsn)"
+            " values ('a.b', %s, '0/1')",
+            name,
+        )
+    assert f"it still holds {other['LOADER_SLOT']}" in source.must("teardown", "--purge", "--yes")
+    assert source.staged() == 3
+    for table in ("change_log", "model_watermark", "slot_position"):
+        assert source.execute(f"select distinct slot_name from cdc.{table}") == [
+            (other["LOADER_SLOT"],)
+        ]
+    assert "dropped the schema cdc" in source.must("teardown", "--purge", "--yes", **other)
+
+
+def test_a_purge_leaves_a_schema_that_holds_something_else(source: Database) -> None:
+    source.must("setup")
+    source.execute("create table cdc.notes (text text)")
+    said = source.must("teardown", "--purge", "--yes")
+    assert "holds something else and stays" in said
+    assert source.execute("select tablename from pg_tables where schemaname = 'cdc'") == [
+        ("notes",)
+    ]
+
+
+def test_a_purge_leaves_a_schema_that_setup_found(source: Database) -> None:
+    source.execute("create schema cdc")
+    source.must("setup")
+    assert "was there before and stays" in source.must("teardown", "--purge", "--yes")
+    assert (
+        source.value("select count(*) from pg_class where relnamespace = 'cdc'::regnamespace") == 0
+    )
+
+
+def test_a_purge_drops_nothing_that_others_stand_on(source: Database) -> None:
+    source.must("setup")
+    source.execute("create view dashboard as select count(*) from cdc.change_log")
+    said = refused(source, "teardown", "--purge", "--yes")
+    assert "view dashboard depends on table cdc.change_log" in said
+    assert slots(source, source.slot) == 1
+    assert source.value("select count(*) from dashboard") == 1
+    source.execute("drop view dashboard")
+    source.must("teardown", "--purge", "--yes")
+    assert source.value("select count(*) from pg_namespace where nspname = 'cdc'") == 0

@@ -1,0 +1,206 @@
+"""Every SQL remedy that setup prints works when it is pasted into psql, on every kind of server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+from history import checks, snapshot
+from history.settings import Settings
+
+from demo.cluster import BIN, Cluster
+from loader.errors import PluginNotAllowed
+from loader.tables import parse_tables
+from tests.conftest import connect
+from tests.support import Database, wait_until
+
+PLUGINS = "output_plugin_libraries"
+
+
+def paste(cluster: Cluster, database: str, text: str) -> None:
+    """Give psql the text as a superuser would paste it."""
+    done = subprocess.run(
+        [str(BIN / "psql"), "-X", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn(database)],
+        input=text + "\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stderr}"
+
+
+def remedies(said: str) -> list[str]:
+    return re.findall(r"^Try: (.*)", said, re.MULTILINE)
+
+
+def in_database(cluster: Cluster) -> Database:
+    connect(cluster.dsn()).cursor().execute("create database here")
+    made = Database(cluster, "here")
+    made.load_notify()
+    return made
+
+
+@pytest.fixture
+def bare() -> Iterator[Cluster]:
+    """A server that is not started yet."""
+    made = Cluster({"fsync": "off"})
+    try:
+        made.create()
+        yield made
+    finally:
+        made.remove()
+
+
+def test_settings_that_need_a_restart(bare: Cluster) -> None:
+    bare.configure(
+        {"wal_level": "replica", "max_replication_slots": "1", "max_wal_senders": "1"},
+    )
+    bare.start()
+    with closing(psycopg.connect(bare.dsn(), autocommit=True)) as admin:
+        admin.execute("select pg_create_physical_replication_slot('taken')")
+    with closing(in_database(bare).connection):
+        database = Database(bare, "here")
+        done = database.loader("setup")
+        assert done.returncode == 11
+        found = remedies(done.stderr)
+        assert len(found) == 2, "the level, and the slots"
+        for remedy in found:
+            paste(bare, "here", remedy)
+        database.connection.close()
+    bare.stop()
+    bare.start()
+    with Database(bare, "here") as database:
+        database.must("setup")
+
+
+def test_a_role_that_may_not_replicate(source: Database) -> None:
+    role = f'Odd "role" {source.name}'
+    quoted = '"' + role.replace('"', '""') + '"'
+    source.execute(
+        f"create role {quoted} login; grant create on database {source.name} to {quoted}"
+    )
+    try:
+        done = source.loader("setup", PGUSER=role)
+        (remedy,) = remedies(done.stderr)
+        assert done.returncode == 15
+        paste(source.cluster, source.name, remedy)
+        source.must("setup", PGUSER=role)
+        source.must("teardown", "--purge", "--yes", PGUSER=role)
+    finally:
+        source.execute(f"drop owned by {quoted}; drop role {quoted}")
+
+
+@pytest.mark.parametrize("listed", [None, "'pgoutput, test_decoding'", "'pgoutput, \"odd, one\"'"])
+@pytest.mark.parametrize("may_read", [True, False], ids=["superuser", "plain role"])
+def test_the_plugin_list_keeps_what_others_need(
+    bare: Cluster, listed: str | None, may_read: bool
+) -> None:
+    if not bare.knows(PLUGINS):
+        pytest.skip("this minor release has no output_plugin_libraries")
+    if listed is None:
+        del bare.settings[PLUGINS]
+    bare.configure({} if listed is None else {PLUGINS: listed})
+    bare.start()
+    with in_database(bare) as database:
+        before = database.value(f"show {PLUGINS}")
+        if may_read:
+            user = "postgres"
+        else:
+            user = "plain"
+            database.execute(
+                "create role plain login replication; grant create on database here to plain;"
+                "grant select on notifications, notification_history to plain"
+            )
+        for arguments in (("setup", "--check"), ("setup",)):
+            done = database.loader(*arguments, PGUSER=user)
+            assert done.returncode == 13, done.stderr
+        (remedy,) = remedies(done.stderr)
+        assert ("gexec" in remedy) == (not may_read)
+        assert seed_remedy(database, user) == remedy
+        paste(bare, "here", remedy)
+        wait_until(lambda: "wal2json" in database.value(f"show {PLUGINS}"), "the list is reloaded")
+        assert database.value(f"show {PLUGINS}") == f"{before}, wal2json"
+        for plugin in {"pgoutput", "test_decoding"} & set(before.split(", ")):
+            database.execute("select pg_create_logical_replication_slot(%s, %s)", plugin, plugin)
+        database.must("setup", PGUSER=user)
+
+
+def seed_remedy(database: Database, user: str) -> str:
+    """What Spark says to the same server: by the list, or where it is hidden by the refusal."""
+    dsn = database.cluster.dsn("here", user)
+    tables = parse_tables("public.notifications,public.notification_history")
+    settings = Settings(dsn, dsn, database.slot, tables, "cdc", timeout=30)
+    row = database.execute("select system_identifier::text from pg_control_system()")
+    with (
+        closing(psycopg.connect(dsn, autocommit=True)) as monitor,
+        pytest.raises(PluginNotAllowed) as caught,
+    ):
+        checks.source(monitor, checks.SlotPosition(row[0][0], "here", 0))
+        with snapshot.hold(settings, monitor, print):
+            pass
+    return caught.value.remedy
+
+
+LONG = "n" * 63
+UMLAUTS = "ä" * 31
+IDENTITIES = {
+    "the name has blanks, capitals and quotes": 'alter table notifications rename to "Odd ""one"',
+    "the index's name would be too long": f"alter table notifications rename to {LONG}",
+    "the index's name would be longer in bytes": f'alter table notifications rename to "{UMLAUTS}"',
+    "the index's name is taken": "create index notifications_replica_identity"
+    " on notifications (id);"
+    "create view notifications_replica_identity_2 as select 1 as one",
+    "there is no primary key": "alter table notifications drop constraint notifications_pkey",
+    "there is no column id": "alter table notifications rename id to notification_id",
+    "the key is of two columns": "alter table notifications drop constraint notifications_pkey,"
+    "add primary key (reference, notification_status)",
+    "a dimension may be null": "alter table notifications alter service_id drop not null",
+    "a wide index is there": "create unique index there on notifications"
+    " (notification_type, notification_status, service_id, template_id, id)",
+    "a wide index is not unique, or partial": "create index one on notifications"
+    " (id, service_id, template_id, notification_type, notification_status);"
+    "create unique index two on notifications"
+    " (id, service_id, template_id, notification_type, notification_status) where id is not null",
+    "the identity's index only includes the dimensions": "create unique index one on notifications"
+    " (id) include (service_id, template_id, notification_type, notification_status);"
+    "alter table notifications replica identity using index one",
+}
+
+
+@pytest.mark.parametrize("ddl", IDENTITIES.values(), ids=IDENTITIES)
+def test_an_identity_that_is_too_narrow(source: Database, ddl: str) -> None:
+    source.execute(
+        "alter table notifications replica identity default, alter service_id set not null, "
+        "alter template_id set not null, alter notification_status set not null, "
+        "alter reference set default '', alter reference set not null"
+    )
+    source.execute(ddl)
+    ((name,),) = source.execute(
+        "select relname from pg_class where relkind = 'r' and relname <> 'notification_history' "
+        "and oid in (select attrelid from pg_attribute where attname = 'service_id' "
+        "and attrelid in (select attrelid from pg_attribute where attname = 'notification_type')) "
+    )
+    table = 'public."' + name.replace('"', '""') + '"'
+    tables = {"LOADER_TABLES": f"{table},public.notification_history"}
+    done = source.loader("setup", **tables)
+    assert done.returncode == 18, done.stderr
+    (remedy,) = remedies(done.stderr)
+    paste(source.cluster, source.name, remedy)
+    source.must("setup", **tables)
+    wants_full = "may be null" in remedy or "no primary key" in remedy
+    identity = source.value(
+        "select relreplident::text from pg_class where oid = %s::regclass", table
+    )
+    assert identity == ("f" if wants_full else "i")
+
+
+def test_a_table_that_is_not_logged(source: Database) -> None:
+    source.execute("alter table notifications set unlogged")
+    done = source.loader("setup")
+    assert done.returncode == 17
+    (remedy,) = remedies(done.stderr)
+    paste(source.cluster, source.name, remedy)
+    source.must("setup")
