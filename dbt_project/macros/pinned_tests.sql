@@ -1,0 +1,13 @@
+{# Tests pin their settings too: else a role's setting could fail one, and with it what it gates. #}
+{% macro postgres__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
+    {{ pin_session() }};
+    {{ default__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) }}
+{%- endmacro %}
+
+{# A unit test begins with an empty temporary table, which is a write. #}
+{% macro postgres__get_create_table_as_sql(temporary, relation, sql) -%}
+    {%- if model.resource_type == 'unit_test' %}
+    {{ pin_transaction() }};
+    {%- endif %}
+    {{ create_table_as(temporary, relation, sql) }}
+{%- endmacro %}
