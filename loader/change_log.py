@@ -46,12 +46,11 @@ class ChangeLog:
         self._windows: set[int] = set()
         self.connection: extensions.connection = connect(dsn, "target")
         with explained("target"), self.connection, self.connection.cursor() as cursor:
-            # Durable is what we confirm, whatever the role's own default is. Set always: only
-            # what the session has set outlasts a reload of the server's configuration. A lock
-            # that somebody holds for long must not hold the slot's WAL without a word.
+            # Durable is what we confirm, whatever the role's own default is; a lock that
+            # somebody holds for long must not hold the slot's WAL without a word.
             cursor.execute(
-                "select set_config('synchronous_commit', coalesce(nullif("
-                "current_setting('synchronous_commit'), 'off'), 'on'), false)"
+                "select set_config('synchronous_commit', 'on', false) "
+                "where current_setting('synchronous_commit') = 'off'"
             )
             cursor.execute("set lock_timeout to '60s'")
             cursor.execute("set idle_in_transaction_session_timeout to '10min'")
