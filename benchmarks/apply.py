@@ -90,7 +90,8 @@ def one_round(source: Cluster, target: Cluster, slot: str, end: str, rows: int) 
     environment = workload.environment(source, target, slot)
     for statement in ("drop schema if exists analytics cascade", "truncate cdc.change_log"):
         _execute(target, statement)
-    models = ("run", "--quiet", "--select", "config.materialized:incremental")
+    materialized = ("config.materialized:incremental", "config.materialized:kept_table")
+    models = ("run", "--quiet", "--select", *materialized)
     dbt: list[str | Path] = [workload.BIN / "dbt", *models]
     run(dbt, environment, {})
     alone = decode(source, f"{slot}_alone", end)

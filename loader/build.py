@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loader")
 
-_SELECT = ("--select", "config.materialized:incremental")
+_SELECT = ("--select", "config.materialized:incremental", "config.materialized:kept_table")
 _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
 _RETRY_SECONDS = 5.0
 _SWITCH_SECONDS = 0.0005

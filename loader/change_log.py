@@ -170,7 +170,7 @@ class ChangeLog:
         cursor.execute(
             "select found, exists (select from pg_inherits where inhrelid = found) "
             "from to_regclass(%s) as found",
-            (f'"{self._schema}".{name}',),
+            (sql.Identifier(self._schema, name).as_string(cursor),),
         )
         ((found, is_attached),) = cursor.fetchall()
         if is_attached:

@@ -119,6 +119,7 @@ from (
     (:'schema', 'model_watermark', 'select, insert, update', :'dbt'),
     (:'schema', 'historical_snapshot', 'select', :'dbt'),
     (:'schema', 'historical_counts', 'select', :'dbt'),
+    (:'schema', 'historical_rejections', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'spark'),
     (:'schema', 'historical_snapshot', 'select, insert, update', :'spark'),
     (:'schema', 'historical_counts', 'select, insert, delete', :'spark'),

@@ -1,16 +1,24 @@
 {# A fact that adds up signed rows by dimension: the body of a model, with its configuration.
 
    dimensions  {column: type}, the key of the fact.
-   additive    {column: {part: live | archived, sum: source column (default: count rows),
-               type: SQL type (default bigint)}}.
+   additive    {column: {part: live | archived, sum: source column (default: count rows)}}. A count
+               is bigint. A sum is numeric: any other type would round it.
    derived     {column: SQL expression of the additive columns}.
    deltas      a relation of signed_deltas to read. ref('int_service_deltas') leaves out the rows
                that the historical seed leaves out, so a fact on it starts from that seed. Without
                it the fact has deltas of its own and starts where the change log does.
 
+   The changes of the batch that cannot be counted are put into rejected_changes (list_rejections).
+
    Every batch is added to the table, a rebuild too: baseline + deltas - what the table holds. So
    readers see the old totals or the new ones, and any cut into batches gives the same. #}
 {% macro additive_fact(dimensions, additive, derived={}, deltas=none) %}
+{%- set sums = additive.values() | map(attribute='sum') | select | unique | list -%}
+{%- for column, spec in additive.items() if 'type' in spec -%}
+    {{ exceptions.raise_compiler_error(
+        column ~ ' has a type: a count is bigint and a sum numeric, remove it.'
+    ) }}
+{%- endfor -%}
 {{- config(
     unique_key=dimensions.keys() | list,
     incremental_strategy='additive',
@@ -19,14 +27,18 @@
         'additive': additive.keys() | list,
         'derived': derived,
         'seeded': deltas is not none,
+        'judged_by': dimensions if deltas is none else service_dimensions(),
+        'sums': sums,
     },
 ) -}}
 {%- set keys = dimensions.keys() | join(', ') -%}
-{%- set sums = additive.values() | map(attribute='sum') | select | unique | list -%}
+-- depends_on: {{ ref('rejected_changes') }}, which list_rejections fills
 with deltas as materialized (
     select
         part,
+        action,
         sign,
+        left_out,
         change_count,
         last_lsn,
         rejected_reason,
@@ -44,7 +56,7 @@ with deltas as materialized (
 truncates as (
     select distinct part
     from deltas
-    where sign is null and rejected_reason is null
+    where action = 'T' and rejected_reason is null
 ),
 
 {%- if deltas is not none %}
@@ -105,7 +117,7 @@ contributions as (
         {%- endfor %}
         true as is_stored
     from {{ this }}
-    where {{ is_rebuild() }} or exists (select from truncates)
+    where {{ is_rebuild() }} or {{ is_redefined() }} or exists (select from truncates)
     {%- endif %}
 ),
 
@@ -113,11 +125,11 @@ totals as (
     select
         {{ keys }},
         {%- for column, spec in additive.items() %}
-        sum({{ column }})::{{ spec.type or 'bigint' }} as {{ column }}{{ ',' if not loop.last }}
+        sum({{ column }})::{{ 'numeric' if spec.sum else 'bigint' }} as {{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
     from contributions
     group by {{ keys }}
-    -- A group of the table stays in a rebuild: its derived columns may have to be put right.
+    -- A group of the table stays: its derived columns may have to be put right.
     having
         {%- for column in additive %}
         sum({{ column }}) <> 0 or
@@ -134,14 +146,37 @@ select
     {%- endfor %}
     {{ additive.keys() | join(', ') }}
 from totals
-where {{ note_rejections('deltas') }}
+where {{ note_uncounted('deltas') }}
 {% endmacro %}
 
-{# SQL text, always true: tell move_watermark the newest change that could not be counted. #}
-{% macro note_rejections(deltas) -%}
+{# SQL text, always true: tell move_watermark and list_rejections of the newest change that could
+   not be counted, and move_watermark how many rows more belong to no group. #}
+{% macro note_uncounted(deltas) -%}
     (
-        select set_config('waltally.rejected_lsn', coalesce(max(last_lsn)::text, ''), true)
+        select
+            set_config(
+                'waltally.rejected_lsn',
+                coalesce(max(last_lsn) filter (where rejected_reason is not null)::text, ''),
+                true
+            )
         from {{ deltas }}
-        where rejected_reason is not null
+    ) is not null
+    and (
+        select
+            set_config(
+                'waltally.left_out', coalesce(jsonb_object_agg(part, left_out)::text, ''), true
+            )
+        from (
+            select
+                part,
+                jsonb_build_object(
+                    'row_count', sum(left_out),
+                    'is_truncated',
+                    coalesce(bool_or(action = 'T' and rejected_reason is null), false)
+                ) as left_out
+            from {{ deltas }}
+            where part is not null
+            group by part
+        ) as parts
     ) is not null
 {%- endmacro %}

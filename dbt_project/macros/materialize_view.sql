@@ -8,6 +8,7 @@
     {%- set existing = load_cached_relation(this) -%}
 
     {{ run_hooks(pre_hooks, inside_transaction=false) }}
+    {% call statement('pins') %}{{ pin_transaction() }}{% endcall %}
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
 
     {%- if config.get('contract').enforced -%}

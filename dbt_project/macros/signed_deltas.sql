@@ -3,23 +3,24 @@
    changes      a relation like stg_changes; truncates one like stg_truncates.
    dimensions   {column: type}; an image with a null in one of them belongs to no group.
    sums         numeric columns that additive columns add up instead of counting rows.
-   moving       columns whose old value must be carried by the replica identity. Any other dimension
-                is taken from the new image of an update where the old one lacks it.
    each_change  judge change by change and keep position and payload, instead of judging changes
                 that look alike together, which is most of what makes a batch cheap.
 
    One row for each image that counts and its number of changes, with its sign: the new one +1, the
-   old one -1. One row without a sign for the last TRUNCATE of each part, and for changes that
-   cannot be counted, with rejected_reason. What a TRUNCATE cancelled is left out. #}
+   old one -1. One row without a sign for the last TRUNCATE of each part, for changes that cannot be
+   counted, with rejected_reason, and for images that belong to no group: left_out says how many rows
+   more or fewer do. What a TRUNCATE cancelled has no row.
+
+   Of an old image nothing is guessed: a column that it lacks may have changed too. #}
 {% macro signed_deltas(
-    changes, truncates, dimensions, sums=[], moving=['notification_status'], each_change=false
+    changes, truncates, dimensions, sums=[], each_change=false
 ) %}
 {%- set columns = dimensions.keys() | list + sums -%}
-{%- set carried = moving + sums -%}
 {%- set kept = [] -%}
 {%- if each_change -%}
     {%- set kept = ['slot_name', 'commit_lsn', 'ordinal', 'xid', 'committed_at', 'payload'] -%}
 {%- endif -%}
+{%- set counts = 'case side.sign when 1 then judged.has_new else judged.has_old end' -%}
 {%- set kind = ['part', 'action', 'source_table', 'is_json', 'lacks_old', 'is_cancelled'] -%}
 with plain as (
     select
@@ -73,11 +74,7 @@ resolved as (
         {{ (kept + kind) | join(', ') }},
         last_lsn,
         {%- for column in columns %}
-        {% if column in carried -%}
         old_{{ column }},
-        {% else -%}
-        coalesce(old_{{ column }}, new_{{ column }}) as old_{{ column }},
-        {% endif -%}
         -- An unchanged value that is stored out of line is absent from the new image.
         coalesce(new_{{ column }}, old_{{ column }}) as new_{{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
@@ -138,11 +135,12 @@ images as (
         {%- endfor %}
         judged.change_count,
         judged.last_lsn,
-        side.sign,
+        case when {{ counts }} then side.sign end as sign,
+        case when {{ counts }} then 0 else coalesce(side.sign * judged.change_count, 0) end as left_out,
         {%- for column in columns %}
-        case side.sign
-            when 1 then {{ value_text('judged.new_' ~ column) }}
-            when -1 then {{ value_text('judged.old_' ~ column) }}
+        case
+            when side.sign = 1 and judged.has_new then {{ value_text('judged.new_' ~ column) }}
+            when side.sign = -1 and judged.has_old then {{ value_text('judged.old_' ~ column) }}
         end as {{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
     from judged
@@ -151,8 +149,8 @@ images as (
         case
             when judged.rejected_reason is not null then side.sign is null
             when judged.is_cancelled then false
-            when side.sign = 1 then judged.has_new
-            when side.sign = -1 then judged.has_old
+            when side.sign = 1 then judged.action in ('I', 'U')
+            when side.sign = -1 then judged.action in ('U', 'D')
             else judged.action = 'T'
         end
     -- Else a filter on a dimension could be evaluated, with its cast, before this one.
@@ -164,6 +162,7 @@ select
     change_count,
     last_lsn,
     sign,
+    left_out,
     {%- for column, type in dimensions.items() %}
     {{ column }}::{{ type }} as {{ column }}{{ ',' if not loop.last or sums }}
     {%- endfor %}

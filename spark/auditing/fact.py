@@ -139,8 +139,9 @@ def _rejected(target: Connection, settings: AuditSettings) -> Rejected:
     if target.execute("select to_regclass(%s)", (listed,)).fetchone() == (None,):
         return Rejected(0, None)
     row = target.execute(
-        f"select count(*), min(commit_lsn)::text from {listed} where slot_name = %s".encode(),
-        (settings.reading.slot,),
+        f"select count(*), min(commit_lsn)::text from {listed}"
+        " where slot_name = %s and fact = %s".encode(),
+        (settings.reading.slot, str(settings.fact)),
     ).fetchone()
     assert row is not None
     return Rejected(int(str(row[0])), None if row[1] is None else lsn.parse(str(row[1])))

@@ -20,9 +20,6 @@ from pyspark.sql import functions as sql
 from loader.tables import DIMENSIONS
 
 UUIDS = ("service_id", "template_id")
-MOVING = ("notification_status",)
-"""The dimensions whose old value the replica identity must carry. Another one that the old image
-of an update lacks is taken from the new image."""
 LONGEST = 1000
 """Bytes of a text: an index entry of the fact holds all dimensions in 2,700 bytes."""
 
@@ -122,13 +119,10 @@ def judged(changes: DataFrame, live: str, archive: str) -> DataFrame:
     )
     resolved = fields.withColumns(
         {
-            **{
-                f"old_{name}": sql.coalesce(f"old_{name}", f"new_{name}")
-                for name in DIMENSIONS
-                if name not in MOVING
-            },
-            # An unchanged value that is stored out of line is absent from the new image.
-            **{f"new_{name}": sql.coalesce(f"new_{name}", f"old_{name}") for name in DIMENSIONS},
+            # An unchanged value that is stored out of line is absent from the new image. Of an old
+            # image nothing is guessed.
+            f"new_{name}": sql.coalesce(f"new_{name}", f"old_{name}")
+            for name in DIMENSIONS
         }
     )
     is_unmoved = (action == "U") & _all(_is_unmoved(name) for name in DIMENSIONS)

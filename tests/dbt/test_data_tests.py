@@ -21,10 +21,9 @@ BREAKAGES = {
         f"update {FACT} set count = count + 1, live_count = live_count - 1, "
         "notification_type = 'fax', notification_status = 'unheard of', template_id = service_id; "
         "insert into analytics.rejected_changes values "
-        "('s', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
+        "('f', 's', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
     ): {
         "accepted_values_ft_service_stats_notification_type",
-        "belongs_to_source_ft_service_stats_template_id",
         "count_follows_live_and_archived",
         "counts_equal_a_recount",
         "no_rejected_changes",
@@ -73,12 +72,21 @@ def counted(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-def failures(warehouse: Warehouse, *words: str) -> set[str]:
-    """The data tests that failed."""
+def statuses(warehouse: Warehouse, *words: str) -> dict[str, str]:
+    """What became of each data test."""
     done = warehouse.dbt("test", "--select", "test_type:data", *words)
     assert isinstance(done.result, RunExecutionResult), done.exception
     results: list[Any] = list(done.result.results)
-    return {each.node.name for each in results if each.status not in ("pass", "warn")}
+    return {each.node.name: str(each.status) for each in results}
+
+
+def failures(warehouse: Warehouse, *words: str) -> set[str]:
+    """The data tests that failed."""
+    found = statuses(warehouse, *words)
+    return {name for name, status in found.items() if status not in ("pass", "warn")}
+
+
+LOOK_UP = "belongs_to_source_ft_service_stats_template_id__templates_table"
 
 
 def test_each_data_test_fails_when_its_claim_is_broken(counted: Warehouse) -> None:
@@ -107,10 +115,37 @@ def test_a_missing_group_is_a_difference(counted: Warehouse) -> None:
     assert failures(counted, "--vars", RECOUNT) == {"counts_equal_a_recount"}
 
 
+def test_an_id_that_has_no_name_is_a_warning_and_no_more(counted: Warehouse) -> None:
+    assert statuses(counted)[LOOK_UP] == "pass"
+    counted.execute(f"update {FACT} set template_id = service_id")
+    assert statuses(counted)[LOOK_UP] == "warn"
+    # Also where the ids are of another type.
+    counted.execute("drop view if exists reader; alter table templates rename to others")
+    counted.execute("create table templates as select 'none'::text as id")
+    assert statuses(counted)[LOOK_UP] == "warn"
+    assert failures(counted) == set()
+
+
 def test_relationships_are_skipped_where_the_tables_are_elsewhere(counted: Warehouse) -> None:
     counted.execute("alter table templates rename to elsewhere")
     counted.execute(f"update {FACT} set template_id = service_id")
-    assert failures(counted) == set()
+    assert statuses(counted)[LOOK_UP] == "pass"
+
+
+def test_relationships_are_skipped_where_the_role_may_not_read(
+    counted: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """README's one role: it reads neither services nor templates."""
+    counted.execute(
+        "drop role if exists looker; create role looker login; "
+        "grant usage on schema cdc, analytics to looker; "
+        "grant select on all tables in schema cdc, analytics to looker"
+    )
+    counted.execute(f"update {FACT} set template_id = service_id")
+    monkeypatch.setenv("PGUSER", "looker")
+    assert statuses(counted)[LOOK_UP] == "pass"
+    counted.execute("grant select (id) on templates to looker")
+    assert statuses(counted)[LOOK_UP] == "warn"
 
 
 def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:
@@ -122,7 +157,20 @@ def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:
 
 def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:
     assert counted.execute(f"select count from {FACT}") == [(3,)]
-    counted.build(
-        "--full-refresh", "--vars", "{count_archived: false}", "--select", "ft_service_stats"
-    )
-    assert counted.execute(f"select count, archived_count from {FACT}") == [(2, 1)]
+    live_alone = ("--vars", "{count_archived: false}", "--select", "ft_service_stats")
+    counts = f"select count, archived_count from {FACT}"
+    # With nothing new, with a change of another group, and in a rebuild: every group at once.
+    counted.build(*live_alone)
+    assert counted.execute(counts) == [(2, 1)]
+    counted.append([change("I", ARCHIVE, new=row(notification_type="sms"))])
+    counted.build("--select", "ft_service_stats")
+    assert sorted(counted.execute(counts)) == [(1, 1), (3, 1)]
+    counted.append([change("I", LIVE, new=row(notification_type="letter"))])
+    counted.build(*live_alone)
+    assert sorted(counted.execute(counts)) == [(0, 1), (1, 0), (2, 1)]
+    state = f"select xmin::text from {FACT} order by 1"
+    before = counted.execute(state)
+    counted.build(*live_alone)
+    assert counted.execute(state) == before
+    counted.build("--full-refresh", "--select", "ft_service_stats")
+    assert sorted(counted.execute(counts)) == [(1, 0), (1, 1), (3, 1)]

@@ -55,7 +55,8 @@ def test_a_fact_that_no_seed_feeds_is_not_rebuilt_without_a_word(warehouse: Ware
     remedy = re.search(r"delete from .*;", said)
     assert remedy
     warehouse.execute(remedy[0])
-    warehouse.build(*UNSEEDED)
+    assert "and then: dbt build --full-refresh" in said
+    warehouse.build(*UNSEEDED, "--full-refresh")
     assert warehouse.execute(total) == [(1,)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dbt.warehouse import Warehouse
+from tests.dbt.warehouse import SLOT, Warehouse, lsn
 from tests.dbt.workload import LIVE, Source, change, row
 
 FACT = ("--select", "ft_service_stats")
@@ -66,11 +66,44 @@ def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:
 def test_a_new_seed_clears_the_rejected_changes(warehouse: Warehouse) -> None:
     warehouse.append([change("D", LIVE, old={"id": "1"})])
     warehouse.build()
-    listed = "select count(*) from analytics.rejected_changes"
-    assert warehouse.execute(listed) == [(1,)]
+    listed = "select count(*) from analytics.rejected_changes where fact = %s"
+    fact, unseeded = "analytics.ft_service_stats", "analytics.ft_key_types"
+    assert warehouse.execute(listed, fact) == [(1,)]
     warehouse.seed({})
     warehouse.build()
-    assert warehouse.execute(listed) == [(0,)]
+    assert warehouse.execute(listed, fact) == [(0,)]
+    assert warehouse.execute(listed, unseeded) == [(1,)], "no seed counts it for this one"
+
+
+def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
+    warehouse.append([{"action": "Z"}])
+    warehouse.seed({})
+    warehouse.execute(
+        "insert into cdc.historical_rejections values "
+        "(%s, 'public.notifications', 'too long', 7, '{\"notification_status\": \"x\"}')",
+        SLOT,
+    )
+    seeded_at = lsn(warehouse.position)
+    warehouse.append([{"action": "Z"}])
+    listed = (
+        "select action, commit_lsn::text, ordinal, reason, payload::jsonb -> 'row_count' "
+        "from analytics.rejected_changes where fact = 'analytics.ft_service_stats' order by ordinal"
+    )
+    wanted = [
+        ("baseline", seeded_at, -1, "too long", 7),
+        ("Z", seeded_at, 1, "the action is not known", None),
+    ]
+    rejected = "select rejected_lsn < applied_lsn from cdc.model_watermark where model_name = %s"
+    for words in ((), ("--full-refresh",)):
+        warehouse.build(*words)
+        assert warehouse.execute(listed) == wanted
+        assert warehouse.execute(rejected, "analytics.ft_service_stats") == [(True,)]
+    # An unseeded fact has none of them.
+    assert warehouse.execute(
+        "select count(*) from analytics.rejected_changes where action = 'baseline' "
+        "and fact <> all (%s)",
+        ["analytics.ft_service_stats", "analytics.ft_services"],
+    ) == [(0,)]
 
 
 def test_a_fact_that_no_seed_can_feed_ignores_seeds(warehouse: Warehouse) -> None:

@@ -97,7 +97,7 @@ def apply(result: Outcome, change: Change) -> bool:
     if action != "I" and "identity" not in change:
         return False
     if action == "U":
-        new, old = old | new, {n: v for n, v in new.items() if n != "notification_status"} | old
+        new = old | new
         if set(old) == set(new) == set(DIMENSIONS) and old == new:
             return True
     moves = [(new, 1)] if action in "IU" else []

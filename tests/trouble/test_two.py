@@ -112,8 +112,8 @@ def test_two_first_builds_at_once(scene: Scene, tmp_path: Path) -> None:
     scene.seed()
     scene.source.insert(4)
     scene.must("run", "--once")
-    lock = "select pg_advisory_xact_lock(hashtextextended('waltally analytics.{} {}', 0))"
-    locks = [lock.format(model, scene.slot) for model in ("ft_service_stats", "rejected_changes")]
+    lock = "select pg_advisory_xact_lock(hashtextextended('waltally analytics.{}', 0))"
+    locks = [lock.format(model) for model in ("ft_service_stats", "rejected_changes")]
     with held(scene.source, "; ".join(locks)):
         with held(scene.source, "create schema analytics"):
             both = [dbt(scene, tmp_path / name, "run") for name in ("one", "two")]

@@ -1,16 +1,24 @@
-{# Every id with a count is the id of a row of the table that the variable names. Passes, and says
-   so in the log, where that table is not in this database. #}
+{# Every id with a count is the id of a row of the table that the variable names. Only a warning, as
+   the names are not ours: no model waits for it. Passes, and says so in the log, where that table is
+   not in this database or this role may not read it. #}
 {% test belongs_to_source(model, column_name, table_var) %}
-{%- set table = source_table(parse_tables(var(table_var))[0]) -%}
-{%- if execute and table is none -%}
-    {%- do log('Skipped: no table ' ~ var(table_var) ~ ' in this database.', info=true) -%}
-{%- endif -%}
-{%- if table is none -%}
+{{ config(severity='warn') }}
+{%- set names = parse_tables(var(table_var))[0] -%}
+{%- set table = api.Relation.create(schema=names[0], identifier=names[1]) -%}
+{%- set is_readable = execute and may_read(names, 'id') -%}
+{%- if not is_readable -%}
+    {%- if execute -%}
+        {%- do log(
+            'Skipped: this role may not read the column id of ' ~ var(table_var)
+            ~ ' in this database, or it is not there.',
+            info=true
+        ) -%}
+    {%- endif -%}
 select 1 as skipped where false
 {%- else -%}
 select distinct facts.{{ column_name }}
 from {{ model }} as facts
-left join {{ table }} as named on facts.{{ column_name }} = named.id
+left join {{ table }} as named on facts.{{ column_name }}::text = named.id::text
 where named.id is null and facts.count > 0
 {%- endif -%}
 {% endtest %}

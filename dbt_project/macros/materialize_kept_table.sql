@@ -1,0 +1,33 @@
+{# A table that others fill: made once, with its contract, then left alone. Two first builds at once
+   make it once. #}
+{% materialization kept_table, adapter='postgres' %}
+    {%- set relation = this.incorporate(type='table') -%}
+
+    {%- set is_new = load_cached_relation(this) is none -%}
+    {%- set grants = config.get('grants') -%}
+
+    {%- if is_new or grants -%}
+        {% call statement('pins') %}{{ pin_transaction() }}{% endcall %}
+    {%- endif -%}
+    {%- if is_new -%}
+        {% call statement('main') %}
+do $make_table$
+begin
+    perform pg_advisory_xact_lock(hashtextextended({{ literal('waltally ' ~ model_key()) }}, 0));
+    if to_regclass({{ literal(this.include(database=false) | string) }}) is null then
+        {{ get_create_table_as_sql(false, relation, sql) }}
+    end if;
+end
+$make_table$
+        {% endcall %}
+    {%- else -%}
+        {% call noop_statement('main', 'KEPT') %}{{ sql }}{% endcall %}
+    {%- endif -%}
+
+    {%- if is_new or grants -%}
+        {% do apply_grants(relation, grants, should_revoke=not is_new) %}
+        {{ adapter.commit() }}
+    {%- endif -%}
+
+    {{ return({'relations': [relation]}) }}
+{% endmaterialization %}

@@ -1,0 +1,150 @@
+"""No setting of a role stops a build or changes a number; any schema name works."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dbt.warehouse import DATABASE, Warehouse, messages
+from tests.dbt.workload import LIVE, Source, change, row
+from tests.support import ROOT, Database, run, wait_until
+
+OWN = ("--exclude", "path:examples")
+
+ROLE_SETTINGS = {
+    "default_transaction_read_only": "on",
+    "default_transaction_isolation": "serializable",
+    "statement_timeout": "'1500ms'",
+    "lock_timeout": "'300ms'",
+    "idle_in_transaction_session_timeout": "'1500ms'",
+    "search_path": "hostile, pg_catalog",
+    "standard_conforming_strings": "off",
+    "transform_null_equals": "on",
+    "row_security": "on",
+    "synchronous_commit": "remote_apply",
+    "DateStyle": "'SQL, DMY'",
+    "IntervalStyle": "sql_standard",
+    "TimeZone": "'Asia/Tokyo'",
+    "extra_float_digits": "-5",
+    "bytea_output": "escape",
+}
+
+HOSTILE = """
+create schema hostile;
+grant usage on schema hostile to public;
+create function hostile.set_config(text, text, boolean) returns text language sql as 'select null';
+create function hostile.split_part(text, text, integer) returns text language sql as 'select ''x''';
+create function hostile.strpos(text, text) returns integer language sql as 'select 0'
+"""
+
+
+@pytest.fixture
+def builder(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
+    """A warehouse that dbt enters with a role of no rights but its own, and bad settings."""
+    warehouse.execute(
+        "create role builder login; grant usage on schema cdc to builder; "
+        f"grant create on database {DATABASE} to builder; "
+        "grant select on all tables in schema cdc to builder; "
+        "grant insert, update on cdc.model_watermark to builder"
+    )
+    warehouse.execute(HOSTILE)
+    for name, value in ROLE_SETTINGS.items():
+        warehouse.execute(f"alter role builder set {name} = {value}")
+    monkeypatch.setenv("PGUSER", "builder")
+    yield warehouse
+    warehouse.execute("drop owned by builder cascade; drop role builder")
+
+
+def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
+    source = Source(71)
+    builder.append(*(source.transaction() for _ in range(100)))
+    done = builder.dbt("build", *OWN)
+    assert done.success, messages(done)
+    assert builder.counts() == source.counts()
+    builder.append(*(source.transaction() for _ in range(100)), [{"action": "Z"}])
+    with builder.holding("lock table cdc.model_watermark in exclusive mode"):
+        build = builder.start("run", *OWN)
+        waiting = (
+            "select count(*) from pg_stat_activity where usename = 'builder' "
+            "and wait_event_type = 'Lock' and now() - query_start > interval '2 seconds'"
+        )
+        wait_until(
+            lambda: build.poll() is not None or builder.execute(waiting) == [(1,)],
+            "the build waits for longer than its role's timeouts",
+        )
+    output, _ = build.communicate(timeout=120)
+    assert build.returncode == 0, output
+    assert builder.counts() == source.counts()
+    reasons = "select reason from analytics.rejected_changes"
+    assert builder.execute(reasons) == [("the action is not known",)]
+
+
+def test_a_policy_that_hides_changes_stops_the_build(builder: Warehouse) -> None:
+    """Row security would leave changes out without a word."""
+    builder.append([change("I", LIVE, new=row())])
+    builder.build(*OWN)
+    builder.execute(
+        "alter table cdc.change_log enable row level security; "
+        "create policy none on cdc.change_log using (false)"
+    )
+    builder.append([change("I", LIVE, new=row())])
+    done = builder.dbt("run", *OWN)
+    assert "row-level security" in messages(done)
+    builder.execute("alter table cdc.change_log disable row level security")
+    builder.build(*OWN)
+    assert list(builder.counts().values()) == [(2, 0)]
+
+
+def test_unit_tests_pass_whatever_the_settings_are(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.build(*OWN)
+    monkeypatch.setenv("LOADER_TABLES", 'app.messages,"Old, ones".messages')
+    monkeypatch.setenv("LOADER_SLOT", "another")
+    done = warehouse.dbt("test", "--select", "test_type:unit", *OWN)
+    assert done.success, messages(done)
+    assert len(getattr(done.result, "results", [])) > 45
+
+
+SCHEMAS = [("Staging", "Analytics"), ("cdc-prod", "the marts"), ("""it's "one" """, "2024.x")]
+
+
+@pytest.mark.parametrize(("staging", "marts"), SCHEMAS)
+def test_any_schema_name_works(source: Database, tmp_path: Path, staging: str, marts: str) -> None:
+    shutil.copy(ROOT / "profiles.yml.example", tmp_path / "profiles.yml")
+    names = {"LOADER_SCHEMA": staging, "DBT_SCHEMA": marts}
+    # dbt's own macros take these for the same schema.
+    source.execute(f'create schema "{marts.swapcase()}"')
+    source.must("setup", **names)
+    source.insert(3)
+    source.must("run", "--once", **names)
+    environment = source.environment(
+        **names,
+        DBT_PROFILES_DIR=str(tmp_path),
+        DBT_PROJECT_DIR=str(ROOT),
+        DBT_TARGET_PATH=str(tmp_path / "target"),
+        DBT_LOG_PATH=str(tmp_path / "logs"),
+    )
+    program = str(Path(sys.executable).with_name("dbt"))
+    for count in (3, 5):
+        done = run([program, "build", "--exclude", "test_type:unit"], environment)
+        assert done.returncode == 0, done.stdout
+        assert source.value(f'select sum(live_count) from "{marts}".ft_service_stats') == count
+        source.insert(2)
+        source.must("run", "--once", **names)
+    quoted = '"' + staging.replace('"', '""') + '"'
+    assert source.execute(f"select model_name from {quoted}.model_watermark") == [
+        (f"{marts}.ft_service_stats",)
+    ]
+
+
+def test_a_schema_that_dbt_cannot_write_to_is_refused(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBT_SCHEMA", 'the "marts"')
+    done = warehouse.dbt("run", *OWN)
+    assert "choose a DBT_SCHEMA without" in messages(done)
