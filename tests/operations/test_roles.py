@@ -187,7 +187,7 @@ def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: Estate) ->
     try:
         done = whole.run(SPARK_ROLE, *SEED)
     finally:
-        grant = f'grant select {columns} on public.notifications to "{SPARK_ROLE}";'
+        grant = f'grant select {columns} on "public"."notifications" to "{SPARK_ROLE}";'
         whole.database.execute(grant)
     assert done.returncode == 15, done.stderr
     assert grant in done.stderr

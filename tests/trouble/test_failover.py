@@ -23,8 +23,7 @@ class Family:
 
     def backup(self) -> Cluster:
         """Take a base backup that will start as a standby; slots are not in it."""
-        copy = Cluster({"fsync": "off", "wal_keep_size": "64MB"})
-        self.copies.append(copy)
+        copy = self._copy(wal_keep_size="64MB")
         self.primary.run(
             "pg_basebackup", "-D", str(copy.data), "-d", self.primary.dsn(), "-R", "-c", "fast"
         )
@@ -33,10 +32,18 @@ class Family:
 
     def clone(self) -> Cluster:
         """Copy the disk of the stopped primary; slots are in it."""
-        copy = Cluster({"fsync": "off"})
-        self.copies.append(copy)
+        copy = self._copy()
         self.primary.run("/bin/cp", "-a", str(self.primary.data), str(copy.data))
         copy.configure({})
+        return copy
+
+    def _copy(self, **settings: str) -> Cluster:
+        """A server that allows the plugins that the primary allows, where that is a setting."""
+        allowed = "output_plugin_libraries"
+        if allowed in self.primary.settings:
+            settings[allowed] = self.primary.settings[allowed]
+        copy = Cluster({"fsync": "off", **settings})
+        self.copies.append(copy)
         return copy
 
     def remove(self) -> None:
