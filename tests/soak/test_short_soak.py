@@ -7,7 +7,7 @@ from tests.soak.hand import Hand, Plan
 
 
 def test_each_kind_of_fault_leaves_counts_and_change_log_exact() -> None:
-    hand = Hand(Plan(seed=5, faults=len(WEIGHTS), every=8, each_once=True), print)
+    hand = Hand(Plan(seed=5, faults=len(WEIGHTS), every=12, each_once=True), print)
     hand.run()
     assert set(hand.done) == {fault.__name__ for fault in WEIGHTS}
     assert hand.stops == 2
