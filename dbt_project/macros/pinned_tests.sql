@@ -5,8 +5,8 @@
     {{ default__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) }}
 {%- endmacro %}
 
-{# A unit test makes an empty temporary table, which is a write. Where it expects no rows it asks for
-   the columns before that. #}
+{# A unit test makes an empty temporary table, which is a write. Where it expects no rows it asks
+   for the columns before that. #}
 {% macro postgres__get_create_table_as_sql(temporary, relation, sql) -%}
     {{ pin_unit_test() }}
     {{ create_table_as(temporary, relation, sql) }}
