@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from loader.errors import CannotConnect
+from loader.errors import CannotConnect, MissingRight
 from loader.settings import words
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -65,3 +68,21 @@ def resolved(connection: Connection) -> str:
     if info.password:
         parts["password"] = info.password
     return make_conninfo("", **parts)
+
+
+@contextlib.contextmanager
+def asked(work: str) -> Iterator[None]:
+    """Turn what the servers answer to the driver's own questions into LoaderErrors."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise MissingRight(
+            f"a right is missing: {error.diag.message_primary}",
+            "grant it as the README's section on roles says",
+        ) from None
+    except psycopg.Error as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise CannotConnect(
+            f"a server ended the {work}'s session: {lines[0]}",
+            f"run the {work} again once it answers",
+        ) from None
