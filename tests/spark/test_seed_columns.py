@@ -127,7 +127,11 @@ def test_values_are_spelled_as_the_stream_spells_them(source: Source) -> None:
         "select data from pg_logical_slot_peek_changes('truth', null, null,"
         " 'format-version', '2', 'include-transaction', '0')"
     ):
-        old = {each["name"]: each["value"] for each in json.loads(payload)["identity"]}
+        change = json.loads(payload)
+        # The seed's own rows are in the same database.
+        if change["schema"] != "public":
+            continue
+        old = {each["name"]: each["value"] for each in change["identity"]}
         streamed.add(tuple(old[name] for name in DIMENSIONS))
     # The stream takes away exactly the groups that the seed has counted.
     assert {group for group in streamed if None not in group} == set(source.baseline()[TABLES[0]])
