@@ -123,6 +123,7 @@ from (
     (:'schema', 'slot_position', 'select', :'spark'),
     (:'schema', 'historical_snapshot', 'select, insert, update', :'spark'),
     (:'schema', 'historical_counts', 'select, insert, delete', :'spark'),
+    (:'schema', 'historical_rejections', 'select, insert, delete', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select', :'spark'),
     (:'schema', 'archive_position', 'select, insert, update', :'spark'),

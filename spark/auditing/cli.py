@@ -78,7 +78,8 @@ def run(
     if count := report.verdict.difference_count:
         raise AuditDiffers(
             f"{report.fact_table} differs from the tables in {count:,} counts",
-            "docs/runbook.md, code 42; `spark-submit spark/seed.py`, then `dbt build`, counts anew",
+            "docs/runbook.md, code 42; `spark-submit spark/seed.py`, then `dbt build`, counts anew;"
+            " for an archived_count that is too high, the seed with --forget-purged",
         )
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
 
-import psycopg
 from history import changes, checks, job, session, snapshot
-from history.connections import connect
+from history.connections import asked, connect
 from history.counts import count_by_dimension
 from history.progress import say
 from pyspark.sql import DataFrame
@@ -18,8 +16,7 @@ from auditing import arrival, fact, verdict
 from auditing.report import Rejected, Report
 from auditing.settings import AuditSettings
 from loader import lsn, source_tables
-from loader.errors import CannotConnect, MissingRight, SourceBehind
-from loader.login import told
+from loader.errors import SourceBehind
 from loader.source_tables import Known
 
 
@@ -27,7 +24,7 @@ def audit(settings: AuditSettings) -> Report:
     """Compare the fact with the tables; change nothing. Raises LoaderError where it cannot."""
     begun = time.monotonic()
     reading, work = settings.reading, settings.reading.work
-    with asked(), contextlib.ExitStack() as stack:
+    with asked(work), contextlib.ExitStack() as stack:
         target = stack.enter_context(
             contextlib.closing(connect(reading.target, "LOADER_TARGET_DSN", work))
         )
@@ -39,6 +36,7 @@ def audit(settings: AuditSettings) -> Report:
         checks.tables(source, reading.tables)
         with fact.hold(target, settings):
             pass  # refused now rather than after Spark's start
+        arrival.refuse_absence(source, settings)
         spark = stack.enter_context(session.running(work))
 
         with fact.hold(target, settings) as stored, job.explained(work, lambda: None):
@@ -117,20 +115,3 @@ def notes(stored: fact.Fact, rejected: Rejected) -> list[str]:
             f" {lsn.show(rejected.first_lsn or 0)}; rejected_changes says why"
         )
     return found
-
-
-@contextlib.contextmanager
-def asked() -> Iterator[None]:
-    """Turn what the servers answer to the driver's own questions into LoaderErrors."""
-    try:
-        yield
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise MissingRight(
-            f"a right is missing: {error.diag.message_primary}",
-            "grant it as the README's section on roles says",
-        ) from None
-    except psycopg.Error as error:
-        raise CannotConnect(
-            f"a server ended the audit's session: {told(error)}",
-            "run the audit again once it answers",
-        ) from None

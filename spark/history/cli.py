@@ -8,9 +8,19 @@ from typing import Annotated
 import typer
 
 from history.job import seed
-from history.options import AsJson, Partitions, Schema, Slot, Source, Tables, Target, carry_out
+from history.options import (
+    AsJson,
+    DbtSchema,
+    Partitions,
+    Schema,
+    Slot,
+    Source,
+    Tables,
+    Target,
+    carry_out,
+)
 from history.settings import Settings, counted_tables, parse_lsn
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -22,6 +32,7 @@ def run(
     slot: Slot = DEFAULT_SLOT,
     tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
+    dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
     partitions: Partitions = 0,
     parquet: Annotated[
         str | None, typer.Option(help="Count PATH/<table>/ instead of the database.")
@@ -30,8 +41,16 @@ def run(
         str | None, typer.Option(help="The WAL position of the --parquet export.")
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for writers, and for another seed.")
+        float,
+        typer.Option(min=0, help="Seconds to wait for writers, another seed, and the loader."),
     ] = 300.0,
+    forget_purged: Annotated[
+        bool,
+        typer.Option(
+            "--forget-purged",
+            help="Count what is stored; else rows that were purged from the archive stay counted.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Count both tables at one WAL position, while writers go on, and store it as the seed.
@@ -49,6 +68,8 @@ def run(
             timeout,
             parquet,
             parse_lsn(snapshot_lsn, "--snapshot-lsn"),
+            dbt_schema=dbt_schema,
+            forget_purged=forget_purged,
         )
     )
     print(json.dumps(summary.as_json()) if as_json else summary, flush=True)

@@ -1,17 +1,22 @@
-"""In which form the dimensions leave the server: uuids as 16 bytes, all else as text.
+"""In which form the dimensions leave the server: uuids as 16 bytes, all else as the stream's text.
 
 Turning a uuid into text is the dearest thing that the server could do for a row. The bytes become
 text after counting, once a group.
+
+The stream's text of a value is what wal2json writes and `value #>> '{}'` of that JSON gives: the
+type's output function, with the exceptions in `_WRITTEN`. A cast to text is not always that: it
+strips the blanks of char(n), writes /32 behind an inet, and a user may define one of his own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
 from history.connections import Connection
-from loader.tables import DIMENSIONS, Table
+from loader.errors import TableUnfit
+from loader.tables import DIMENSIONS, Table, quoted
 
 _UUIDS = """
     select attname
@@ -25,6 +30,83 @@ _UUIDS = """
     having count(*) = %s
 """
 
+# A cast to text is the output function where pg_cast has no function and no relabelling for it.
+# A domain takes its base type's cast, but the plugin prints it by its own output function.
+# The last column names a type, the column's own or one in it, whose text depends on the session.
+_TYPES = """
+    with recursive parts (attname, type) as (
+        select attname, atttypid
+        from pg_attribute
+        where attrelid = %(table)s::regclass and attname = any(%(names)s) and not attisdropped
+        union
+        select parts.attname, inner_type.type
+        from parts
+        inner join pg_type on pg_type.oid = parts.type
+        cross join lateral (
+            select pg_type.typelem
+            union all
+            select pg_type.typbasetype
+            union all
+            select rngsubtype from pg_range where pg_type.oid in (rngtypid, rngmultitypid)
+            union all
+            select atttypid
+            from pg_attribute
+            where attrelid = pg_type.typrelid and attnum > 0 and not attisdropped
+        ) as inner_type (type)
+        where inner_type.type <> 0
+    )
+    select
+        column_.attname,
+        case
+            when type.typnamespace = 'pg_catalog'::regnamespace then type.typname
+        end,
+        type.typtype = 'd' or exists (
+            select from pg_cast
+            where
+                castsource = type.oid
+                and casttarget = 'pg_catalog.text'::regtype
+                and castmethod <> 'i'
+        ),
+        (
+            select min(format_type(parts.type, null))
+            from parts
+            where
+                parts.attname = column_.attname
+                and parts.type = any(%(by_session)s::text[]::regtype[])
+        )
+    from pg_attribute as column_
+    inner join pg_type as type on type.oid = column_.atttypid
+    where
+        column_.attrelid = %(table)s::regclass
+        and column_.attname = any(%(names)s)
+        and not column_.attisdropped
+"""
+
+_BY_SESSION = (
+    *("money", "aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),
+    *("regnamespace", "regoper", "regoperator", "regproc", "regprocedure", "regrole", "regtype"),
+)
+"""Types whose text follows lc_monetary, search_path or a renaming: two sessions may differ."""
+
+_AS_IT_IS = "{0}::pg_catalog.text"
+# Not `is not null`, which a composite value is only when all its fields are.
+_OUTPUT = "case pg_catalog.num_nulls({0}) when 0 then pg_catalog.concat({0}) end"
+_NUMBER = (
+    "nullif(nullif(nullif(nullif(pg_catalog.concat({0}), ''), 'NaN'), 'Infinity'), '-Infinity')"
+)
+_FLOAT = f"nullif(pg_catalog.concat(({_NUMBER})::numeric), '')"
+_WRITTEN = {
+    "text": _AS_IT_IS,
+    "varchar": _AS_IT_IS,
+    "bool": _AS_IT_IS,
+    "bytea": "pg_catalog.encode({0}, 'hex')",
+    # JSON has no such numbers: the plugin writes null. Of 1e+20 the JSON parser keeps the digits.
+    "numeric": _NUMBER,
+    "float4": _FLOAT,
+    "float8": _FLOAT,
+}
+"""By the type's name in pg_catalog, also where pg_cast has a cast."""
+
 
 def uuids(connection: Connection, tables: Collection[Table]) -> frozenset[str]:
     """Return the dimensions that are of type uuid in every table.
@@ -37,9 +119,42 @@ def uuids(connection: Connection, tables: Collection[Table]) -> frozenset[str]:
     return frozenset(str(name) for (name,) in found)
 
 
-def selected(as_bytes: Collection[str]) -> str:
-    """Return the list of a SELECT that yields the dimensions, those in `as_bytes` as they are."""
-    return ", ".join(name if name in as_bytes else f"{name}::text as {name}" for name in DIMENSIONS)
+def texts(
+    connection: Connection, table: Table, names: Sequence[str] = DIMENSIONS
+) -> dict[str, str]:
+    """Return by column name the SQL of its value as the stream's text.
+
+    Raises TableUnfit for a type whose text is not the same in every session.
+    """
+    found = {}
+    parameters = {"table": table.quoted, "names": list(names), "by_session": list(_BY_SESSION)}
+    for name, type_, needs_output, by_session in connection.execute(_TYPES, parameters):
+        if by_session is not None:
+            raise TableUnfit(
+                f"column {name} of table {table} has values of type {by_session}, whose text"
+                " depends on the session that reads them, so it cannot be a dimension",
+                f"alter table {table.quoted} alter {quoted(str(name))} type text;",
+            )
+        written = _WRITTEN.get(str(type_), _OUTPUT if needs_output else _AS_IT_IS)
+        found[str(name)] = written.format(quoted(str(name)))
+    return found
+
+
+def selections(
+    connection: Connection, tables: Collection[Table], as_bytes: Collection[str]
+) -> dict[Table, str]:
+    """Return of each table the list of a SELECT that yields its dimensions.
+
+    Those in `as_bytes` as they are, the others as the stream's text. Raises TableUnfit.
+    """
+    return {table: selected(texts(connection, table), as_bytes) for table in tables}
+
+
+def selected(written: Mapping[str, str], as_bytes: Collection[str]) -> str:
+    """Return the list of a SELECT: the dimensions in `as_bytes` as they are, others as written."""
+    return ", ".join(
+        name if name in as_bytes else f"{written[name]} as {name}" for name in DIMENSIONS
+    )
 
 
 def schema(as_bytes: Collection[str]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from loader import login, sessions
-from loader.errors import CannotConnect
+from loader.errors import CannotConnect, MissingRight
 from loader.settings import words
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -55,3 +58,20 @@ def resolved(connection: Connection) -> str:
     newer = connection.execute(sessions.NEWER_TIMEOUTS).fetchall()
     parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), parts.get("options", "")])
     return make_conninfo("", **parts)
+
+
+@contextlib.contextmanager
+def asked(work: str) -> Iterator[None]:
+    """Turn what the servers answer to the driver's own questions into LoaderErrors."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise MissingRight(
+            f"a right is missing: {error.diag.message_primary}",
+            "grant it as the README's section on roles says",
+        ) from None
+    except psycopg.Error as error:
+        raise CannotConnect(
+            f"a server ended the {work}'s session: {login.told(error)}",
+            f"run the {work} again once it answers",
+        ) from None

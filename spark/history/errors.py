@@ -57,7 +57,7 @@ class ReplayDiffers(LoaderError):
 
 
 class AuditIncomplete(LoaderError):
-    """The loader did not reach the audit's position in time."""
+    """The loader does not run, or did not reach the position of the audit or the seed in time."""
 
     exit_code = 41
 

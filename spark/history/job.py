@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from auditing import arrival
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from history import checks, columns, parquet, ranges, session, snapshot, store
-from history.connections import Connection, connect, resolved
-from history.counts import count_by_dimension
-from history.errors import CountingFailed, SnapshotBlocked
+from history import checks, columns, parquet, purged, ranges, session, snapshot, store
+from history.connections import Connection, asked, connect, resolved
+from history.counts import judged
+from history.errors import AuditIncomplete, CountingFailed, SnapshotBlocked
 from history.progress import Measure, Progress, say
 from history.reading import Snapshot, snapshot_source
 from history.settings import Settings
@@ -27,7 +29,12 @@ from loader.errors import LoaderError
 
 @dataclass(frozen=True)
 class Summary:
-    """What the seed did; `tables` has (rows, groups) of each."""
+    """What the seed did; `tables` has (rows, groups) of each, of what is stored there.
+
+    `purged_rows` in `purged_groups` are those that the fact knows beside them, null where that is
+    not known; `purged` says what became of them: kept, forgotten, or unknown. `notes` say what a
+    person should know of it.
+    """
 
     seed_id: str
     slot: str
@@ -36,27 +43,51 @@ class Summary:
     groups: int
     seconds: float
     tables: dict[str, tuple[int, int]]
+    left_out: dict[str, int]
+    rejections: list[store.Rejection]
+    purged: purged.Outcome
+    purged_rows: int | None
+    purged_groups: int | None
+    notes: list[str]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints."""
         tables = {name: {"rows": r, "groups": g} for name, (r, g) in self.tables.items()}
-        return {**self.__dict__, "seconds": round(self.seconds, 1), "tables": tables}
+        return {
+            **self.__dict__,
+            "seconds": round(self.seconds, 1),
+            "tables": tables,
+            "rejections": [each.__dict__ for each in self.rejections],
+        }
 
     def __str__(self) -> str:
-        return (
+        lines = [
             f"{self.rows:,} rows in {self.groups:,} groups, counted at {self.snapshot_lsn}"
             f" in {self.seconds:.1f} s"
-        )
+        ]
+        lines += [
+            f"{count:,} rows of {table} are left out: a dimension is null"
+            for table, count in self.left_out.items()
+            if count
+        ]
+        lines += [
+            f"{each.row_count:,} rows of {each.source_table} cannot be counted: {each.reason};"
+            f" for instance {json.dumps(each.example, ensure_ascii=False)}"
+            for each in self.rejections
+        ]
+        return "\n".join([*lines, *self.notes])
 
 
 def seed(settings: Settings) -> Summary:
     """Count history and replace the slot's seed. Raises LoaderError; the old seed then stays."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(asked("seed"))
         target = stack.enter_context(
             contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN"))
         )
         position = checks.staging(target, settings)
+        monitor: Connection | None = None
         if settings.snapshot_lsn is not None:
             present = store.stored_lsn(target, settings)
             checks.position(settings.snapshot_lsn, position.start_lsn, present)
@@ -66,28 +97,52 @@ def seed(settings: Settings) -> Summary:
             )
             checks.source(monitor, position)
             checks.tables(monitor, settings.tables)
+            # Refused now rather than after Spark's start.
+            columns.selections(monitor, settings.tables, frozenset())
+        is_compared = purged.is_known(target, monitor, settings)
         stack.enter_context(store.only_seed(target, settings, say))
         spark = stack.enter_context(session.running())
         table = store.incoming_table(settings.slot)
         incoming = incoming_target(resolved(target), settings.schema, table)
         spark.dataSource.register(incoming)
 
+        archived: purged.Archived | None = None
+        if is_compared:
+            # Before the snapshot, so that the changes from there on lead up to it.
+            with explained("seed", lambda: None):
+                archived = purged.read(spark, target, settings)
         if settings.parquet is not None and settings.snapshot_lsn is not None:
             snapshot_lsn, known = settings.snapshot_lsn, None
-            found = parquet.rows(spark, settings.parquet, settings.tables)
-            with Progress(lambda: tasks(spark), lambda: None):
-                write(found, lambda: None)
+            with explained("seed", lambda: None):
+                found = parquet.rows(spark, settings.parquet, settings.tables)
+                with Progress(lambda: tasks(spark), lambda: None):
+                    groups = bring_in(found, archived)
         else:
+            assert monitor is not None
             with snapshot.hold(settings, monitor, say) as held:
                 snapshot_lsn = held.position
                 # The locks that are held keep the names on these tables.
                 known = tables_known(monitor, settings)
                 present = store.stored_lsn(target, settings)
                 checks.position(snapshot_lsn, position.start_lsn, present)
+                if archived is not None:
+                    arrival.mark(monitor)
                 say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
-                with rows(spark, settings, held) as found:
-                    write(found, held.check)
+                with rows(spark, settings, held) as found, explained("seed", held.check):
+                    groups = bring_in(found, archived)
+        if archived is not None:
+            with explained("seed", lambda: None):
+                try:
+                    then = purged.at(archived, spark, target, monitor, settings, snapshot_lsn, say)
+                except AuditIncomplete:
+                    if not settings.forget_purged:
+                        raise
+                    archived = None
+                    write(purged.without(groups))
+                else:
+                    write(purged.beside(groups, then, str(settings.tables[1])))
         stored = store.replace(target, settings, snapshot_lsn, known)
+        state = purged.state(target, settings) if archived is None else archived.state
     return Summary(
         str(stored.seed_id),
         settings.slot,
@@ -96,7 +151,26 @@ def seed(settings: Settings) -> Summary:
         sum(groups for _, groups in stored.tables.values()),
         time.monotonic() - begun,
         stored.tables,
+        stored.left_out,
+        stored.rejections,
+        *purged.told(settings, state, stored.purged if archived is not None else None),
     )
+
+
+def bring_in(found: DataFrame, archived: purged.Archived | None) -> DataFrame:
+    """Count the rows: bring the groups in, or keep them where the fact may know more."""
+    groups = judged(found)
+    if archived is None:
+        write(purged.without(groups))
+        return groups
+    groups = groups.persist()
+    groups.count()
+    return groups
+
+
+def write(groups: DataFrame) -> None:
+    """Bring the groups into the incoming table."""
+    groups.write.format("incoming").mode("append").save()
 
 
 def tables_known(source: Connection, settings: Settings) -> str:
@@ -114,7 +188,8 @@ def rows(spark: SparkSession, settings: Settings, held: snapshot.Held) -> Iterat
     """
     # The locks that are held keep the columns' types what they are.
     as_bytes = columns.uuids(held.monitor, settings.tables)
-    plan = ranges.plan(held.found, settings.partitions, as_bytes)
+    selections = columns.selections(held.monitor, settings.tables, as_bytes)
+    plan = ranges.plan(held.found, settings.partitions, selections)
     read, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
     total = sum(part.pages for part in plan)
     spark.dataSource.register(
@@ -130,12 +205,6 @@ def rows(spark: SparkSession, settings: Settings, held: snapshot.Held) -> Iterat
 
     with Progress(lambda: Measure(pages.value, total, read.value), cancel_if_lost):
         yield spark.read.format("snapshot").load()
-
-
-def write(found: DataFrame, check: Callable[[], None]) -> None:
-    """Run the whole job: count the rows and bring the counts in. Raises what `explained` does."""
-    with explained("seed", check):
-        count_by_dimension(found).write.format("incoming").mode("append").save()
 
 
 @contextlib.contextmanager

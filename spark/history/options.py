@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+import psycopg
 import typer
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from history.console import restore_stderr
 from loader.errors import LoaderError, SettingError
@@ -61,6 +64,10 @@ def carry_out(app: typer.Typer, intact: str) -> None:
     except LoaderError as error:
         print(f"{error.sentence}\n{intact}".strip(), file=sys.stderr)
         sys.exit(error.exit_code)
+    except (psycopg.Error, PySparkException, Py4JError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        print(f"Error: {lines[0][:300]}\n{intact}".strip(), file=sys.stderr)
+        sys.exit(LoaderError.exit_code)
     except KeyboardInterrupt:
         print(f"Stopped. {intact}".strip(), file=sys.stderr)
         sys.exit(130)

@@ -5,11 +5,21 @@ from __future__ import annotations
 from functools import reduce
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types
 
+from history import rules
 from history.counts import dimensions
 from loader.errors import SettingError, TableUnfit
 from loader.tables import DIMENSIONS, Table
+
+_IDS = (types.StringType, types.BinaryType)
+_SAME_TEXT = (
+    *(*_IDS, types.BooleanType, types.DecimalType, types.DateType),
+    *(types.ByteType, types.ShortType, types.IntegerType, types.LongType),
+)
+"""Types whose values have the same text in Parquet and in the change log.
+
+Of a text nobody can tell whether it is the database's: a char(n) may have lost its blanks."""
 
 
 def rows(spark: SparkSession, path: str, tables: tuple[Table, ...]) -> DataFrame:
@@ -38,6 +48,14 @@ def table_rows(spark: SparkSession, path: str, table: Table) -> DataFrame:
             f"{found} has no column {', '.join(lacking)}",
             "export service_id, template_id, notification_type and notification_status",
         )
+    for name in DIMENSIONS:
+        kind = read.schema[name].dataType
+        if not isinstance(kind, _SAME_TEXT if name not in rules.UUIDS else _IDS):
+            raise TableUnfit(
+                f"{found} has {name} as {kind.simpleString()}, whose text there is not the"
+                " database's",
+                f"export it as text, as `select {name}::text` gives it",
+            )
     return dimensions(read, str(table))
 
 

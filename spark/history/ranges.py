@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from history import columns
 from history.connections import Connection
 from loader.tables import Table
 
@@ -72,15 +71,14 @@ def cut(leaf: Leaf, pages_a_range: int) -> list[str]:
 def plan(
     found: Sequence[tuple[Table, Sequence[Leaf]]],
     partitions: int,
-    as_bytes: Collection[str] = frozenset(),
+    selections: Mapping[Table, str],
 ) -> list[Range]:
     """Return the ranges of all tables: about `partitions` of them, or as many as size asks for.
 
-    The dimensions in `as_bytes` are read as they are, the others as text.
+    `selections` has of each table what to select.
     """
     total = sum(leaf.pages for _, parts in found for leaf in parts)
     pages_a_range = max(-(-total // partitions), 1) if partitions else PAGES_A_RANGE
-    selected = columns.selected(as_bytes)
     ranges = []
     for table, parts in found:
         for leaf in parts:
@@ -88,7 +86,7 @@ def plan(
             ranges += [
                 Range(
                     str(table),
-                    f"select {selected} from only {leaf.table.quoted} where {condition}",
+                    f"select {selections[table]} from only {leaf.table.quoted} where {condition}",
                     min(pages_a_range, leaf.pages),
                 )
                 for condition in conditions

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from loader import lsn
 from loader.errors import SettingError
-from loader.settings import check_names
+from loader.settings import DEFAULT_DBT_SCHEMA, check_names
 from loader.tables import COUNTED, Table, parse_tables
 
 
@@ -15,7 +15,8 @@ class Settings:
     """What one seed needs to know; the connection strings may hold passwords.
 
     `timeout` is in seconds; `partitions` 0 lets the tables' size decide. `work` is what sentences
-    and sessions call the work: an audit takes its snapshot as a seed does.
+    and sessions call the work: an audit takes its snapshot as a seed does. What the fact in
+    `dbt_schema` knows of purged rows stays counted, unless `forget_purged`.
     """
 
     source: str = field(repr=False)
@@ -28,6 +29,8 @@ class Settings:
     parquet: str | None = None
     snapshot_lsn: int | None = None
     work: str = "seed"
+    dbt_schema: str = DEFAULT_DBT_SCHEMA
+    forget_purged: bool = False
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import psycopg
@@ -14,7 +15,7 @@ from psycopg import sql
 
 from history import checks
 from history.connections import Connection
-from history.counts import COLUMNS
+from history.counts import COLUMNS, NULL_DIMENSION
 from history.errors import AnotherSeed, CountingFailed
 from history.settings import Settings
 from loader import lsn
@@ -23,11 +24,28 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
+class Rejection:
+    """Rows of one table that cannot be counted for one reason, and one of them."""
+
+    source_table: str
+    reason: str
+    row_count: int
+    example: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Stored:
-    """What the seed has become: rows and groups of each source table."""
+    """What the seed has become: rows and groups of each source table.
+
+    `left_out` has the rows of each table with a null dimension, `purged` (rows, groups) that the
+    fact knows beside those that are stored.
+    """
 
     seed_id: uuid.UUID
     tables: dict[str, tuple[int, int]]
+    left_out: dict[str, int]
+    rejections: list[Rejection]
+    purged: tuple[int, int]
 
 
 def incoming_table(slot: str) -> str:
@@ -65,7 +83,8 @@ def only_seed(
     target.execute(
         sql.SQL(
             "create unlogged table {} (source_table text, service_id text, template_id text,"
-            " notification_type text, notification_status text, row_count bigint, attempt bigint)"
+            " notification_type text, notification_status text, row_count bigint,"
+            " purged_count bigint, reason text, attempt bigint)"
         ).format(incoming)
     )
     try:
@@ -93,12 +112,13 @@ def replace(
 
     `source_tables` says, as JSON, which tables were counted; None where that is not known.
 
-    Raises CountingFailed where an id is not a uuid, SnapshotTooOld, and NotSetUp where the slot
-    was torn down meanwhile.
+    Groups with a reason against them are listed in historical_rejections and counted nowhere.
+    Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down meanwhile.
     """
     names = {
         "incoming": sql.Identifier(settings.schema, incoming_table(settings.slot)),
         "counts": sql.Identifier(settings.schema, "historical_counts"),
+        "rejections": sql.Identifier(settings.schema, "historical_rejections"),
         "snapshot": sql.Identifier(settings.schema, "historical_snapshot"),
         "columns": sql.SQL(", ").join(sql.Identifier(name) for name in COLUMNS),
     }
@@ -113,20 +133,25 @@ def replace(
             )
             target.execute(
                 sql.SQL(
-                    "insert into {counts} (slot_name, {columns})"
+                    "insert into {counts} (slot_name, {columns}, purged_count)"
                     " select %s, source_table, service_id::uuid, template_id::uuid,"
-                    " notification_type, notification_status, row_count from {incoming}"
+                    " notification_type, notification_status, row_count + purged, purged"
+                    " from {incoming}"
+                    " cross join lateral ("
+                    "select case when %s then 0 else purged_count end) as known (purged)"
+                    " where reason is null and row_count + purged > 0"
                 ).format(**names),
-                (settings.slot,),
+                (settings.slot, settings.forget_purged),
             )
+            left_out, rejections = _store_left_out(target, settings, names)
             target.execute(
                 sql.SQL(
                     "insert into {snapshot} (slot_name, seed_id, snapshot_lsn, system_identifier,"
-                    " source_tables) values (%s, %s, %s, %s, %s)"
+                    " source_tables, left_out) values (%s, %s, %s, %s, %s, %s)"
                     " on conflict (slot_name) do update set"
                     " seed_id = excluded.seed_id, snapshot_lsn = excluded.snapshot_lsn,"
                     " system_identifier = excluded.system_identifier, seeded_at = now(),"
-                    " source_tables = excluded.source_tables"
+                    " source_tables = excluded.source_tables, left_out = excluded.left_out"
                 ).format(**names),
                 (
                     settings.slot,
@@ -134,18 +159,72 @@ def replace(
                     lsn.show(snapshot_lsn),
                     position.system_identifier,
                     source_tables,
+                    json.dumps(left_out),
                 ),
             )
             totals = target.execute(
                 sql.SQL(
-                    "select source_table, sum(row_count)::bigint, count(*)"
-                    " from {incoming} group by source_table"
+                    "select source_table, sum(row_count)::bigint,"
+                    " count(*) filter (where row_count > 0)"
+                    " from {incoming} where reason is null group by source_table"
                 ).format(**names)
             ).fetchall()
+            purged = target.execute(
+                sql.SQL(
+                    "select coalesce(sum(purged_count), 0)::bigint, count(*)"
+                    " from {incoming} where purged_count > 0"
+                ).format(**names)
+            ).fetchone()
+            assert purged is not None
     except (psycopg.DataError, psycopg.IntegrityError) as error:
         raise CountingFailed(
             f"the counts could not be stored: {str(error).splitlines()[0]}",
-            "make sure that service_id and template_id hold uuids",
+            f"run the {settings.work} again",
         ) from None
     found = {str(name): (int(str(rows)), int(str(groups))) for name, rows, groups in totals}
-    return Stored(seed_id, {str(table): found.get(str(table), (0, 0)) for table in settings.tables})
+    return Stored(
+        seed_id,
+        {str(table): found.get(str(table), (0, 0)) for table in settings.tables},
+        left_out,
+        rejections,
+        (int(str(purged[0])), int(str(purged[1]))),
+    )
+
+
+def _store_left_out(
+    target: Connection, settings: Settings, names: Mapping[str, sql.Composable]
+) -> tuple[dict[str, int], list[Rejection]]:
+    """List what cannot be counted; return the rows of each table without a group, and the list."""
+    nulls = target.execute(
+        sql.SQL(
+            "select source_table, sum(row_count)::bigint from {incoming}"
+            " where reason = %s group by source_table"
+        ).format(**names),
+        (NULL_DIMENSION,),
+    ).fetchall()
+    found = {str(name): int(str(count)) for name, count in nulls}
+    target.execute(
+        sql.SQL("delete from {rejections} where slot_name = %s").format(**names), (settings.slot,)
+    )
+    listed = target.execute(
+        sql.SQL(
+            "insert into {rejections} (slot_name, source_table, reason, row_count, example)"
+            " select %s, source_table, reason, sum(row_count), min(jsonb_build_object("
+            " 'service_id', service_id, 'template_id', template_id,"
+            " 'notification_type', notification_type,"
+            " 'notification_status', notification_status)::text)::jsonb"
+            " from {incoming} where reason <> %s group by source_table, reason"
+            " returning source_table, reason, row_count, example::text"
+        ).format(**names),
+        (settings.slot, NULL_DIMENSION),
+    ).fetchall()
+    return (
+        {str(table): found.get(str(table), 0) for table in settings.tables},
+        sorted(
+            (
+                Rejection(str(table), str(reason), int(str(count)), json.loads(str(example)))
+                for table, reason, count, example in listed
+            ),
+            key=lambda each: (each.source_table, each.reason),
+        ),
+    )

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from history.counts import COLUMNS
+from history.counts import INCOMING
 from loader.login import told
 from loader.tables import quoted
 
@@ -53,7 +53,7 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
                     for batch in iterator:
                         marked = pa.RecordBatch.from_arrays(
                             [*batch.columns, pa.array([attempt] * batch.num_rows, pa.int64())],
-                            names=[*COLUMNS, "attempt"],
+                            names=[*INCOMING, "attempt"],
                         )
                         cursor.adbc_ingest(table, marked, mode="append", db_schema_name=schema)
                         groups += batch.num_rows

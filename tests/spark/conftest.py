@@ -14,7 +14,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from demo.cluster import Cluster  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
-from tests.spark.support import GATE, Source, wait_until  # noqa: E402
+from tests.spark.support import Source, wait_until  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,7 +49,6 @@ def cluster() -> Iterator[Cluster]:
             connection.execute("set search_path = public")
             for table in ("notifications", "notification_history"):
                 connection.execute(f"alter table {table} replica identity full")
-            connection.execute(GATE)
         yield started
 
 

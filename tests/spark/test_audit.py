@@ -19,7 +19,7 @@ import pytest
 from auditing import arrival, fact
 from auditing.job import audit
 from auditing.settings import AuditSettings
-from history import snapshot
+from history import session, snapshot
 from history.connections import connect
 from history.errors import AuditIncomplete, SnapshotTooOld
 from history.settings import Settings
@@ -34,7 +34,7 @@ from loader import build, lsn
 from loader.build import Models
 from loader.errors import LoaderError, NotSetUp
 from loader.tables import parse_tables
-from tests.spark.support import FAST_START, GATE, TABLES
+from tests.spark.support import AT_THE_GATE, FAST_START, GATE, TABLES
 from tests.support import ROOT, run, wait_until
 from tests.trouble.conftest import new
 from tests.trouble.scene import Scene, profiles
@@ -70,12 +70,28 @@ class Audited(Scene):
         )
         return AuditSettings(reading, "analytics")
 
-    def command(self, *flags: str) -> list[str]:
-        return ["spark-submit", *OPTIONS, "spark/audit.py", *flags]
+    def command(self, *flags: str, job: str = "audit") -> list[str]:
+        return ["spark-submit", *OPTIONS, f"spark/{job}.py", *flags]
 
-    def submit(self, *flags: str) -> tuple[int, str, str]:
-        done = run(self.command(*flags), self.environment())
+    def submit(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
+        done = run(self.command(*flags, job=job), self.environment())
         return done.returncode, done.stdout, done.stderr
+
+    def stage(self) -> None:
+        """Return once the loader that follows has staged what is committed now."""
+        end = self.source.value("select pg_current_wal_insert_lsn()")
+        with closing(psycopg2.connect(self.dsn)) as connection, connection.cursor() as cursor:
+            cursor.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
+            connection.commit()
+        wait_until(
+            lambda: self.source.value(
+                "select position_lsn >= %s::pg_lsn from cdc.slot_position", end
+            ),
+            "it is staged",
+        )
+
+    def archived(self) -> int:
+        return int(self.source.value("select sum(archived_count) from analytics.ft_service_stats"))
 
     def refresh(self) -> None:
         """A new seed, so that the fact is right whatever was done to it."""
@@ -128,7 +144,6 @@ def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             dsn, services=5, templates=15, live_rows=2000, history_rows=3000, null_share=0.02
         )
         notify.set_identity(dsn, "full")
-        database.execute(GATE)
         made = Audited(database, home, Models(), patch)
         made.must("setup")
         yield made
@@ -179,7 +194,7 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
     def end_at_a_transaction(held: Held) -> Held:
         # The snapshot is the same at the first commit that it does not see.
         scene.source.insert(7, "sent")
-        scene.must("run", "--once")
+        scene.stage()
         first = scene.source.value(
             "select min(commit_lsn)::text from cdc.change_log where commit_lsn >= %s",
             lsn.show(held.position),
@@ -187,7 +202,8 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
         return replace(held, position=lsn.parse(first))
 
     after_the_snapshot(end_at_a_transaction)
-    report = audit(scene.settings())
+    with scene.follow():
+        report = audit(scene.settings())
     assert {report.fact_lsn, report.snapshot_lsn} <= positions(scene)
     between = (
         "select coalesce(string_agg(distinct action::text, '' order by action::text), '')"
@@ -206,9 +222,7 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
 
 
 def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
-    scene: Audited,
-    monkeypatch: pytest.MonkeyPatch,
-    after_the_snapshot: Callable[[Callable[[Held], Held]], None],
+    scene: Audited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     too_long = "x" * 1001
     scene.source.insert(1)
@@ -227,12 +241,8 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
         ' substring(payload from \'"template_id","value":"([^"]*)\')'
     )
 
-    def pass_the_snapshot(held: Held) -> Held:
-        scene.must("run", "--once")
-        return held
-
-    after_the_snapshot(pass_the_snapshot)
-    report = audit(scene.settings())
+    with scene.follow():
+        report = audit(scene.settings())
     # Gone before the next seed: what becomes of such a row is rejected too.
     scene.source.execute("delete from notifications where length(notification_status) > 1000")
     assert report.fact_lsn in positions(scene)
@@ -251,14 +261,17 @@ def test_changes_that_are_pruned_meanwhile_are_not_missed(
     scene: Audited, after_the_snapshot: Callable[[Callable[[Held], Held]], None]
 ) -> None:
     def prune(held: Held) -> Held:
-        scene.must("run", "--once")
+        scene.stage()
         scene.source.execute("update cdc.slot_position set start_lsn = position_lsn")
         return held
 
     begins = scene.source.value("select start_lsn::text from cdc.slot_position")
     after_the_snapshot(prune)
     try:
-        with pytest.raises(SnapshotTooOld, match="the changes between are in neither"):
+        with (
+            scene.follow(),
+            pytest.raises(SnapshotTooOld, match="the changes between are in neither"),
+        ):
             audit(scene.settings())
     finally:
         scene.source.execute("update cdc.slot_position set start_lsn = %s", begins)
@@ -316,11 +329,18 @@ def test_under_traffic_no_audit_finds_a_difference(scene: Audited) -> None:
     assert json.loads(out)["equal"] is True
 
 
-def test_without_a_loader_the_audit_gives_up_and_leaves_nothing(scene: Audited) -> None:
+def test_without_a_loader_the_audit_says_so_before_it_starts(
+    scene: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def running(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "running", running)
     before = scene.traces()
     with pytest.raises(AuditIncomplete, match=f"nobody follows the slot {scene.slot}") as caught:
-        audit(scene.settings(timeout=10.0))
+        audit(scene.settings(timeout=3600.0))
     assert caught.value.exit_code == 41
+    assert "start `loader run`" in (caught.value.remedy or "")
     wait_until(lambda: not scene.source.execute(SESSIONS), "its sessions end")
     assert scene.traces() == before
 
@@ -328,13 +348,10 @@ def test_without_a_loader_the_audit_gives_up_and_leaves_nothing(scene: Audited) 
 @pytest.mark.slow
 def test_a_killed_audit_leaves_nothing(scene: Audited) -> None:
     scene.source.insert(5)
+    scene.must("run", "--once")
     before = scene.traces()
-    waiting = (
-        "select count(*) from pg_stat_activity where wait_event = 'advisory'"
-        " and application_name = 'waltally audit'"
-    )
-    with closing(psycopg2.connect(scene.dsn)) as gate, gate.cursor() as cursor:
-        cursor.execute("select pg_advisory_lock(4711)")
+    with scene.follow(), closing(psycopg2.connect(scene.dsn)) as gate, gate.cursor() as cursor:
+        cursor.execute(GATE)
         killed = subprocess.Popen(
             scene.command(),
             env=scene.environment(),
@@ -344,7 +361,7 @@ def test_a_killed_audit_leaves_nothing(scene: Audited) -> None:
         )
         try:
             wait_until(
-                lambda: scene.source.value(waiting) >= 1 or killed.poll() is not None,
+                lambda: scene.source.value(AT_THE_GATE) >= 1 or killed.poll() is not None,
                 "it reads",
                 300,
             )
@@ -418,6 +435,7 @@ def test_what_the_fact_stands_on_is_read_with_it(scene: Audited) -> None:
 def test_the_wait_says_how_far_the_loader_is_and_who_follows(world: Audited) -> None:
     told: list[str] = []
     dsn, settings = world.dsn, world.settings(timeout=0.1)
+    patient = world.settings(timeout=3600.0)
     with closing(connect(dsn, "LOADER_TARGET_DSN", "audit")) as connection:
         position = lsn.parse(world.position())
         arrival.wait(connection, connection, settings, position, told.append)
@@ -426,4 +444,70 @@ def test_the_wait_says_how_far_the_loader_is_and_who_follows(world: Audited) -> 
             AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
         ):
             arrival.wait(connection, connection, settings, position + 1, told.append)
+        with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
+            arrival.wait(connection, connection, patient, position + 1, told.append)
     assert told[0].startswith("waiting: the loader is at ")
+
+
+def test_a_loader_that_comes_back_is_not_taken_for_absent(world: Audited) -> None:
+    with closing(connect(world.dsn, "LOADER_SOURCE_DSN", "audit")) as connection:
+        starting = world.start()
+        with starting:
+            # It is not there yet, or it is: both are well.
+            arrival.refuse_absence(connection, world.settings())
+            assert arrival.is_followed(connection, world.slot)
+            starting.wait_for("following the slot")
+            starting.end()
+
+
+def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(scene: Audited) -> None:
+    archived = scene.archived()
+    purge = (
+        "delete from notification_history where id in (select id from notification_history where"
+        " num_nulls(service_id, template_id, notification_type, notification_status) = 0"
+        " order by id limit 50)"
+    )
+    scene.source.execute(purge)
+    code, _, err = scene.submit(job="seed")
+    assert code == 41, err
+    assert "nobody follows the slot" in err and "--forget-purged" in err
+    with scene.follow():
+        # Not built yet: the seed brings the fact forward by itself.
+        scene.source.execute(ARCHIVE)
+        code, out, err = scene.submit("--json", job="seed")
+        assert code == 0, err
+        scene.stage()
+        scene.build()
+    told = json.loads(out)
+    assert (told["purged"], told["purged_rows"]) == ("kept", 50)
+    assert scene.source.value("select sum(purged_count) from cdc.historical_counts") == 50
+    stored = scene.source.value(
+        "select count(*) from notification_history where"
+        " num_nulls(service_id, template_id, notification_type, notification_status) = 0"
+    )
+    assert scene.archived() == stored + 50 > archived - 50
+    with scene.follow():
+        code, out, err = scene.submit("--json", "--forget-purged", job="seed")
+        assert code == 0, err
+        scene.stage()
+        scene.build()
+    told = json.loads(out)
+    assert (told["purged"], told["purged_rows"]) == ("forgotten", 50)
+    assert scene.archived() == stored
+
+
+def test_where_the_log_does_not_reach_the_fact_a_seed_takes_it_as_it_is(scene: Audited) -> None:
+    archived = scene.archived()
+    scene.source.execute(
+        "delete from notification_history where id in (select id from notification_history where"
+        " num_nulls(service_id, template_id, notification_type, notification_status) = 0"
+        " order by id limit 20)"
+    )
+    scene.must("setup", "--renew")
+    code, out, err = scene.submit(job="seed")
+    assert code == 0, err
+    assert "20 rows in" in out
+    assert "the change log does not go on from the fact" in out
+    scene.must("run", "--once")
+    scene.build()
+    assert scene.archived() == archived

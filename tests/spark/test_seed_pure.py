@@ -100,9 +100,10 @@ def test_an_empty_table_and_a_foreign_leaf_are_one_range_each() -> None:
 
 
 def test_a_leaf_is_read_by_itself_under_the_name_of_its_table() -> None:
-    [part] = plan([(Table("public", "n"), [Leaf(Table("Odd", 'le"af'), 3)])], 1)
+    table = Table("public", "n")
+    [part] = plan([(table, [Leaf(Table("Odd", 'le"af'), 3)])], 1, {table: "1 as x"})
     assert part.source_table == "public.n"
-    assert 'from only "Odd"."le""af" where' in part.query
+    assert 'select 1 as x from only "Odd"."le""af" where' in part.query
 
 
 def test_the_first_two_tables_of_the_setting_are_counted() -> None:

@@ -1,0 +1,248 @@
+"""A value has the same text in the stream and in the seed, whatever its type."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from random import Random
+
+import pytest
+from history import arrow_source, columns
+from history.connections import connect
+
+from loader.errors import TableUnfit
+from loader.sessions import _VALUES
+from loader.tables import Table, quoted
+from tests.spark.support import Source
+
+TYPES = """
+    create type mood as enum ('sad', 'o''k "x" \\ y');
+    create domain flag as bool;
+    create domain measure as float8;
+    create domain octets as bytea;
+    create domain code as char(6);
+    create type pair as (word char(4), flag bool, size float8);
+    create type span as range (subtype = text);
+    create type shout as enum ('quiet');
+    create function loud(shout) returns text language sql as $$ select 'LOUD' $$;
+    create cast (shout as text) with function loud(shout);
+"""
+
+TEXTS = (
+    "",
+    " ",
+    "a",
+    "a  ",
+    "'",
+    '"',
+    "\\",
+    "\\x41",
+    "null",
+    "é\u20ac\U0001f600",
+    "a\tb\nc",
+    "{},()",
+)
+SAMPLES: dict[str, tuple[str, ...]] = {
+    "bool": ("t", "f"),
+    "bytea": ("", "\\x", "\\x00ff10", "abc"),
+    "int2": ("0", "-32768"),
+    "int4": ("0", "-7"),
+    "int8": ("9223372036854775807",),
+    "oid": ("4294967295",),
+    "xid": ("7",),
+    "cid": ("7",),
+    "xid8": ("18446744073709551615",),
+    "tid": ("(1,2)",),
+    "float4": ("0", "-0", "1e-7", "1e20", "1.1", "3.4e38", "NaN", "Infinity", "-Infinity"),
+    "float8": ("0", "-0", "1e-300", "1e22", "0.1", "123456789012345678", "NaN", "-inf", "inf"),
+    "numeric": ("0", "7.50", "-0.0", "1e30", "1e-30", "NaN", "Infinity", "-Infinity"),
+    "numeric(8,3)": ("7.5",),
+    "char": ("a", "", "\\"),
+    "name": TEXTS,
+    "text": TEXTS,
+    "varchar": TEXTS,
+    "varchar(9)": TEXTS,
+    "bpchar": TEXTS,
+    "char(12)": TEXTS,
+    "json": ('{"a" : 1.0, "b":"\\u00e9"}', "null", "1e3", '"x"'),
+    "jsonb": ('{"a" : 1.0, "b":"\\u00e9"}', "null", "1e3", '"x"'),
+    "jsonpath": ("$.a[*] ? (@ > 1)",),
+    "xml": ("<a/>", '<?xml version="1.0" encoding="latin1"?><a>b</a>', "text"),
+    "date": ("2026-11-22", "0001-01-01 BC", "infinity"),
+    "time": ("12:00", "23:59:59.5"),
+    "timetz": ("12:00+05:30",),
+    "timestamp": ("2026-11-22 12:00", "2026-11-22 12:00:00.123456", "-infinity"),
+    "timestamptz": ("2026-11-22 12:00+02", "1850-01-01 00:00+00", "infinity"),
+    "interval": ("1 year -2 days 03:04:05.6", "-1 hour", "0"),
+    "bit": ("1",),
+    "varbit": ("", "1010"),
+    "cidr": ("10.0.0.0/8", "::1/128"),
+    "inet": ("10.0.0.1", "10.0.0.1/24", "::1"),
+    "macaddr": ("08:00:2b:01:02:03",),
+    "macaddr8": ("08:00:2b:01:02:03:04:05",),
+    "point": ("(1,2.5)",),
+    "line": ("{1,2,3}",),
+    "lseg": ("[(1,2),(3,4)]",),
+    "box": ("(1,2),(3,4)",),
+    "path": ("[(1,2),(3,4)]", "((1,2),(3,4))"),
+    "polygon": ("((1,2),(3,4))",),
+    "circle": ("<(1,2),3>",),
+    "uuid": ("00000000-0000-0000-0000-00000000000A",),
+    "pg_lsn": ("0/15368E0",),
+    "tsvector": ("'a':1A 'b c':2",),
+    "tsquery": ("'a' & !'b'",),
+    "txid_snapshot": ("10:20:10,14",),
+    "pg_snapshot": ("10:20:10,14",),
+    "int2vector": ("1 2",),
+    "oidvector": ("1 2",),
+    "refcursor": ("a  ",),
+    "int4range": ("[1,5)", "empty"),
+    "int8range": ("[1,5)",),
+    "numrange": ("[1.50,)",),
+    "tsrange": ('["2026-01-01 10:00",)',),
+    "tstzrange": ('["2026-01-01 10:00+01",)',),
+    "daterange": ("[2026-01-01,2026-02-01)",),
+    "int4multirange": ("{[1,5)}",),
+    "int8multirange": ("{[1,5)}",),
+    "nummultirange": ("{[1.50,2)}",),
+    "tsmultirange": ('{["2026-01-01 10:00",)}',),
+    "tstzmultirange": ('{["2026-01-01 10:00+01",)}',),
+    "datemultirange": ("{[2026-01-01,2026-02-01)}",),
+    "mood": ("sad", 'o\'k "x" \\ y'),
+    "shout": ("quiet",),
+    "flag": ("t", "f"),
+    "measure": ("1e20", "NaN", "0.1"),
+    "octets": ("\\x00ff",),
+    "code": ("ab",),
+    "pair": ('("a ",t,1e20)', "(,,)"),
+    "span": ('["a ",b)',),
+    "bool[]": ("{t,NULL,f}",),
+    "char(4)[]": ('{"a",NULL}',),
+    "float8[]": ("{1e20,NaN}",),
+    "bytea[]": ('{"\\\\x00ff"}',),
+    "mood[]": ("{sad}",),
+    "pair[]": ('{"(a,t,1)"}',),
+}
+"""Of each type, values as text."""
+
+NO_INPUT = {
+    *("gtsvector", "pg_brin_bloom_summary", "pg_brin_minmax_multi_summary", "pg_dependencies"),
+    *("pg_mcv_list", "pg_ndistinct", "pg_node_tree"),
+}
+"""No value of these can be written as text."""
+
+KINDS = """
+    select case typname when 'char' then '"char"' else quote_ident(typname) end
+    from pg_type
+    where typnamespace = 'pg_catalog'::regnamespace and typtype in ('b', 'r', 'm')
+        and typcategory <> 'A' and typname <> all(%s) order by 1
+"""
+"""Every type of PostgreSQL that a column can have, without arrays, which are made of them."""
+
+READ = """
+    select
+        name,
+        case when left(token, 1) = '\\' then substr(token, 2)::jsonb #>> '{}' else token end
+    from (
+        select name, cdc.image_value((%s::jsonb -> 'columns')::text, name) as token
+        from unnest(%s::text[]) as name
+    ) as image
+"""
+
+
+def quoted_type(name: str) -> str:
+    return '"char"' if name == "char" else name
+
+
+def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source) -> None:
+    table = Table("public", "Of every type")
+    with source.connect() as connection:
+        connection.execute(TYPES)
+        kinds = [
+            name.strip('"') for (name,) in connection.execute(KINDS, (sorted(NO_INPUT),)).fetchall()
+        ]
+        refused = {name for name in kinds if name in columns._BY_SESSION}
+        assert set(kinds) - refused <= SAMPLES.keys(), "a type without a sample"
+        # A new server's types come with it; an older one lacks some.
+        known = [
+            name
+            for name in SAMPLES
+            if connection.execute(
+                "select to_regtype(%s) is not null", (quoted_type(name),)
+            ).fetchone()
+            == (True,)
+        ]
+        names = {name: f"c {number}" for number, name in enumerate(known)}
+        listed = ", ".join(f"{quoted(c)} {quoted_type(name)}" for name, c in names.items())
+        connection.execute(f"create table {table.quoted} (id int primary key, {listed})".encode())
+        connection.execute("select pg_create_logical_replication_slot('spelling', 'wal2json')")
+        dice, most = Random(7), max(map(len, SAMPLES.values()))
+        for row in range(2 * most + 1):
+            values = [
+                SAMPLES[name][row]
+                if row < len(SAMPLES[name])
+                else dice.choice([None, *SAMPLES[name]])
+                if row < 2 * most
+                else None
+                for name in known
+            ]
+            marks = ", ".join(
+                f"%s::text::{quoted_type(name)}"
+                if name != "bytea" and name != "octets"
+                else f"%s::{quoted_type(name)}"
+                for name in known
+            )
+            connection.execute(
+                f"insert into {table.quoted} values ({row}, {marks})".encode(), values
+            )
+        for setting, value in _VALUES.items():
+            connection.execute("select set_config(%s, %s, false)", (setting, value))
+        streamed: dict[tuple[int, str], str | None] = {}
+        changes = connection.execute(
+            "select data from pg_logical_slot_peek_changes('spelling', null, null,"
+            " 'format-version', '2', 'include-transaction', '0')"
+        ).fetchall()
+        for row, (payload,) in enumerate(changes):
+            for column, text in connection.execute(READ, (payload, list(names.values()))):
+                streamed[row, column] = text
+        connection.execute("select pg_drop_replication_slot('spelling')")
+    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
+        written = columns.texts(monitor, table, list(names.values()))
+    query = ", ".join(f"{written[name]} as {quoted(name)}" for name in names.values())
+    seeded: dict[tuple[int, str], str | None] = {}
+    for batch in arrow_source.batches(source.dsn, f"select id, {query} from {table.quoted}"):
+        for found in batch.to_pylist():
+            seeded.update({(found["id"], name): found[name] for name in names.values()})
+    types = {column: name for name, column in names.items()}
+    wrong = {
+        (types[column], value, seeded[row, column])
+        for (row, column), value in streamed.items()
+        if value != seeded[row, column]
+    }
+    assert not wrong
+    assert len(streamed) == len(seeded) == (2 * most + 1) * len(names)
+
+
+@pytest.mark.parametrize("type_", ["money", "regclass", "regrole[]", "named", "listed", "aclitem"])
+def test_a_type_whose_text_depends_on_the_session_is_refused(source: Source, type_: str) -> None:
+    with source.connect() as connection:
+        connection.execute(
+            "create type named as (a int, b regtype); create domain listed as money[]"
+        )
+        connection.execute(
+            "alter table notifications drop notification_status;"
+            f"alter table notifications add notification_status {type_}".encode()
+        )
+    live = Table("public", "notifications")
+    with (
+        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
+        pytest.raises(TableUnfit, match="depends on the session") as caught,
+    ):
+        columns.selections(monitor, [live], set())
+    assert caught.value.remedy is not None
+    with source.connect() as connection:
+        connection.execute(caught.value.remedy.encode())
+    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
+        assert (
+            '"notification_status"::pg_catalog.text'
+            in columns.selections(monitor, [live], set())[live]
+        )
