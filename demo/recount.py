@@ -108,14 +108,18 @@ def differences(
     schema: str = "analytics",
     staging: str = "cdc",
     slot: str = "notify_dashboard_replication_slot",
+    every_purge: bool = False,
 ) -> list[Difference]:
     """Compare the fact with the recount, group by group; an empty list means exact.
+
+    A fact remembers what was purged since its first seed. With `every_purge` it was there before
+    the first purge, so it remembers all of them, whatever was seeded or pruned since.
 
     `target` is where the fact and the staging schema live, if not beside the source. Meaningful
     once the source is quiet, the fact has applied everything, and it stands on the newest seed. A
     group that the fact keeps with all zeros is no difference.
     """
-    purges = staged_transactions(target or dsn, staging, slot)
+    purges = None if every_purge else staged_transactions(target or dsn, staging, slot)
     wanted = {
         group: Row(live, archived, max(live + archived, 0))
         for group, (live, archived) in expected(dsn, purges).items()

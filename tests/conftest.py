@@ -25,6 +25,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="slow: `make acceptance` runs it"))
 
 
+@pytest.fixture(autouse=True)
+def environment_as_it_was() -> Iterator[None]:
+    """Put the environment back: a build in this process hands settings to dbt by it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     with Cluster({"fsync": "off", "max_replication_slots": "30", "max_wal_senders": "30"}) as made:
