@@ -32,10 +32,13 @@ def test_the_fact_equals_a_recount(
         pipeline.run("loader", "setup")
         pipeline.write()
         pipeline.run("loader", "run", "--once")
+        seed_job = ["spark-submit", "spark/seed.py"]
         if seed % 3 == 0:
-            # A fact that was built before there was a seed must take it up.
+            # A fact that was built before there was a seed must take it up. What it knows of purged
+            # rows begins in the middle of the traffic, so the recount could not tell it.
             pipeline.run("dbt", "build")
-        pipeline.run("spark-submit", "spark/seed.py")
+            seed_job.append("--forget-purged")
+        pipeline.run(*seed_job)
         pipeline.write()
         if seed % 2:
             between_bursts(pipeline)
