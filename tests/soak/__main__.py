@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 
 from tests.soak.failure import SoakFailed
 from tests.soak.hand import Hand, Plan
@@ -20,8 +22,8 @@ def options() -> argparse.Namespace:
         description="Kill, cut and restart everything at random under load; recount now and then.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long, in both worlds")
-    parser.add_argument("--faults", type=int, help="stop after this many faults, in both worlds")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long")
+    parser.add_argument("--faults", type=int, help="stop after this many faults in both worlds")
     parser.add_argument(
         "--seed",
         type=int,
@@ -38,16 +40,18 @@ def options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the soak in a world of each identity; return 1 where a promise did not hold."""
+    """Run the soak in a world of each identity, side by side; return 1 where a promise broke."""
     chosen = options()
     faults = chosen.faults
     shares = (None, None) if faults is None else (faults - faults // 2, faults // 2)
-    return max(_one_world(chosen, chosen.seed + n, share) for n, share in enumerate(shares))
+    seeds = (chosen.seed, chosen.seed + 1)
+    with ProcessPoolExecutor(len(seeds)) as worlds:
+        return max(worlds.map(_one_world, repeat(chosen), seeds, shares))
 
 
 def _one_world(chosen: argparse.Namespace, seed: int, faults: int | None) -> int:
-    plan = Plan(seed, chosen.minutes / 2, faults, chosen.every, chosen.rate, chosen.keep)
-    hand = Hand(plan, lambda line: print(line, file=sys.stderr, flush=True))
+    plan = Plan(seed, chosen.minutes, faults, chosen.every, chosen.rate, chosen.keep)
+    hand = Hand(plan, lambda line: print(f"seed {seed} {line}", file=sys.stderr, flush=True))
     failure = ""
     try:
         hand.run()
