@@ -160,7 +160,7 @@ def test_a_purge_drops_nothing_that_others_stand_on(source: Database) -> None:
     source.must("setup")
     source.execute("create view dashboard as select count(*) from cdc.change_log")
     said = refused(source, "teardown", "--purge", "--yes")
-    assert "view dashboard depends on table cdc.change_log" in said
+    assert "view public.dashboard depends on table cdc.change_log" in said
     assert slots(source, source.slot) == 1
     assert source.value("select count(*) from dashboard") == 1
     source.execute("drop view dashboard")
