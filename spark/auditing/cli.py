@@ -22,7 +22,7 @@ from history.settings import Settings, counted_tables
 from rich.console import Console
 
 from auditing.job import audit
-from auditing.settings import Archived, AuditSettings
+from auditing.settings import AuditSettings
 from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 _WIDTH = 200
@@ -39,10 +39,6 @@ def run(
     tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
     dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
-    archived: Annotated[
-        Archived,
-        typer.Option(help="exact where history was never purged; else purged rows stay counted."),
-    ] = "at-least",
     partitions: Partitions = 0,
     timeout: Annotated[
         float, typer.Option(min=0, help="Seconds to wait for writers, and for the loader.")
@@ -52,7 +48,7 @@ def run(
 ) -> None:
     """Count both tables and compare ft_service_stats with them, while writers and loader go on.
 
-    For instance: spark-submit spark/audit.py --archived exact --json
+    For instance: spark-submit spark/audit.py --json --timeout 900
     """
     report = audit(
         AuditSettings(
@@ -67,7 +63,6 @@ def run(
                 work="audit",
             ),
             dbt_schema,
-            archived,
             limit,
         )
     )
@@ -78,8 +73,7 @@ def run(
     if count := report.verdict.difference_count:
         raise AuditDiffers(
             f"{report.fact_table} differs from the tables in {count:,} counts",
-            "docs/runbook.md, code 42; `spark-submit spark/seed.py`, then `dbt build`, counts anew;"
-            " for an archived_count that is too high, the seed with --forget-purged",
+            f"{report.remedy()} (docs/runbook.md, The audit differs)",
         )
 
 

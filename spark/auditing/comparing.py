@@ -30,9 +30,13 @@ def moved(fact: DataFrame, deltas: DataFrame, truncated: Collection[str]) -> Dat
     return _summed(fact.withColumns(kept).select(*came.columns), came)
 
 
-def counted(counts: DataFrame, tables: Mapping[str, str]) -> DataFrame:
-    """Return counts of rows as a fact; `tables` says which part each source table feeds."""
+def counted(counts: DataFrame, purged: DataFrame, tables: Mapping[str, str]) -> DataFrame:
+    """Return counts of rows, and of those that were purged from the archive, as a fact.
+
+    `tables` says which part each source table feeds.
+    """
     source = counts["source_table"]
+    nothing = sql.lit(0).cast("bigint")
     return _summed(
         counts.select(
             *DIMENSIONS,
@@ -40,7 +44,10 @@ def counted(counts: DataFrame, tables: Mapping[str, str]) -> DataFrame:
                 _where(source == table, counts["row_count"], f"{part}_count")
                 for table, part in tables.items()
             ),
-        )
+        ),
+        purged.select(
+            *DIMENSIONS, nothing.alias("live_count"), purged["purged_count"].alias("archived_count")
+        ),
     )
 
 
@@ -64,8 +71,7 @@ def compared(fact: DataFrame, counts: DataFrame) -> DataFrame:
 def differences(both: DataFrame, archived: Archived) -> DataFrame:
     """Return a row for each count that is wrong: dimensions, `column`, `fact` and `counted`.
 
-    Purged history stays in the fact, so that archived counts may be above the rows there are,
-    unless they are to be exact.
+    Archived counts may be above those counted where not all purged rows are known.
     """
     may_be_above = {"live": False, "archived": archived == "at-least"}
     found = []

@@ -30,11 +30,16 @@ _COLUMNS = (
     "service_id::text as service_id, template_id::text as template_id, notification_type,"
     " notification_status, count as total, live_count, archived_count"
 )
+_REMEMBERED = (
+    "service_id string, template_id string, notification_type string, notification_status string,"
+    " purged_count bigint"
+)
 
 _STATE = """
     select
         log.start_lsn::text,
         mark.applied_lsn::text,
+        seed.snapshot_lsn::text,
         mark.seed_id,
         seed.seed_id,
         case when seed.slot_name is null then log.source_tables else seed.source_tables end
@@ -48,11 +53,17 @@ _STATE = """
 
 @dataclass(frozen=True)
 class Fact:
-    """The fact as it was at `position`: every change with a commit LSN below it is applied."""
+    """The fact as it was at `position`: every change with a commit LSN below it is applied.
+
+    The change log begins at `log_start`; `seed_lsn` is of the newest seed, null without one.
+    """
 
     position: int
+    log_start: int
+    seed_lsn: int | None
     snapshot: Snapshot
     queries: list[str]
+    remembered_query: str
     is_seeded: bool
     is_on_newest_seed: bool
     counted: Known
@@ -62,6 +73,13 @@ class Fact:
         """Return the fact's rows, to be read while the fact is held; `total` is its `count`."""
         where = self.snapshot
         return arrow_source.rows(spark, where.conninfo, self.queries, _SCHEMA, where.name)
+
+    def remembered(self, spark: SparkSession) -> DataFrame:
+        """Return how many purged rows of each group the newest seed knew: `purged_count`."""
+        where = self.snapshot
+        return arrow_source.rows(
+            spark, where.conninfo, [self.remembered_query], _REMEMBERED, where.name
+        )
 
 
 @contextlib.contextmanager
@@ -114,7 +132,7 @@ def _read(target: Connection, settings: AuditSettings, snapshot: Snapshot) -> Fa
             f"{fact} has not been built from the slot {reading.slot} yet",
             "`dbt build`, with the same LOADER_SLOT, LOADER_SCHEMA and DBT_SCHEMA",
         )
-    start, applied, built_on, newest, counted = row
+    start, applied, seeded_at, built_on, newest, counted = row
     position = lsn.parse(str(applied))
     refuse_gap(lsn.parse(str(start)), position, fact)
     queries = [
@@ -122,10 +140,22 @@ def _read(target: Connection, settings: AuditSettings, snapshot: Snapshot) -> Fa
         for leaf in ranges.leaves(target, fact)
         for condition in ranges.cut(leaf, ranges.PAGES_A_RANGE)
     ]
+    remembered = sql.SQL(
+        "select service_id::text as service_id, template_id::text as template_id,"
+        " notification_type, notification_status, purged_count from {}"
+        " where slot_name = {} and source_table = {} and purged_count > 0"
+    ).format(
+        sql.Identifier(reading.schema, "historical_counts"),
+        sql.Literal(reading.slot),
+        sql.Literal(str(reading.tables[1])),
+    )
     return Fact(
         position,
+        lsn.parse(str(start)),
+        None if seeded_at is None else lsn.parse(str(seeded_at)),
         snapshot,
         queries,
+        remembered.as_string(target),
         built_on is not None,
         built_on == newest,
         cast(Known, counted or {}),

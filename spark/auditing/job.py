@@ -8,11 +8,11 @@ import time
 
 from history import changes, checks, job, session, snapshot
 from history.connections import asked, connect
-from history.counts import count_by_dimension
+from history.counts import judged
 from history.progress import say
 from pyspark.sql import DataFrame
 
-from auditing import arrival, fact, verdict
+from auditing import arrival, fact, purges, verdict
 from auditing.report import Rejected, Report
 from auditing.settings import AuditSettings
 from loader import lsn, source_tables
@@ -41,14 +41,14 @@ def audit(settings: AuditSettings) -> Report:
 
         with fact.hold(target, settings) as stored, job.explained(work, lambda: None):
             say(f"reading {settings.fact} at {lsn.show(stored.position)}")
-            rows = kept(stored.rows(spark))
+            rows, remembered = kept(stored.rows(spark)), kept(stored.remembered(spark))
         with snapshot.hold(reading, source, say) as held:
             # The locks that are held keep the names on these tables.
             refuse(stored, held.position, json.loads(job.tables_known(source, reading)))
             arrival.mark(source)
             say(f"counting {', '.join(map(str, reading.tables))} at {lsn.show(held.position)}")
             with job.rows(spark, reading, held) as found, job.explained(work, held.check):
-                counts = kept(count_by_dimension(found))
+                counts = kept(judged(found))
         arrival.wait(target, source, settings, held.position, say)
         say(f"applying the changes from {lsn.show(stored.position)} on, and comparing")
         with job.explained(work, lambda: None):
@@ -58,23 +58,28 @@ def audit(settings: AuditSettings) -> Report:
                 )
             )
             forward = verdict.brought_forward(rows, log, reading.tables)
-            found_out = verdict.judge(
-                rows, forward, counts, reading.tables, settings.archived, settings.limit
-            )
+            purged = purges.read(spark, target, settings, stored, remembered, held.position, say)
+            found_out = verdict.judge(rows, forward, counts, purged, reading.tables, settings.limit)
+            left_out = verdict.left_out(counts)
             rejected = stored.rejected.and_then(verdict.rejected(log, reading.tables))
             change_count = log.count()
         # Last, for what is pruned while it is read would be missing without a word.
-        fact.refuse_gap(fact.start_lsn(target, settings), stored.position, settings.fact)
+        start = fact.start_lsn(target, settings)
+        fact.refuse_gap(start, stored.position, settings.fact)
     return Report(
         reading.slot,
         str(settings.fact),
-        settings.archived,
+        purged.archived,
+        purged.unseen,
+        purged.count,
         stored.position,
         held.position,
         change_count,
         found_out,
         rejected,
+        left_out,
         notes(stored, rejected),
+        purges.not_seen(stored, start) is None,
         time.monotonic() - begun,
     )
 

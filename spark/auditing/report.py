@@ -11,7 +11,7 @@ from rich.table import Table
 from auditing.settings import Archived
 from loader import lsn
 
-JSON_VERSION = 1
+JSON_VERSION = 2
 """Raised whenever a field of the JSON changes its meaning or goes."""
 
 
@@ -50,13 +50,17 @@ class Total(_Compared):
 
 @dataclass(frozen=True)
 class Verdict:
-    """All counts side by side: `differences` are the largest, `difference_count` is of all."""
+    """All counts side by side: `differences` are the largest, `difference_count` is of all.
+
+    Of these, `above_count` are an archived_count that is too high.
+    """
 
     group_count: int
     live: Total
     archive: Total
     difference_count: int
     differences: list[Difference]
+    above_count: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,23 +77,51 @@ class Rejected:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """Rows of one table that no fact can count, for one reason."""
+
+    source_table: str
+    reason: str
+    row_count: int
+
+
+@dataclass(frozen=True)
 class Report:
     """The fact against the tables at `snapshot_lsn`.
 
     The fact is read at `fact_lsn` and brought to the snapshot by the `change_count` changes
-    between. `notes` say what may explain differences.
+    between. `purged_count` rows are known to be purged from the archive; `unseen` says why there
+    may be more, null where there are not. `notes` say what may explain differences. With `is_whole`
+    the fact's seed and the change log since then are there to build it from.
     """
 
     slot: str
     fact_table: str
     archived: Archived
+    unseen: str | None
+    purged_count: int
     fact_lsn: int
     snapshot_lsn: int
     change_count: int
     verdict: Verdict
     rejected: Rejected
+    left_out: list[LeftOut]
     notes: list[str]
+    is_whole: bool
     seconds: float
+
+    def remedy(self) -> str:
+        """Return what makes the fact right, as the end of an error."""
+        anew = "`spark-submit spark/seed.py`, then `dbt build`"
+        if self.verdict.above_count:
+            # A seed without the flag takes the excess of an archived_count for purged rows.
+            anew = (
+                "`spark-submit spark/seed.py --forget-purged`, then `dbt build`: that counts the"
+                " stored rows alone, without those that were purged from the archive"
+            )
+        if self.is_whole:
+            return f"`dbt build --full-refresh`; if the audit differs after that, {anew}"
+        return anew
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
@@ -100,6 +132,8 @@ class Report:
             "slot": self.slot,
             "fact": self.fact_table,
             "archived": self.archived,
+            "unseen": self.unseen,
+            "purged_count": self.purged_count,
             "fact_lsn": lsn.show(self.fact_lsn),
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "change_count": self.change_count,
@@ -114,6 +148,7 @@ class Report:
                 "count": self.rejected.count,
                 "first_lsn": None if first is None else lsn.show(first),
             },
+            "left_out": [asdict(each) for each in self.left_out],
             "notes": self.notes,
             "seconds": round(self.seconds, 1),
         }
@@ -127,6 +162,19 @@ class Report:
         if hidden := verdict.difference_count - len(verdict.differences):
             parts.append(f"and {hidden:,} differences that are not larger; --limit shows more")
         parts += [f"Note: {note}" for note in self.notes if verdict.difference_count]
+        parts += [
+            f"Left out: {each.row_count:,} rows of {each.source_table}: {each.reason}"
+            for each in self.left_out
+        ]
+        if self.unseen is None:
+            parts.append(
+                f"{self.purged_count:,} rows that were purged from the archive stay counted"
+            )
+        else:
+            parts.append(
+                "archived_count may be too high without being listed, as not all purged rows are"
+                f" known: {self.unseen}"
+            )
         parts.append(_totals(verdict))
         parts.append(
             f"{verdict.difference_count:,} differences in {verdict.group_count:,} groups of"

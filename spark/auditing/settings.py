@@ -11,19 +11,21 @@ from loader.errors import SettingError
 from loader.tables import Table
 
 Archived = Literal["exact", "at-least"]
-"""Whether archived counts equal the archive's rows, or may be above, as purged ones stay in."""
+"""Whether archived counts equal the archive's stored and purged rows, or may be above.
+
+They may be above where not all of the purged rows are known: the fact keeps those.
+"""
 
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """Where to look, as a seed is told it, the dbt schema, and how to judge.
+    """Where to look, as a seed is told it, and the dbt schema.
 
     `limit` is the most differences that are listed.
     """
 
     reading: Settings
     dbt_schema: str
-    archived: Archived = "at-least"
     limit: int = 50
 
     def __post_init__(self) -> None:

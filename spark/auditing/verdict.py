@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from history import rules
+from history.counts import COLUMNS
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from auditing import comparing
-from auditing.report import Difference, Rejected, Total, Verdict
-from auditing.settings import Archived
+from auditing.purges import Purges
+from auditing.report import Difference, LeftOut, Rejected, Total, Verdict
 from loader.tables import Table
 
 
@@ -31,21 +32,35 @@ def rejected(log: DataFrame, tables: tuple[Table, ...]) -> Rejected:
     return Rejected(row["count"], row["first_lsn"])
 
 
+def left_out(counts: DataFrame) -> list[LeftOut]:
+    """Return how many rows of each table cannot be counted, and why."""
+    found = (
+        counts.where("reason is not null")
+        .groupBy("source_table", "reason")
+        .agg(sql.sum("row_count").alias("row_count"))
+        .orderBy("source_table", "reason")
+    )
+    return [LeftOut(**row.asDict()) for row in found.collect()]
+
+
 def judge(
     rows: DataFrame,
     forward: DataFrame,
     counts: DataFrame,
+    purged: Purges,
     tables: tuple[Table, ...],
-    archived: Archived,
     limit: int,
 ) -> Verdict:
     """Compare the fact, `forward`, with the counts of rows, and the `total` of `rows` with itself.
 
-    At most `limit` differences are listed, the largest first.
+    `counts` are as history.counts.judged returns them. At most `limit` differences are listed, the
+    largest first.
     """
     feeds = dict(zip(map(str, tables), comparing.PARTS, strict=True))
-    both = comparing.compared(forward, comparing.counted(counts, feeds)).persist()
-    found = comparing.differences(both, archived).unionAll(
+    countable = counts.where("reason is null").select(*COLUMNS)
+    expected = comparing.counted(countable, purged.rows, feeds)
+    both = comparing.compared(forward, expected).persist()
+    found = comparing.differences(both, purged.archived).unionAll(
         comparing.wrong_totals(rows, likelier_reading(rows))
     )
     size = sql.abs(found["fact"] - found["counted"])
@@ -61,6 +76,7 @@ def judge(
         Total(row["archived"], row["counted_archived"]),
         found.count(),
         [Difference(**each.asDict()) for each in largest],
+        found.where("column = 'archived_count' and fact > counted").count(),
     )
 
 

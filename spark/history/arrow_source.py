@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -23,8 +24,11 @@ def rows(
     queries: Sequence[str],
     ddl: str,
     snapshot: str | None = None,
+    ended: Accumulator[int] | None = None,
 ) -> DataFrame:
     """Return the rows of all queries, whose columns must be as `ddl` names them for Spark.
+
+    Each query that was read to its end adds one to `ended`.
 
     With the name of an exported snapshot every query reads as of it; else each as of its own start.
     Nothing is read yet; a task that fails then has ReadFailed in Spark's report.
@@ -33,12 +37,17 @@ def rows(
         return spark.createDataFrame([], ddl)
     # A name that is registered anew may be looked up again by a frame that has the old one.
     name = f"queries{next(_numbers)}"
-    spark.dataSource.register(_source(name, conninfo, tuple(queries), ddl, snapshot))
+    spark.dataSource.register(_source(name, conninfo, tuple(queries), ddl, snapshot, ended))
     return spark.read.format(name).load()
 
 
 def _source(
-    source_name: str, conninfo: str, queries: tuple[str, ...], ddl: str, snapshot: str | None
+    source_name: str,
+    conninfo: str,
+    queries: tuple[str, ...],
+    ddl: str,
+    snapshot: str | None,
+    ended: Accumulator[int] | None,
 ) -> type[DataSource]:
     # The connection travels in the closure: an option would show in the query's plan.
     class QueryReader(DataSourceReader):
@@ -51,6 +60,8 @@ def _source(
                 yield from batches_as_of(Snapshot(conninfo, snapshot), query)
             else:
                 yield from batches(conninfo, query)
+            if ended is not None:
+                ended.add(1)
 
     class Queries(DataSource):
         @classmethod

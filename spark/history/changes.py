@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 from psycopg import sql
+from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
 from history.arrow_source import rows
@@ -32,6 +34,7 @@ _SELECT = """
         payload
     from {log}
     where slot_name = '{slot}' and commit_lsn >= '{begin}' and commit_lsn < '{end}'
+        and ({condition})
 """
 
 
@@ -50,17 +53,34 @@ def read(
     each time that the result is used; a prune meanwhile takes rows away without a word. So ask for
     slot_position.start_lsn again once all is read.
     """
-    cuts = list(ends(target, schema, slot, from_lsn, to_lsn, changes))
+    cuts = [from_lsn, *ends(target, schema, slot, from_lsn, to_lsn, changes)]
+    return between(spark, target, schema, slot, cuts)
+
+
+def between(
+    spark: SparkSession,
+    target: Connection,
+    schema: str,
+    slot: str,
+    cuts: Sequence[int],
+    condition: str = "true",
+    ended: Accumulator[int] | None = None,
+) -> DataFrame:
+    """Return the changes that meet the condition, in ranges from each of the cuts to the next.
+
+    Each range that was read adds one to `ended`. Else as `read`.
+    """
     queries = [
         _SELECT.format(
             log=Table(schema, "change_log").quoted,
             slot=slot,
             begin=lsn.show(begin),
             end=lsn.show(end),
+            condition=condition,
         )
-        for begin, end in zip([from_lsn, *cuts], cuts, strict=False)
+        for begin, end in itertools.pairwise(cuts)
     ]
-    return rows(spark, resolved(target), queries, SCHEMA)
+    return rows(spark, resolved(target), queries, SCHEMA, ended=ended)
 
 
 def ends(

@@ -44,16 +44,10 @@ def _is_binary(rows: DataFrame, name: str) -> bool:
     return isinstance(rows.schema[name].dataType, BinaryType)
 
 
-def count_by_dimension(rows: DataFrame) -> DataFrame:
+def judged(rows: DataFrame) -> DataFrame:
     """Return how many rows each table has of each service, template, type and status.
 
-    A row with a null dimension belongs to no service and is left out, as the stream leaves it out.
-    """
-    return _grouped(rows.dropna(subset=list(DIMENSIONS)))
-
-
-def judged(rows: DataFrame) -> DataFrame:
-    """Return the groups of all rows, with the `reason` why one cannot be counted, else null.
+    `reason` says why a group cannot be counted, null where it can.
 
     The reasons are those of the stream, rules.judged, and NULL_DIMENSION. Long values of a group
     that cannot be counted are cut.

@@ -73,6 +73,42 @@ def images(changes: DataFrame, live: str, archive: str) -> DataFrame:
     )
 
 
+def purges(changes: DataFrame, live: str, archive: str) -> DataFrame:
+    """Return the deletes of archived rows that belonged to a group, which the deltas leave out.
+
+    commit_lsn, ordinal, is_known and the dimensions. With is_known false it is a change that may be
+    such a delete and does not say of which group; the dimensions are then null.
+    """
+    found = judged(changes, live, archive, with_purges=True)
+    action = sql.col("action")
+    names_group = (sql.col("part") == "archived") & _all(
+        sql.col(f"old_{name}").isNotNull() for name in DIMENSIONS
+    )
+    # A row with a value that cannot be counted never counted, so nothing keeps it.
+    is_unknown = (
+        sql.col("reason").isNotNull()
+        & ~sql.coalesce(names_group, sql.lit(False))
+        & sql.coalesce(~action.isin("I", "U", "T"), sql.lit(True))
+    )
+    is_known = (
+        sql.col("reason").isNull()
+        & (sql.col("part") == "archived")
+        & (action == "D")
+        & sql.col("has_old")
+    )
+    return (
+        found.withColumn("is_known", sql.coalesce(is_known, sql.lit(False)))
+        .where(sql.col("is_known") | is_unknown)
+        .withColumn("image", sql.when(sql.col("is_known"), _image("old", -1)))
+        .select(
+            "commit_lsn",
+            "ordinal",
+            "is_known",
+            *(sql.col(f"image.{name}").alias(name) for name in DIMENSIONS),
+        )
+    )
+
+
 def truncated(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return the last TRUNCATE of each part that has one: part, commit_lsn, ordinal."""
     # First, on the raw columns: files can leave out the rest unread.
@@ -95,8 +131,8 @@ def rejected(changes: DataFrame, live: str, archive: str) -> DataFrame:
     )
 
 
-def judged(changes: DataFrame, live: str, archive: str) -> DataFrame:
-    """Return the changes that may matter, one row each.
+def judged(changes: DataFrame, live: str, archive: str, with_purges: bool = False) -> DataFrame:
+    """Return the changes that may matter, one row each; deletes of the archive only if asked for.
 
     commit_lsn, ordinal, part, action; old_ and new_ of each dimension, null where the image lacks
     it, a struct with a null value where it is JSON's null; has_old and has_new: whether the image
@@ -108,7 +144,10 @@ def judged(changes: DataFrame, live: str, archive: str) -> DataFrame:
         sql.coalesce(~action.isin("B", "C", "M"), sql.lit(True))
         & (part.isNotNull() | sql.col("source_table").isNull())
         # A purge of history removes storage, not history.
-        & ~sql.coalesce((part == "archived") & (action == "D"), sql.lit(False))
+        & (
+            sql.lit(with_purges)
+            | ~sql.coalesce((part == "archived") & (action == "D"), sql.lit(False))
+        )
     )
     fields = (
         _named(changes, live, archive)

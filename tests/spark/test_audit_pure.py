@@ -10,8 +10,9 @@ import pytest
 from auditing import comparing, verdict
 from auditing.fact import Fact
 from auditing.job import notes, refuse
-from auditing.report import Difference, Rejected, Report, Total, Verdict
-from auditing.settings import Archived, AuditSettings
+from auditing.purges import Purges, not_seen
+from auditing.report import Difference, LeftOut, Rejected, Report, Total, Verdict
+from auditing.settings import AuditSettings
 from history.reading import Snapshot
 from history.settings import Settings
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,8 @@ DIMENSIONS = (
     "service_id string, template_id string, notification_type string, notification_status string"
 )
 FACT = f"{DIMENSIONS}, total bigint, live_count bigint, archived_count bigint"
-COUNTS = f"source_table string, {DIMENSIONS}, row_count bigint"
+COUNTS = f"source_table string, {DIMENSIONS}, row_count bigint, reason string"
+PURGED = f"{DIMENSIONS}, purged_count bigint"
 DELTAS = f"part string, {DIMENSIONS}, delta bigint"
 
 SENT, FAILED, NEW = (("s", "t", "sms", status) for status in ("sent", "failed", "new"))
@@ -53,24 +55,52 @@ def test_a_truncate_takes_what_its_part_held_before(spark: SparkSession, fact: D
 
 
 def judged(
-    spark: SparkSession, counts: Sequence[tuple[object, ...]], archived: Archived, limit: int = 50
+    spark: SparkSession,
+    counts: Sequence[tuple[object, ...]],
+    purged: int = 0,
+    unseen: str | None = None,
+    limit: int = 50,
 ) -> Verdict:
     rows = spark.createDataFrame([(*SENT, 7, 3, 4), (*FAILED, 0, 0, 0), (*NEW, 1, 1, 0)], FACT)
-    found = spark.createDataFrame(counts, COUNTS)
-    return verdict.judge(rows, rows, found, TABLES, archived, limit)
+    found = spark.createDataFrame([(*each, None) for each in counts], COUNTS)
+    gone = spark.createDataFrame([(*SENT, purged)] if purged else [], PURGED)
+    return verdict.judge(rows, rows, found, Purges(gone, purged, unseen), TABLES, limit)
 
 
-def test_purged_rows_stay_counted_unless_the_archive_is_exact(spark: SparkSession) -> None:
+def test_purged_rows_stay_counted_and_nothing_else_does(spark: SparkSession) -> None:
     counts = [("public.notifications", *SENT, 3), ("public.notifications", *NEW, 1)]
     fewer = [*counts, ("public.notification_history", *SENT, 2)]
-    assert judged(spark, fewer, "at-least").differences == []
-    assert judged(spark, fewer, "exact").differences == [
-        Difference(*SENT, "archived_count", 4, 2),
+    assert judged(spark, fewer, purged=2).differences == []
+    above = judged(spark, fewer, purged=1)
+    assert above.differences == [Difference(*SENT, "archived_count", 4, 3)]
+    assert (above.above_count, above.archive) == (1, Total(4, 3))
+    below = judged(spark, fewer, purged=3)
+    assert below.differences == [Difference(*SENT, "archived_count", 4, 5)]
+    assert below.above_count == 0
+
+
+def test_where_not_all_purged_rows_are_known_a_count_may_be_above(spark: SparkSession) -> None:
+    counts = [("public.notifications", *SENT, 3), ("public.notifications", *NEW, 1)]
+    fewer = [*counts, ("public.notification_history", *SENT, 2)]
+    assert judged(spark, fewer, purged=1, unseen="pruned").differences == []
+    assert judged(spark, fewer, purged=3, unseen="pruned").differences == [
+        Difference(*SENT, "archived_count", 4, 5),
     ]
-    more = [*counts, ("public.notification_history", *SENT, 6)]
-    assert judged(spark, more, "at-least").differences == [
-        Difference(*SENT, "archived_count", 4, 6),
-    ]
+
+
+def test_what_cannot_be_counted_is_no_difference_but_is_told(spark: SparkSession) -> None:
+    counts = spark.createDataFrame(
+        [
+            ("public.notifications", *SENT, 3, None),
+            ("public.notifications", *NEW, 5, "too long"),
+            ("public.notifications", *FAILED, 2, "too long"),
+        ],
+        COUNTS,
+    )
+    rows = spark.createDataFrame([(*SENT, 3, 3, 0)], FACT)
+    none = Purges(spark.createDataFrame([], PURGED), 0, None)
+    assert verdict.judge(rows, rows, counts, none, TABLES, 5).difference_count == 0
+    assert verdict.left_out(counts) == [LeftOut("public.notifications", "too long", 7)]
 
 
 def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSession) -> None:
@@ -79,7 +109,7 @@ def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSess
         ("public.notifications", "other", *SENT[1:], 9),
         ("public.notification_history", *SENT, 4),
     ]
-    found = judged(spark, counts, "exact", limit=2)
+    found = judged(spark, counts, limit=2)
     assert found == Verdict(
         4,
         Total(4, 10),
@@ -95,7 +125,9 @@ def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSess
 
 def test_nothing_on_both_sides_is_equal(spark: SparkSession) -> None:
     nothing = spark.createDataFrame([], FACT)
-    found = verdict.judge(nothing, nothing, spark.createDataFrame([], COUNTS), TABLES, "exact", 5)
+    none = Purges(spark.createDataFrame([], PURGED), 0, None)
+    counts = spark.createDataFrame([], COUNTS)
+    found = verdict.judge(nothing, nothing, counts, none, TABLES, 5)
     assert found == Verdict(0, Total(0, 0), Total(0, 0), 0, [])
 
 
@@ -119,7 +151,18 @@ def test_count_is_of_both_parts_or_of_the_live_one_in_all_rows(
     assert [Difference(**row.asDict()) for row in found] == wrong
 
 
-STORED = Fact(100, Snapshot("", ""), [], True, True, {"public.x": {"oid": 1}}, Rejected(0, None))
+STORED = Fact(
+    100,
+    10,
+    20,
+    Snapshot("", ""),
+    [],
+    "",
+    True,
+    True,
+    {"public.x": {"oid": 1}},
+    Rejected(0, None),
+)
 
 
 def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
@@ -141,32 +184,76 @@ def test_what_may_explain_a_difference_is_said() -> None:
     assert Rejected(1, 9).and_then(Rejected(2, 255)) == Rejected(3, 9)
 
 
-def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
-    odd = Difference("s", "t", "sms", "[bold]x", "live_count", 1002, 1)
-    found = Verdict(5, Total(1010, 9), Total(0, 0), 3, [odd])
-    report = Report(
-        "slot",
-        "analytics.ft_service_stats",
-        "exact",
-        16,
-        255,
-        7,
-        found,
-        Rejected(1, 20),
-        ["why"],
-        2,
-    )
+def test_why_purges_are_not_all_known_is_said_with_what_helps() -> None:
+    assert not_seen(STORED, 20) is None
+    for case, start, says in (
+        (STORED, 21, "begins at 0/15, after the seed at 0/14; after `spark-submit"),
+        (replace(STORED, is_on_newest_seed=False), 10, "newest seed yet; `dbt build`"),
+        (replace(STORED, is_seeded=False), 10, "no seed; `spark-submit"),
+        (replace(STORED, seed_lsn=None), 10, "no seed; `spark-submit"),
+    ):
+        assert says in (not_seen(case, start) or "")
+
+
+REPORT = Report(
+    "slot",
+    "analytics.ft_service_stats",
+    "at-least",
+    "the log is pruned",
+    3,
+    16,
+    255,
+    7,
+    Verdict(
+        5,
+        Total(1010, 9),
+        Total(0, 0),
+        3,
+        [Difference("s", "t", "sms", "[bold]x", "live_count", 1002, 1)],
+    ),
+    Rejected(1, 20),
+    [LeftOut("public.x", "too long", 4000)],
+    ["why"],
+    False,
+    2,
+)
+
+
+def lines(report: Report) -> list[str]:
     out = io.StringIO()
     Console(file=out, width=200, markup=False).print(report.render())
-    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
-    assert "s t sms [bold]x live_count 1,002 1 +1,001" in lines
-    assert "and 2 differences that are not larger; --limit shows more" in lines
-    assert "Note: why" in lines
-    assert "live_count 1,010 9 +1,001" in lines
-    assert lines[-1] == (
+    return [" ".join(line.split()) for line in out.getvalue().splitlines()]
+
+
+def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
+    said = lines(REPORT)
+    assert "s t sms [bold]x live_count 1,002 1 +1,001" in said
+    assert "and 2 differences that are not larger; --limit shows more" in said
+    assert "Note: why" in said
+    assert "Left out: 4,000 rows of public.x: too long" in said
+    assert "live_count 1,010 9 +1,001" in said
+    assert said[-1] == (
         "3 differences in 5 groups of analytics.ft_service_stats, read at 0/10, and the tables at"
         " 0/FF, 7 changes later; 2.0 s"
     )
+
+
+def test_a_report_without_differences_says_what_it_cannot_see() -> None:
+    equal = replace(REPORT, verdict=replace(REPORT.verdict, difference_count=0, differences=[]))
+    [unseen] = [line for line in lines(equal) if "the log is pruned" in line]
+    assert unseen.startswith("archived_count may be too high without being listed")
+    assert any("4,000 rows of public.x" in line for line in lines(equal))
+    all_seen = lines(replace(equal, unseen=None))
+    assert "3 rows that were purged from the archive stay counted" in all_seen
+
+
+def test_the_remedy_is_the_one_that_mends() -> None:
+    assert REPORT.remedy() == "`spark-submit spark/seed.py`, then `dbt build`"
+    above = replace(REPORT, verdict=replace(REPORT.verdict, above_count=1))
+    assert above.remedy().startswith("`spark-submit spark/seed.py --forget-purged`, then `dbt bu")
+    whole = replace(above, is_whole=True).remedy()
+    assert whole.startswith("`dbt build --full-refresh`; if the audit differs after that, `spark-")
+    assert "--forget-purged" in whole
 
 
 def test_a_schema_without_a_name_is_refused() -> None:

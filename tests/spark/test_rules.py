@@ -245,6 +245,42 @@ def test_what_the_database_does_not_take_for_json_is_rejected(spark: SparkSessio
     ]
 
 
+DELETE = '{"action":"D","schema":"public","table":"notification_history","identity":' + IMAGE + "}"
+
+
+def test_deletes_of_the_archive_say_which_group_lost_a_row(spark: SparkSession) -> None:
+    counted = DELETE % ('"sent"', "")
+    known = [counted, counted.replace('"D"', ' "D"')]
+    nothing = [
+        DELETE % ("null", ""),
+        # These never counted, so nothing keeps them.
+        DELETE % (f'"{"x" * 1001}"', ""),
+        counted.replace("11111111-", "x"),
+        counted.replace("notification_history", "notifications"),
+        counted.replace("notification_history", "another"),
+        INSERT % ('"sent"', ""),
+        (INSERT % ('"sent"', "")).replace("notifications", "notification_history"),
+        '{"action":"T","schema":"public","table":"notification_history"}',
+        '{"action":"C"}',
+    ]
+    unknown = [
+        DELETE.replace("notification_status", "other") % ('"sent"', ""),
+        '{"action":"D","schema":"public","table":"notification_history"}',
+        counted[:-1],
+        counted.replace('"schema":"public",', ""),
+        "\\x81",
+    ]
+    rows = [(n, 1, letter(text), text) for n, text in enumerate([*known, *nothing, *unknown])]
+    found = {
+        row["commit_lsn"]: (row["is_known"], row["notification_status"])
+        for row in rules.purges(frame(spark, rows), LIVE, ARCHIVE).collect()
+    }
+    assert found == {
+        **dict.fromkeys(range(len(known)), (True, "sent")),
+        **{len(known) + len(nothing) + n: (False, None) for n in range(len(unknown))},
+    }
+
+
 SLOW = settings(
     max_examples=5,
     deadline=None,

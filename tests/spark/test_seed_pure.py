@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from history.counts import count_by_dimension, dimensions
+from history.counts import NULL_DIMENSION, dimensions, judged
 from history.progress import Measure, line
 from history.ranges import Leaf, cut, plan
 from history.settings import Settings, counted_tables, parse_lsn
@@ -16,19 +16,21 @@ SCHEMA = (
     " notification_type string, notification_status string"
 )
 
+S, T = "11111111-aaaa-1111-1111-111111111111", "22222222-aaaa-2222-2222-222222222222"
+
 
 def test_rows_are_counted_by_table_and_dimensions(spark: SparkSession) -> None:
     rows = [
-        ("live", "s", "t", "sms", "sent"),
-        ("live", "S", "T", "sms", "sent"),
-        ("live", "s", "t", "sms", "Sent"),
-        ("archive", "s", "t", "sms", "sent"),
+        ("live", S, T, "sms", "sent"),
+        ("live", S.upper(), T.upper(), "sms", "sent"),
+        ("live", S, T, "sms", "Sent"),
+        ("archive", S, T, "sms", "sent"),
     ]
-    counted = count_by_dimension(spark.createDataFrame(rows, SCHEMA)).collect()
+    counted = judged(spark.createDataFrame(rows, SCHEMA)).collect()
     assert {tuple(row) for row in counted} == {
-        ("live", "s", "t", "sms", "sent", 2),
-        ("live", "s", "t", "sms", "Sent", 1),
-        ("archive", "s", "t", "sms", "sent", 1),
+        ("live", S, T, "sms", "sent", 2, None),
+        ("live", S, T, "sms", "Sent", 1, None),
+        ("archive", S, T, "sms", "sent", 1, None),
     }
 
 
@@ -36,24 +38,26 @@ def test_binary_ids_are_counted_as_they_are_and_told_as_text(spark: SparkSession
     # In the byte values of "A" and "a", which as text would be one.
     upper, lower = bytearray(b"A" * 16), bytearray(b"a" * 16)
     rows = [
-        ("live", upper, "T", "sms", "sent"),
-        ("live", upper, "t", "sms", "sent"),
-        ("live", lower, "t", "sms", "sent"),
-        ("live", None, "t", "sms", "sent"),
+        ("live", upper, T.upper(), "sms", "sent"),
+        ("live", upper, T, "sms", "sent"),
+        ("live", lower, T, "sms", "sent"),
+        ("live", None, T, "sms", "sent"),
     ]
     schema = SCHEMA.replace("service_id string", "service_id binary")
-    counted = count_by_dimension(spark.createDataFrame(rows, schema)).collect()
+    counted = judged(spark.createDataFrame(rows, schema)).collect()
     assert {tuple(row) for row in counted} == {
-        ("live", "41414141-4141-4141-4141-414141414141", "t", "sms", "sent", 2),
-        ("live", "61616161-6161-6161-6161-616161616161", "t", "sms", "sent", 1),
+        ("live", "41414141-4141-4141-4141-414141414141", T, "sms", "sent", 2, None),
+        ("live", "61616161-6161-6161-6161-616161616161", T, "sms", "sent", 1, None),
+        ("live", None, T, "sms", "sent", 1, NULL_DIMENSION),
     }
 
 
 def test_a_null_in_any_dimension_leaves_the_row_out(spark: SparkSession) -> None:
-    whole = ("live", "s", "t", "sms", "sent")
+    whole = ("live", S, T, "sms", "sent")
     rows = [whole, *((*whole[:n], None, *whole[n + 1 :]) for n in range(1, 5))]
-    counted = count_by_dimension(spark.createDataFrame(rows, SCHEMA)).collect()
-    assert [tuple(row) for row in counted] == [(*whole, 1)]
+    counted = judged(spark.createDataFrame(rows, SCHEMA)).collect()
+    assert [tuple(row) for row in counted if row["reason"] is None] == [(*whole, 1, None)]
+    assert sum(row["reason"] == NULL_DIMENSION for row in counted) == 4
 
 
 def test_binary_uuids_become_text(spark: SparkSession) -> None:

@@ -1,0 +1,132 @@
+"""How many rows were purged from the archive, which the fact keeps and the table does not.
+
+The seed knows how many were purged before it, group by group, and the change log has the deletes
+since. A TRUNCATE empties the archive in the fact too: only what was purged after it counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from history import changes, rules
+from history.connections import Connection
+from history.progress import Measure, Progress
+from psycopg import sql
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from auditing import fact
+from auditing.settings import Archived, AuditSettings
+from loader import lsn
+from loader.tables import DIMENSIONS, Table
+
+_TRUNCATES = "action is null or action = 'T'"
+"""The words of the index change_log_truncates."""
+_NAME_BYTES = 1000
+"""A delete names its table in its first bytes; the values that follow may be long."""
+
+
+@dataclass(frozen=True)
+class Purges:
+    """The purged rows that are known: `rows` has the dimensions and `purged_count`, `count` all.
+
+    `unseen` says why there may be more of them; None where these are all.
+    """
+
+    rows: DataFrame
+    count: int
+    unseen: str | None
+
+    @property
+    def archived(self) -> Archived:
+        """How archived counts can be compared."""
+        return "exact" if self.unseen is None else "at-least"
+
+
+def read(
+    spark: SparkSession,
+    target: Connection,
+    settings: AuditSettings,
+    stored: fact.Fact,
+    remembered: DataFrame,
+    end: int,
+    tell: Callable[[str], None],
+) -> Purges:
+    """Return what is known of the rows that were purged before `end`.
+
+    `remembered` is what the newest seed knew. The change log must have come to `end`.
+    """
+    reading = settings.reading
+    live, archive = map(str, reading.tables)
+    place = (spark, target, reading.schema, reading.slot)
+    begin = max(stored.log_start, stored.seed_lsn or 0)
+
+    truncates = changes.between(*place, [begin, end], _TRUNCATES)
+    last = rules.truncated(truncates, live, archive).where("part = 'archived'").first()
+    if last is not None:
+        begin = last["commit_lsn"]
+    cuts = [begin, *changes.ends(target, reading.schema, reading.slot, begin, end)]
+    tell(f"looking for purged rows of {archive} from {lsn.show(begin)} on")
+    ended = spark.sparkContext.accumulator(0)
+    log = changes.between(*place, cuts, _deletes(target, reading.tables[1]), ended)
+    if last is not None:
+        log = log.where(
+            functions.struct("commit_lsn", "ordinal")
+            > functions.struct(
+                functions.lit(last["commit_lsn"]).cast("bigint"),
+                functions.lit(last["ordinal"]).cast("bigint"),
+            )
+        )
+    found = (
+        rules.purges(log, live, archive)
+        .groupBy("is_known", *DIMENSIONS)
+        .agg(functions.count("*").alias("purged_count"), functions.min("commit_lsn").alias("first"))
+        .persist()
+    )
+    with Progress(lambda: Measure(ended.value, len(cuts) - 1), lambda: None):
+        found.count()
+    unknown = found.where("not is_known").first()
+    # Asked last: what was pruned meanwhile may not have been read.
+    start = fact.start_lsn(target, settings)
+    unseen = None
+    if last is None or start > begin:
+        unseen = not_seen(stored, start)
+    rows = found.where("is_known").select(*DIMENSIONS, "purged_count")
+    if unseen is None and last is None:
+        rows = rows.unionByName(remembered)
+    if unseen is None and unknown is not None:
+        unseen = (
+            f"{unknown['purged_count']:,} changes in the log, the first at"
+            f" {lsn.show(unknown['first'])}, may be deletes from {archive} and do not say of which"
+            " group; `loader setup --check` says where the table is the cause, and after"
+            " `spark-submit spark/seed.py`, then `dbt build`, they no longer matter"
+        )
+    total = rows.agg(functions.sum("purged_count")).first()
+    assert total is not None
+    return Purges(rows, total[0] or 0, unseen)
+
+
+def not_seen(stored: fact.Fact, start: int) -> str | None:
+    """Return why the log does not tell of all purges since the fact's seed; None where it does."""
+    if stored.seed_lsn is None or not stored.is_seeded:
+        return "the fact stands on no seed; `spark-submit spark/seed.py`, then `dbt build`"
+    if not stored.is_on_newest_seed:
+        return "the fact does not stand on the newest seed yet; `dbt build`"
+    if start > stored.seed_lsn:
+        return (
+            f"the change log begins at {lsn.show(start)}, after the seed at"
+            f" {lsn.show(stored.seed_lsn)}; after `spark-submit spark/seed.py`, then `dbt build`,"
+            " all purges from then on are known"
+        )
+    return None
+
+
+def _deletes(target: Connection, archive: Table) -> str:
+    """Return the condition on the log's rows that may be deletes from the archive."""
+    # As the plugin writes it; a row whose letter the loader left open may be written otherwise.
+    name = f'"table":{json.dumps(archive.name, ensure_ascii=False)}'
+    condition = sql.SQL(
+        "action is null or action = 'D' and strpos(left(payload, {}), {}) > 0"
+    ).format(sql.Literal(_NAME_BYTES), sql.Literal(name))
+    return condition.as_string(target)
