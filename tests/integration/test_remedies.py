@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,7 +11,7 @@ import pytest
 from history import checks, snapshot
 from history.settings import Settings
 
-from demo.cluster import BIN, Cluster
+from demo.cluster import Cluster
 from loader.errors import PluginNotAllowed
 from loader.tables import parse_tables
 from tests.conftest import connect
