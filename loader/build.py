@@ -40,6 +40,8 @@ def export_target(settings: Settings) -> None:
     """
     with closing(connect(settings.target, "target")) as connection:
         os.environ.update(libpq.environment(connection, login.pinned(settings.target)))
+    # dbt reads what the server says as UTF-8; libpq takes another encoding from a person's own.
+    os.environ["PGCLIENTENCODING"] = "UTF8"
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
     os.environ["LOADER_TABLES"] = ",".join(table.quoted for table in settings.tables)

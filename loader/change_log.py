@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
@@ -13,7 +13,8 @@ from loader import kill_points, lsn
 from loader.batches import COLUMNS, WINDOW_BITS, window
 from loader.database import connect, explained
 from loader.errors import Interrupted, LoaderError, NotSetUp
-from loader.pruned import IS_MARKED
+from loader.pruned import IS_LIKE_THE_LOG, IS_MARKED
+from loader.retention import attach_sql
 from loader.tables import Table, from_names
 
 _LOCK = "hashtext('waltally loader')"
@@ -24,10 +25,12 @@ _PARTITION = f"""
 select
     case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
         else 'attached' end,
-    {IS_MARKED}
+    {IS_MARKED},
+    {IS_LIKE_THE_LOG}
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
-left join pg_inherits as i on i.inhrelid = c.oid
+inner join pg_class as log on log.relnamespace = n.oid and log.relname = 'change_log'
+left join pg_inherits as i on i.inhrelid = c.oid and i.inhparent = log.oid
 where n.nspname = %s and c.relname = %s
 """
 
@@ -42,6 +45,14 @@ class Record:
     position_lsn: int
     tables: tuple[Table, ...] = ()
     """What setup registered: the live table, its archive, then those that are only logged."""
+
+
+class _Found(NamedTuple):
+    """What has a partition's name: its state, and whether prune marked it and it is a log's."""
+
+    state: str
+    is_pruned: bool = False
+    is_ours: bool = True
 
 
 class Rows(Protocol):
@@ -140,7 +151,8 @@ class ChangeLog:
         """Make the partitions for a commit LSN and for what follows, where they are missing.
 
         What a killed prune left in their place is dropped first. Raises Interrupted where that
-        is in use, NotSetUp where somebody detached a partition by hand.
+        is in use, NotSetUp where somebody detached a partition by hand or another program's
+        table has its name.
         """
         for number in (window(position), window(position) + 1):
             if number not in self._windows:
@@ -149,13 +161,21 @@ class ChangeLog:
                 self._windows.add(number)
 
     def append(self, rows: Rows) -> None:
-        """Copy the rows into the change log, in a transaction that `commit_position` ends."""
+        """Copy the rows into the change log, in a transaction that `commit_position` ends.
+
+        Raises Interrupted where a partition is gone that was there: the next session says more.
+        """
         copy = sql.SQL("copy {}.change_log ({}) from stdin (format binary)").format(
             sql.Identifier(self._schema), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
         )
         with explained("target"), self.connection.cursor() as cursor:
-            # The driver only ever calls read; its types ask for readline too.
-            cursor.copy_expert(copy, cast(Any, rows))
+            try:
+                # The driver only ever calls read; its types ask for readline too.
+                cursor.copy_expert(copy, cast(Any, rows))
+            except pg.CheckViolation as error:
+                raise Interrupted(
+                    f"The change log takes no such rows any more: {error.diag.message_primary}"
+                ) from error
 
     def commit_position(self, before: int, after: int, changes: int) -> None:
         """Move the position of record and commit it with the `changes` rows appended since.
@@ -198,20 +218,22 @@ class ChangeLog:
 
     def _make_partition(self, cursor: extensions.cursor, number: int) -> None:
         name = f"change_log_{number:08x}"
-        if self._partition(cursor, name)[0] == "attached":
+        if self._partition(cursor, name).state == "attached":
             return
         cursor.execute("set local lock_timeout to '5s'")
         # The loader of a second slot may be about to make, or to drop, the same one.
         cursor.execute(f"select pg_advisory_xact_lock({_PARTITIONS_LOCK})", (self._schema,))
-        state, is_pruned = self._partition(cursor, name)
-        if state == "attached":
+        found = self._partition(cursor, name)
+        if found.state == "attached":
             return
         parent, partition = (sql.Identifier(self._schema, n) for n in ("change_log", name))
         bounds = (lsn.show(number << WINDOW_BITS), lsn.show(number + 1 << WINDOW_BITS))
-        if state != "missing":
-            if not is_pruned:
-                raise self._detached_by_hand(name, state, bounds)
-            self._drop_pruned(cursor, name, state)
+        if found.state != "missing":
+            if not found.is_ours:
+                raise self._in_the_way(name)
+            if not found.is_pruned:
+                raise self._detached_by_hand(name, found.state, bounds)
+            self._drop_pruned(cursor, name, found.state)
         # Attached, not created as a partition: that would lock out readers of the whole log.
         make = sql.SQL("create table {} (like {} including all)")
         cursor.execute(make.format(partition, parent))
@@ -222,10 +244,10 @@ class ChangeLog:
             bounds,
         )
 
-    def _partition(self, cursor: extensions.cursor, name: str) -> tuple[str, bool]:
-        """Return a partition's state, and whether a prune has marked it."""
+    def _partition(self, cursor: extensions.cursor, name: str) -> _Found:
         cursor.execute(_PARTITION, (self._schema, name))
-        return cast("tuple[str, bool] | None", cursor.fetchone()) or ("missing", False)
+        row = cursor.fetchone()
+        return _Found(*row) if row else _Found("missing")
 
     def _drop_pruned(self, cursor: extensions.cursor, name: str, state: str) -> None:
         """Finish what a killed prune began: its rows may be of an older log, so none may stay."""
@@ -245,14 +267,18 @@ class ChangeLog:
     def _detached_by_hand(self, name: str, state: str, bounds: tuple[str, str]) -> NotSetUp:
         table, log = (Table(self._schema, n).quoted for n in (name, "change_log"))
         finish = f"alter table {log} detach partition {table} finalize; "
-        attach = (
-            f"alter table {log} attach partition {table} "
-            f"for values from ('{bounds[0]}') to ('{bounds[1]}');"
-        )
+        finish = finish if state == "pending" else ""
         return NotSetUp(
             f"The partition {name} was detached from the change log, and not by `loader prune`",
-            f"attach it again: {finish if state == 'pending' else ''}{attach} Only where its rows "
-            f"are of no use: {finish if state == 'pending' else ''}drop table {table};",
+            f"{finish}{attach_sql(table, log, bounds)} -- or, only where its rows are of no use: "
+            f"{finish}drop table {table};",
+        )
+
+    def _in_the_way(self, name: str) -> NotSetUp:
+        return NotSetUp(
+            f"Another program's {name} in schema {self._schema} has the name of a partition that "
+            "the change log needs now",
+            f"alter table {Table(self._schema, name).quoted} rename to {name}_other;",
         )
 
     def _scalar(self, query: str, arguments: tuple[object, ...] = ()) -> object:

@@ -17,6 +17,7 @@ from loader.errors import (
     LoaderError,
     MissingRight,
     NoFreeSlot,
+    PluginMissing,
     PluginNotAllowed,
     TableUnfit,
     WalLevelTooLow,
@@ -60,6 +61,15 @@ def replication_remedy(role: str, has_rds_replication: bool = False) -> str:
     if has_rds_replication:
         return f"grant rds_replication to {quoted(role)}; -- as an administrator"
     return f"alter role {quoted(role)} replication; -- as a superuser"
+
+
+def plugin_missing(major: int | None) -> PluginMissing:
+    """Return the error for a server of this version that has no wal2json."""
+    package = f"postgresql-{major or '<version>'}-wal2json"
+    return PluginMissing(
+        "wal2json is not installed on the source",
+        f"apt-get install {package}  # on the source, or your provider's way",
+    )
 
 
 def plugin_allowed(facts: ServerFacts) -> LoaderError | None:
@@ -162,6 +172,20 @@ def dimensions_present(facts: TableFacts) -> LoaderError | None:
     )
 
 
+def dimensions_readable(facts: TableFacts) -> LoaderError | None:
+    """A value must have one text: that of the stream and that of the seed are of two sessions."""
+    if not facts.by_session:
+        return None
+    found = facts.by_session.items()
+    listed = ", ".join(f"column {name} with values of type {type_}" for name, type_ in found)
+    changes = ", ".join(f"alter {quoted(name)} type text" for name, _ in found)
+    return TableUnfit(
+        f"The table {facts.table} has {listed}, whose text depends on the session that reads it, "
+        "so it cannot be a dimension",
+        f"alter table {facts.table.quoted} {changes};",
+    )
+
+
 def identity_wide(facts: TableFacts) -> LoaderError | None:
     """An old row must carry the dimensions, or its count cannot be found again.
 
@@ -235,8 +259,15 @@ def server_findings(facts: ServerFacts) -> list[LoaderError]:
 
 def table_findings(facts: TableFacts, counted: bool) -> list[LoaderError]:
     """Return what is wrong with a table; one that is only logged needs no dimensions."""
-    unfit = table_fit(facts) or (dimensions_present(facts) if counted else None)
+    if not counted:
+        return [unfit] if (unfit := table_fit(facts)) else []
+    unfit = countable(facts)
     if unfit is not None:
         return [unfit]
-    narrow = identity_wide(facts) if counted else None
+    narrow = identity_wide(facts)
     return [narrow] if narrow else []
+
+
+def countable(facts: TableFacts) -> LoaderError | None:
+    """Return why the rows of a table cannot be counted, None where they can."""
+    return table_fit(facts) or dimensions_present(facts) or dimensions_readable(facts)

@@ -35,11 +35,15 @@ class Keepalive(NamedTuple):
 
 
 class ProtocolError(Exception):
-    """The replication connection failed; `sqlstate` is the server's code, if it gave one."""
+    """The replication connection failed.
 
-    def __init__(self, message: str, sqlstate: str | None = None) -> None:
+    `sqlstate` is the server's code, if it gave one, `major` its version where that matters.
+    """
+
+    def __init__(self, message: str, sqlstate: str | None = None, major: int | None = None) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
+        self.major = major
 
 
 class ReplicationConnection:
@@ -84,7 +88,9 @@ class ReplicationConnection:
         command = f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn.show(position)} ({words})'
         result = self._conn.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
-            raise ProtocolError(self._error(), _sqlstate(result))
+            # Here the plugin is loaded, and its package has the version in its name.
+            major = self._conn.server_version // 10_000
+            raise ProtocolError(self._error(), _sqlstate(result), major)
         self._conn.nonblocking = 1
 
     def receive(self, size: int) -> list[bytes | Keepalive | str]:

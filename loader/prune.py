@@ -22,7 +22,7 @@ from psycopg2 import extensions, sql
 from loader import kill_points, lsn, staging
 from loader.database import connect, explained
 from loader.errors import Interrupted, NotSetUp
-from loader.pruned import IS_MARKED, LOCK, MARK
+from loader.pruned import IS_LIKE_THE_LOG, IS_MARKED, LOCK, MARK
 from loader.retention import (
     Archive,
     Facts,
@@ -47,8 +47,12 @@ select
     {IS_MARKED}
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
-left join pg_inherits as i on i.inhrelid = c.oid
-where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^change_log_[0-9a-f]{{{{8}}}}$'
+inner join pg_class as log on log.relnamespace = n.oid and log.relname = 'change_log'
+left join pg_inherits as i on i.inhrelid = c.oid and i.inhparent = log.oid
+where
+    n.nspname = %s
+    and c.relname ~ '^change_log_[0-9a-f]{{{{8}}}}$'
+    and {IS_LIKE_THE_LOG}
 order by c.relname
 """
 
@@ -213,7 +217,7 @@ class _Log:
             time.sleep(0.2)
 
     def partitions(self) -> list[Partition]:
-        """Return the loader's partitions; tables of other bounds are somebody else's."""
+        """Return the loader's partitions; what has other columns or bounds is somebody else's."""
         found = []
         for name, state, size, bounds, is_pruned in self._ask(_PARTITIONS, self._schema):
             number = int(name[-8:], 16)

@@ -1,4 +1,4 @@
-"""What prune and those who write partitions agree on: the mark of a pruned one, and the lock."""
+"""What those who make, prune and purge partitions agree on: what one is, the mark, the lock."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ MARK = "Pruned: no slot, model or rebuild needs these rows any more. Drop it, ne
 
 IS_MARKED = f"coalesce(obj_description(c.oid, 'pg_class') = '{MARK}', false)"
 """SQL: whether the table `c` of pg_class is marked."""
+
+_COLUMNS = (
+    "array(select a.attname || ' ' || a.atttypid from pg_attribute as a where a.attrelid = {}.oid "
+    "and a.attnum > 0 and not a.attisdropped order by a.attname)"
+)
+IS_LIKE_THE_LOG = f"(c.relkind = 'r' and {_COLUMNS.format('c')} = {_COLUMNS.format('log')})"
+"""SQL: whether `c` of pg_class has the columns of `log`, the change log; another program's table
+may have a partition's name."""
 
 _ATTACHED_AND_MARKED = f"""
 select c.relname

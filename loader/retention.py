@@ -148,9 +148,9 @@ def promises(partition: Partition, facts: Facts) -> list[Hold]:
     table, log = (Table(facts.schema, name).quoted for name in (partition.name, "change_log"))
     drop = f"drop table {table};"
     if not partition.is_pruned:
-        bounds = f"('{lsn.show(partition.from_lsn)}') to ('{lsn.show(partition.to_lsn)}')"
-        attach = f"alter table {log} attach partition {table} for values from {bounds};"
-        drop = f"attach it again: {attach} or, where its rows are of no use: {drop}"
+        bounds = (lsn.show(partition.from_lsn), lsn.show(partition.to_lsn))
+        attach = attach_sql(table, log, bounds)
+        drop = f"{attach} -- or, only where its rows are of no use: {drop}"
     return [
         Hold(
             f"it is detached, but the log of slot {slot.name} starts before its end, "
@@ -159,6 +159,12 @@ def promises(partition: Partition, facts: Facts) -> list[Hold]:
         )
         for slot in facts.needing(partition.to_lsn)
     ]
+
+
+def attach_sql(table: str, log: str, bounds: tuple[str, str]) -> str:
+    """Return the SQL that makes a table a partition of the log again; names in quotes."""
+    first, end = bounds
+    return f"alter table {log} attach partition {table} for values from ('{first}') to ('{end}');"
 
 
 def holds(partition: Partition, facts: Facts, keep: float) -> list[Hold]:

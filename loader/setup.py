@@ -122,7 +122,8 @@ def table_replaced(
 ) -> LoaderError | None:
     """Return which table or column is no longer the one that was counted, None where all are."""
     counted = source_tables.counted(target, settings.schema, settings.slot)
-    return source_tables.replaced(counted, source_tables.present(source, settings.counted))
+    found = source_tables.present(source, settings.counted)
+    return source_tables.replaced(counted, found, settings.counted[1])
 
 
 def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
@@ -143,7 +144,7 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 f"applied {name} in schema {settings.schema}"
                 for name in staging.upgrade(target, settings.schema)
             ]
-            _wait_for_our_turn(target, settings.slot)
+            _wait_for_our_turn(target, settings)
             stands = standing.read(settings, source, target)
             state, server = stands.state, stands.server
             if stands.record is not None and not renew:
@@ -197,11 +198,13 @@ def _take_over(name: str, state: SlotState, server: Server) -> int:
     return state.confirmed_lsn
 
 
-def _wait_for_our_turn(target: extensions.connection, name: str) -> None:
+def _wait_for_our_turn(target: extensions.connection, settings: Settings) -> None:
     """Let one setup of the slot at a time go on, until its session ends."""
+    # Two sources may have slots of one name, and a schema each in this database.
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(
-            "select pg_advisory_lock(hashtext('waltally setup of a slot'), hashtext(%s))", (name,)
+            "select pg_advisory_lock(hashtext('waltally setup of a slot'), hashtext(%s))",
+            (f"{settings.slot} {settings.schema}",),
         )
 
 

@@ -6,13 +6,12 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader import login, lsn, sessions, wal2json
-from loader.checks import senders_remedy
+from loader.checks import plugin_missing, senders_remedy
 from loader.database import connection_error, explained, is_too_large, standby
 from loader.errors import (
     LoaderError,
     MissingRight,
     NoFreeSlot,
-    PluginMissing,
     PluginNotAllowed,
     RowTooLarge,
     SlotInUse,
@@ -66,10 +65,7 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
     if "output_plugin_libraries" in said:
         return PluginNotAllowed(f"The source does not allow wal2json: {said}", "`loader setup`")
     if code == "58P01" and "wal2json" in said:
-        return PluginMissing(
-            f"wal2json is not installed on the source: {said}",
-            "install it there: apt-get install postgresql-15-wal2json, or your provider's way",
-        )
+        return plugin_missing(error.major)
     if slot and code in ("42704", "55000", "58P01"):
         return SlotLost(f"The slot {slot} cannot be read: {said}", "`loader status` says more")
     if code == "53300" and "max_wal_senders" in said:

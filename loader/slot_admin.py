@@ -7,14 +7,13 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions
 
 from loader import lsn, slot
-from loader.checks import plugin_remedy, replication_remedy
+from loader.checks import plugin_missing, plugin_remedy, replication_remedy
 from loader.database import explain
 from loader.errors import (
     LoaderError,
     MissingRight,
     NoFreeSlot,
     NotOurs,
-    PluginMissing,
     PluginNotAllowed,
     SlotCreationBlocked,
     SlotInUse,
@@ -62,11 +61,7 @@ def refusal(error: psycopg2.Error, source: extensions.connection) -> LoaderError
     if "output_plugin_libraries" in str(error):
         return PluginNotAllowed(f"The source does not allow wal2json: {said}", plugin_remedy(None))
     if isinstance(error, pg.UndefinedFile):
-        major = source.server_version // 10000
-        return PluginMissing(
-            "wal2json is not installed on the source",
-            f"apt-get install postgresql-{major}-wal2json  # on the source, or your provider's way",
-        )
+        return plugin_missing(source.server_version // 10_000)
     if isinstance(error, pg.ConfigurationLimitExceeded):
         return NoFreeSlot(
             f"The source has no free slot: {said}",

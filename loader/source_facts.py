@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg2 import extensions
@@ -48,6 +48,8 @@ class TableFacts:
     primary_key: tuple[str, ...] = ()
     wide_index: str | None = None
     """An index that is there already and may become an identity with the dimensions."""
+    by_session: Mapping[str, str] = field(default_factory=dict)
+    """By dimension, a type whose text is not the same in every session: its own or one in it."""
     names_taken: frozenset[str] = frozenset()
     """Names in the table's schema that end like those that the remedy gives to indexes."""
 
@@ -75,10 +77,49 @@ select
 
 """ServerFacts, given the slot's name; for whatever driver there is."""
 
-_IS_WIDE = "array_agg(k.name) @> array[" + ", ".join(f"'{name}'" for name in DIMENSIONS) + "]"
+BY_SESSION = (
+    *("money", "aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),
+    *("regnamespace", "regoper", "regoperator", "regproc", "regprocedure", "regrole", "regtype"),
+)
+"""Types whose text follows lc_monetary, search_path or a renaming: two sessions may differ."""
+
+_DIMENSIONS = ", ".join(f"'{name}'" for name in DIMENSIONS)
+_IS_WIDE = f"array_agg(k.name) @> array[{_DIMENSIONS}]"
 
 TABLE = f"""
-with keys as (
+with recursive wanted as (
+    select c.oid
+    from pg_class as c
+    inner join pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = %s and c.relname = %s
+),
+
+-- The type of each dimension, and those within it.
+parts (attname, type) as (
+    select a.attname, a.atttypid
+    from wanted
+    inner join pg_attribute as a on a.attrelid = wanted.oid
+    where a.attname = any(array[{_DIMENSIONS}]) and not a.attisdropped
+    union
+    select parts.attname, inner_type.type
+    from parts
+    inner join pg_type as t on t.oid = parts.type
+    cross join lateral (
+        select t.typelem
+        union all
+        select t.typbasetype
+        union all
+        select r.rngsubtype from pg_range as r
+        where t.oid in (r.rngtypid, r.rngmultitypid)
+        union all
+        select a.atttypid
+        from pg_attribute as a
+        where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+    ) as inner_type (type)
+    where inner_type.type <> 0
+),
+
+keys as (
     select
         i.*,
         x.relname::text as index_name,
@@ -128,11 +169,21 @@ select
     ),
     array(
         select o.relname::text from pg_class as o
-        where o.relnamespace = n.oid and o.relname ~ '_replica_identity[_0-9]*$'
+        where o.relnamespace = c.relnamespace and o.relname ~ '_replica_identity[_0-9]*$'
+    ),
+    (
+        select jsonb_object_agg(found.attname, found.type) from (
+            select parts.attname::text, min(format_type(parts.type, null)) as type
+            from parts
+            inner join pg_type as t on t.oid = parts.type
+            where
+                t.typnamespace = 'pg_catalog'::regnamespace
+                and t.typname in ({", ".join(f"'{name}'" for name in BY_SESSION)})
+            group by parts.attname
+        ) as found
     )
-from pg_class as c
-inner join pg_namespace as n on n.oid = c.relnamespace
-where n.nspname = %s and c.relname = %s
+from wanted
+inner join pg_class as c on c.oid = wanted.oid
 """
 """What `table_facts` takes, given a table's schema and name; for whatever driver there is."""
 
@@ -157,7 +208,7 @@ def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
     """Return the facts from the row of the statement TABLE."""
     if row is None:
         return TableFacts(table, None, None, {}, None, frozenset())
-    kind, persistence, identity, names, not_null, carried, key, wide_index, taken = row
+    kind, persistence, identity, names, not_null, carried, key, wide_index, taken, types = row
     return TableFacts(
         table,
         kind,
@@ -167,5 +218,6 @@ def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
         frozenset(carried),
         tuple(key),
         wide_index,
+        types or {},
         frozenset(taken),
     )

@@ -74,12 +74,13 @@ def present(source: extensions.connection, tables: Iterable[Table]) -> Known:
     return json.loads(row[0]) if row else {}
 
 
-def replaced(counted: Known, found: Known) -> LoaderError | None:
+def replaced(counted: Known, found: Known, archive: Table) -> LoaderError | None:
     """Return what is another table or column than was counted, None where all is as it was.
 
     A table that was renamed away and back is the same one, but changes that were made under the
     other name are not in the log. A table or a column that is missing now is another check's
-    finding.
+    finding. A seed keeps what was counted of `archive` and is purged, so also what was counted of
+    a former archive, unless it is told to forget that.
     """
     for name, before in counted.items():
         now = found.get(name, before)
@@ -105,9 +106,13 @@ def replaced(counted: Known, found: Known) -> LoaderError | None:
             )
         else:
             continue
+        is_former = name == str(archive) and (now["oid"] != before["oid"] or bool(other))
+        seed = "`spark-submit spark/seed.py{}` counts what is there now{}; then `dbt build`"
         return TableReplaced(
             said,
-            "`spark-submit spark/seed.py` counts what is there now; then `dbt build`",
+            seed.format(" --forget-purged", ", and no row that was purged before")
+            if is_former
+            else seed.format("", ""),
         )
     return None
 

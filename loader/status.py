@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from loader import lsn, standing, stored
+from loader import lsn, standby_facts, standing, stored
 from loader.database import connect
 from loader.errors import LoaderError, NotSetUp, Unhealthy
 from loader.settings import Settings
@@ -40,6 +40,8 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     """
     with closing(connect(settings.source, "source")) as source:
         problems = table_findings(settings, source)
+        synchronous = standby_facts.ask(source)
+        problems += [synchronous] if synchronous else []
         with closing(connect(settings.target, "target")) as target:
             stands = standing.read(settings, source, target)
             state, server = stands.state, stands.server
@@ -99,7 +101,7 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
 
 def _positions(found: Stored | None, server: Server) -> dict[str, Any]:
     if found is None:
-        return {"position": None, "models": [], "last_error": None}
+        return {"position": None, "seed": None, "models": [], "last_error": None}
     position = found.record.position_lsn
     behind = max(0, server.wal_end - position)
     return {
@@ -112,6 +114,7 @@ def _positions(found: Stored | None, server: Server) -> dict[str, Any]:
             "stored_changes": found.stored_changes,
             "newest_commit_at": _iso(found.newest_commit_at),
         },
+        "seed": _seed(found),
         "models": [
             {
                 "name": model.name,
@@ -133,6 +136,17 @@ def _positions(found: Stored | None, server: Server) -> dict[str, Any]:
             "at": found.last_error_at.isoformat(),
             "age_seconds": found.age(found.last_error_at),
         },
+    }
+
+
+def _seed(found: Stored) -> dict[str, Any] | None:
+    if found.seed_id is None:
+        return None
+    reasons = found.rejected_in_seed
+    return {
+        "id": found.seed_id,
+        "rejected_count": None if reasons is None else sum(reasons.values()),
+        "rejected_reasons": reasons,
     }
 
 

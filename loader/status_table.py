@@ -39,6 +39,8 @@ def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
             facts.add_row("newest change", f"committed {ago(position['newest_commit_at'])}")
         stored = f"{position['stored_changes']:,} changes"
         facts.add_row("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s")
+    if body["seed"] and body["seed"]["rejected_count"]:
+        facts.add_row("seed", Text(_rejected_in_seed(body["seed"])))
     if error:
         facts.add_row(
             "last error", Text(f"{duration(error['age_seconds'])} ago: {error['message']}")
@@ -124,6 +126,13 @@ def _held(slot: dict[str, Any]) -> str:
     if safe is None:
         return f"{held}, no limit"
     return f"{held}, lost after {decimal(max(0, safe))} more"
+
+
+def _rejected_in_seed(seed: dict[str, Any]) -> str:
+    reasons = seed["rejected_reasons"].items()
+    return f"could not count {seed['rejected_count']:,} rows: " + "; ".join(
+        f"{reason} ({count:,})" for reason, count in reasons
+    )
 
 
 def _models(models: list[dict[str, Any]]) -> Table:

@@ -10,6 +10,7 @@ from psycopg2 import extensions, sql
 from loader import lsn
 from loader.change_log import Record
 from loader.database import explained
+from loader.tables import Table
 from loader.watermarks import MORE_IS_STAGED
 
 
@@ -47,6 +48,8 @@ class Stored:
     newest_commit_at: datetime | None
     seed_id: str | None
     """The newest seed of the slot; None where none was ever taken."""
+    rejected_in_seed: dict[str, int] | None
+    """By reason, the rows that this seed could not count; None where this role may not read it."""
     models: list[Model]
 
     def age(self, moment: datetime) -> float:
@@ -77,6 +80,17 @@ select
     )
 from {0}.slot_position
 where slot_name = %s
+"""
+
+_MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
+_REJECTED_IN_SEED = """
+select coalesce(jsonb_object_agg(found.reason, found.row_count), '{{}}')
+from (
+    select reason, sum(row_count) as row_count
+    from {}.historical_rejections
+    where slot_name = %s
+    group by reason
+) as found
 """
 
 LACKS_SEED = """
@@ -132,6 +146,7 @@ def read(target: extensions.connection, schema: str, slot: str) -> Stored | None
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(sql.SQL(_POSITION).format(sql.Identifier(schema)), (slot,))
         row = cursor.fetchone()
+        rejected_in_seed = _rejected_in_seed(cursor, schema, slot)
         cursor.execute(sql.SQL(_MODELS).format(sql.Identifier(schema)), (slot,))
         models = [
             Model(
@@ -154,7 +169,27 @@ def read(target: extensions.connection, schema: str, slot: str) -> Stored | None
     system, database, start, position, *times = row
     asked_at, moved_at, changes, error, error_at, commit_at, seed_id = times
     record = Record(system, database, lsn.parse(start), lsn.parse(position))
-    return Stored(record, asked_at, moved_at, changes, error, error_at, commit_at, seed_id, models)
+    return Stored(
+        record,
+        asked_at,
+        moved_at,
+        changes,
+        error,
+        error_at,
+        commit_at,
+        seed_id,
+        rejected_in_seed,
+        models,
+    )
+
+
+def _rejected_in_seed(cursor: extensions.cursor, schema: str, slot: str) -> dict[str, int] | None:
+    cursor.execute(_MAY_READ, (Table(schema, "historical_rejections").quoted,))
+    if cursor.fetchall() != [(True,)]:
+        return None
+    cursor.execute(sql.SQL(_REJECTED_IN_SEED).format(sql.Identifier(schema)), (slot,))
+    ((found,),) = cursor.fetchall()
+    return dict(found)
 
 
 def rejected_count(cursor: extensions.cursor, model: str, slot: str) -> int | None:

@@ -12,6 +12,7 @@ from psycopg2 import extensions, sql
 from loader import staging, standing
 from loader.database import connect, explained
 from loader.errors import NotOurs, SlotInUse
+from loader.pruned import IS_LIKE_THE_LOG
 from loader.settings import Settings
 from loader.slot_admin import drop_origin, drop_slot, slot_not_ours
 
@@ -29,21 +30,16 @@ _OF_A_SLOT = (
 
 # A partition that a killed prune has detached, and what a killed seed has left. The columns tell
 # such a table from another program's that happens to have the name.
-_LEFT_OVER = """
+_LEFT_OVER = f"""
 select c.relname::text
 from pg_class as c
+inner join pg_class as log on log.oid = %(log)s::regclass
 where c.relnamespace = %(schema)s::regnamespace and c.relkind = 'r'
 and (
-    c.relname ~ '^change_log_[0-9a-f]{8}$'
+    c.relname ~ '^change_log_[0-9a-f]{{8}}$'
     and not exists (select from pg_inherits where inhrelid = c.oid)
-    and (
-        select array_agg(a.attname order by a.attname) from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    ) = (
-        select array_agg(a.attname order by a.attname) from pg_attribute as a
-        where a.attrelid = %(log)s::regclass and a.attnum > 0 and not a.attisdropped
-    )
-    or c.relname ~ '^historical_counts_incoming_[0-9a-f]{16}$'
+    and {IS_LIKE_THE_LOG}
+    or c.relname ~ '^historical_counts_incoming_[0-9a-f]{{16}}$'
 )
 """
 

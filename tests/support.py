@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg2
 
-from demo.cluster import Cluster
+from demo.cluster import BIN, Cluster
 
 ROOT = Path(__file__).parent.parent
 LOADER = Path(sys.executable).parent / "loader"
@@ -141,6 +141,17 @@ def run(
     command: list[str], environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+
+
+def paste(cluster: Cluster, database: str, text: str) -> None:
+    """Give psql the text as a superuser would paste it."""
+    done = subprocess.run(
+        [str(BIN / "psql"), "-X", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn(database)],
+        input=text + "\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 
 def wait_until(condition: Callable[[], object], claim: str, seconds: float = 60.0) -> None:

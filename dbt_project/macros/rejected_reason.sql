@@ -4,6 +4,7 @@
         {%- set columns = dimensions.keys() | list + sums -%}
         case
             when not is_json then 'the payload is not valid JSON'
+            when is_undecodable then 'the text of the row does not fit the target''s encoding'
             when action is null or action not in ('I', 'U', 'D', 'T') then 'the action is not known'
             when source_table is null then 'the change names no table'
             when lacks_old then 'the replica identity carries no old row'

@@ -21,7 +21,9 @@
     {%- set kept = ['slot_name', 'commit_lsn', 'ordinal', 'xid', 'committed_at', 'payload'] -%}
 {%- endif -%}
 {%- set counts = 'case side.sign when 1 then judged.has_new else judged.has_old end' -%}
-{%- set kind = ['part', 'action', 'source_table', 'is_json', 'lacks_old', 'is_cancelled'] -%}
+{%- set kind = [
+    'part', 'action', 'source_table', 'is_json', 'is_undecodable', 'lacks_old', 'is_cancelled'
+] -%}
 with plain as (
     select
         {%- for column in kept %}
@@ -31,6 +33,7 @@ with plain as (
         changes.action,
         changes.source_table,
         changes.is_json,
+        changes.is_undecodable,
         changes.old_image,
         changes.new_image,
         changes.commit_lsn as last_lsn,

@@ -13,6 +13,8 @@ named as (
         committed_at,
         payload,
         plugin_action is not null or message is not null as is_json,
+        -- Of a row that the target cannot hold as text the loader keeps the bytes under this name.
+        coalesce(message ? 'undecodable', false) as is_undecodable,
         {{ action_of() }} as action,
         {{ table_of() }} as source_table,
         {{ old_image_of() }} as old_image,

@@ -103,7 +103,7 @@ def slices(
     for end in changes.ends(
         target, settings.schema, settings.slot, begin, present.position_lsn, settings.slice_changes
     ):
-        yield Slice(present.origin, begin, end, 0, ())
+        yield Slice(present.origin, begin, end, 0, (), present.tables)
         begin = end
 
 

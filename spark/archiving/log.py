@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import psycopg
 from history.connections import Connection
@@ -16,6 +17,7 @@ from archiving.settings import ArchiveSettings
 from loader import lsn
 from loader.errors import AnotherCluster, CannotConnect, MissingRight, NotSetUp, SourceBehind
 from loader.login import told
+from loader.tables import COUNTED, Table, from_names
 
 _NEW_PLACE = "archive to a new place: give another --to"
 
@@ -27,6 +29,8 @@ class Log:
     origin: Origin
     start_lsn: int
     position_lsn: int
+    tables: tuple[Table, ...]
+    """The live table and its archive."""
 
 
 @contextlib.contextmanager
@@ -70,7 +74,8 @@ def read(target: Connection, settings: ArchiveSettings) -> Log:
     """Return the slot's row. Raises NotSetUp where there is none."""
     row = target.execute(
         sql.SQL(
-            "select system_identifier, source_database, start_lsn::text, position_lsn::text"
+            "select system_identifier, source_database, start_lsn::text, position_lsn::text,"
+            " registered_tables"
             " from {} where slot_name = %s"
         ).format(sql.Identifier(settings.schema, "slot_position")),
         (settings.slot,),
@@ -80,8 +85,10 @@ def read(target: Connection, settings: ArchiveSettings) -> Log:
             f"slot {settings.slot} has no row in {settings.schema}.slot_position",
             "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target",
         )
-    system, database, start, position = (str(value) for value in row)
-    return Log(Origin(system, database), lsn.parse(start), lsn.parse(position))
+    system, database, start, position, tables = row
+    counted = from_names(cast("list[list[str]]", tables))[:COUNTED]
+    origin = Origin(str(system), str(database))
+    return Log(origin, lsn.parse(str(start)), lsn.parse(str(position)), counted)
 
 
 def fits(log: Log, held: Contents) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from history.errors import ArchiveIncomplete
 
 from loader import lsn
+from loader.tables import Table, as_names, from_names
 
 VERSION = 1
 FOLDER = "manifests"
@@ -37,6 +38,8 @@ class Slice:
     to_lsn: int
     rows: int
     files: tuple[str, ...]
+    tables: tuple[Table, ...] = ()
+    """The live table and its archive, as `loader setup` registered them; empty where not known."""
 
     @property
     def name(self) -> str:
@@ -53,6 +56,7 @@ class Slice:
                 "to_lsn": lsn.show(self.to_lsn),
                 "rows": self.rows,
                 "files": self.files,
+                "tables": as_names(self.tables),
             },
         )
 
@@ -111,6 +115,11 @@ class Contents:
         return frozenset(
             [part.origin for part in self.slices] + [part.origin for part in self.baselines]
         )
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The counted tables; empty where no manifest says them."""
+        return next((part.tables for part in reversed(self.slices) if part.tables), ())
 
     def holds(self, from_lsn: int, to_lsn: int) -> bool:
         """Say whether every change with from_lsn <= commit_lsn < to_lsn is archived."""
@@ -173,6 +182,8 @@ def _slice(said: dict[str, Any]) -> Slice:
         lsn.parse(said["to_lsn"]),
         said["rows"],
         tuple(said["files"]),
+        # An older waltally did not write them.
+        from_names(said.get("tables", ())),
     )
 
 

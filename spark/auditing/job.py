@@ -18,6 +18,7 @@ from auditing.settings import AuditSettings
 from loader import lsn, source_tables
 from loader.errors import SourceBehind
 from loader.source_tables import Known
+from loader.tables import Table
 
 
 def audit(settings: AuditSettings) -> Report:
@@ -44,7 +45,8 @@ def audit(settings: AuditSettings) -> Report:
             rows, remembered = kept(stored.rows(spark)), kept(stored.remembered(spark))
         with snapshot.hold(reading, source, say) as held:
             # The locks that are held keep the names on these tables.
-            refuse(stored, held.position, json.loads(job.tables_known(source, reading)))
+            known = json.loads(job.tables_known(source, reading))
+            refuse(stored, held.position, known, reading.tables[1])
             arrival.mark(source)
             say(f"counting {', '.join(map(str, reading.tables))} at {lsn.show(held.position)}")
             with job.rows(spark, reading, held) as found, job.explained(work, held.check):
@@ -91,7 +93,7 @@ def kept(rows: DataFrame) -> DataFrame:
     return rows
 
 
-def refuse(stored: fact.Fact, position: int, found: Known) -> None:
+def refuse(stored: fact.Fact, position: int, found: Known, archive: Table) -> None:
     """Raise SourceBehind or TableReplaced where the fact cannot be of these tables."""
     if position < stored.position:
         raise SourceBehind(
@@ -99,7 +101,7 @@ def refuse(stored: fact.Fact, position: int, found: Known) -> None:
             f" {lsn.show(stored.position)}: it was restored or failed over with loss",
             "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    complaint = source_tables.replaced(stored.counted, found)
+    complaint = source_tables.replaced(stored.counted, found, archive)
     if complaint is not None:
         raise complaint
 

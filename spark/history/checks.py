@@ -10,7 +10,7 @@ from history.connections import Connection
 from history.errors import SnapshotTooOld
 from history.settings import Settings
 from loader import lsn
-from loader.checks import dimensions_present, server_findings, table_fit
+from loader.checks import countable, server_findings
 from loader.errors import AnotherCluster, IsStandby, LoaderError, MissingRight, NotSetUp, together
 from loader.source_facts import SERVER, TABLE, ServerFacts, table_facts
 from loader.tables import DIMENSIONS, Table, from_names, not_registered, quoted
@@ -113,7 +113,7 @@ def table_findings(connection: Connection, table: Table) -> list[LoaderError]:
     """Return why the table cannot be counted or not be read."""
     row = connection.execute(TABLE.encode(), (table.schema, table.name)).fetchone()
     facts = table_facts(table, row)
-    unfit = table_fit(facts) or dimensions_present(facts)
+    unfit = countable(facts)
     if unfit is not None:
         return [unfit]
     # A range of rows is cut by ctid, for which a grant on columns must ask too.

@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from history.connections import Connection
-from loader.errors import TableUnfit
 from loader.tables import DIMENSIONS, Table, quoted
 
 _UUIDS = """
@@ -32,29 +31,7 @@ _UUIDS = """
 
 # A cast to text is the output function where pg_cast has no function and no relabelling for it.
 # A domain takes its base type's cast, but the plugin prints it by its own output function.
-# The last column names a type, the column's own or one in it, whose text depends on the session.
 _TYPES = """
-    with recursive parts (attname, type) as (
-        select attname, atttypid
-        from pg_attribute
-        where attrelid = %(table)s::regclass and attname = any(%(names)s) and not attisdropped
-        union
-        select parts.attname, inner_type.type
-        from parts
-        inner join pg_type on pg_type.oid = parts.type
-        cross join lateral (
-            select pg_type.typelem
-            union all
-            select pg_type.typbasetype
-            union all
-            select rngsubtype from pg_range where pg_type.oid in (rngtypid, rngmultitypid)
-            union all
-            select atttypid
-            from pg_attribute
-            where attrelid = pg_type.typrelid and attnum > 0 and not attisdropped
-        ) as inner_type (type)
-        where inner_type.type <> 0
-    )
     select
         column_.attname,
         case
@@ -66,13 +43,6 @@ _TYPES = """
                 castsource = type.oid
                 and casttarget = 'pg_catalog.text'::regtype
                 and castmethod <> 'i'
-        ),
-        (
-            select min(format_type(parts.type, null))
-            from parts
-            where
-                parts.attname = column_.attname
-                and parts.type = any(%(by_session)s::text[]::regtype[])
         )
     from pg_attribute as column_
     inner join pg_type as type on type.oid = column_.atttypid
@@ -81,12 +51,6 @@ _TYPES = """
         and column_.attname = any(%(names)s)
         and not column_.attisdropped
 """
-
-_BY_SESSION = (
-    *("money", "aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),
-    *("regnamespace", "regoper", "regoperator", "regproc", "regprocedure", "regrole", "regtype"),
-)
-"""Types whose text follows lc_monetary, search_path or a renaming: two sessions may differ."""
 
 _AS_IT_IS = "{0}::pg_catalog.text"
 # Not `is not null`, which a composite value is only when all its fields are.
@@ -124,17 +88,11 @@ def texts(
 ) -> dict[str, str]:
     """Return by column name the SQL of its value as the stream's text.
 
-    Raises TableUnfit for a type whose text is not the same in every session.
+    Of types whose text is the same in every session; `checks.tables` refuses the others.
     """
     found = {}
-    parameters = {"table": table.quoted, "names": list(names), "by_session": list(_BY_SESSION)}
-    for name, type_, needs_output, by_session in connection.execute(_TYPES, parameters):
-        if by_session is not None:
-            raise TableUnfit(
-                f"column {name} of table {table} has values of type {by_session}, whose text"
-                " depends on the session that reads them, so it cannot be a dimension",
-                f"alter table {table.quoted} alter {quoted(str(name))} type text;",
-            )
+    parameters = {"table": table.quoted, "names": list(names)}
+    for name, type_, needs_output in connection.execute(_TYPES, parameters):
         written = _WRITTEN.get(str(type_), _OUTPUT if needs_output else _AS_IT_IS)
         found[str(name)] = written.format(quoted(str(name)))
     return found
@@ -145,7 +103,7 @@ def selections(
 ) -> dict[Table, str]:
     """Return of each table the list of a SELECT that yields its dimensions.
 
-    Those in `as_bytes` as they are, the others as the stream's text. Raises TableUnfit.
+    Those in `as_bytes` as they are, the others as the stream's text.
     """
     return {table: selected(texts(connection, table), as_bytes) for table in tables}
 

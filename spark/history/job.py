@@ -97,8 +97,6 @@ def seed(settings: Settings) -> Summary:
             )
             checks.source(monitor, position)
             checks.tables(monitor, settings.tables)
-            # Refused now rather than after Spark's start.
-            columns.selections(monitor, settings.tables, frozenset())
         is_compared = purged.is_known(target, monitor, settings)
         stack.enter_context(store.only_seed(target, settings, say))
         spark = stack.enter_context(session.running())

@@ -28,7 +28,7 @@ _IMAGE = "array<struct<name: string, value: string>>"
 # itself would not miss an end, nor mind what follows it.
 _MESSAGE = (
     "message struct<action: string, schema: string, table: string,"
-    f" columns: {_IMAGE}, identity: {_IMAGE}>, is_whole boolean"
+    f" columns: {_IMAGE}, identity: {_IMAGE}, undecodable: string>, is_whole boolean"
 )
 _AS_THE_DATABASE_READS_IT = {
     "allowSingleQuotes": "false",
@@ -195,6 +195,7 @@ def _named(changes: DataFrame, live: str, archive: str) -> DataFrame:
         "commit_lsn",
         "ordinal",
         is_json.alias("is_json"),
+        message["undecodable"].isNotNull().alias("is_undecodable"),
         # The loader has read those it gave a letter.
         sql.coalesce("letter", message["action"]).alias("action"),
         table.alias("source_table"),
@@ -209,6 +210,7 @@ def _reason() -> Column:
     action = sql.col("action")
     reason = (
         sql.when(~sql.col("is_json"), "the payload is not valid JSON")
+        .when(sql.col("is_undecodable"), "the text of the row does not fit the target's encoding")
         .when(action.isNull() | ~action.isin(*"IUDT"), "the action is not known")
         .when(sql.col("source_table").isNull(), "the change names no table")
         .when(

@@ -22,7 +22,7 @@ from pyspark.sql import functions as sql
 
 from loader import lsn
 from loader.errors import SettingError
-from loader.tables import DIMENSIONS
+from loader.tables import DIMENSIONS, not_registered
 from replaying import fact, stored
 from replaying.settings import ReplaySettings
 
@@ -95,6 +95,12 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
             raise ArchiveIncomplete(
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
             )
+        # Of other tables no change would count, and live rows could be taken for archived ones.
+        other = held.tables and not_registered(
+            settings.tables, held.tables, settings.slot, logged=False
+        )
+        if other:
+            raise other
         present: DataFrame | None = None
         if settings.compare:
             with (

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jinja2
+import psycopg2
 import pytest
 
 from tests.dbt.warehouse import DATABASE, Warehouse, messages
@@ -81,6 +83,28 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
     assert builder.counts() == source.counts()
     reasons = "select reason from analytics.rejected_changes"
     assert builder.execute(reasons) == [("the action is not known",)]
+
+
+def test_each_setting_of_the_role_is_another_in_a_build(builder: Warehouse) -> None:
+    """Also those that the shipped fact's types do not depend on."""
+    macros = jinja2.Environment().from_string(
+        (ROOT / "dbt_project/macros/pin_session.sql").read_text()
+    )
+    names = [name.replace("default_transaction", "transaction") for name in ROLE_SETTINGS]
+    ask = "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name in names)
+    connection = psycopg2.connect(builder.cluster.dsn(DATABASE, "builder"))
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(ask)
+            bad = cursor.fetchone()
+        with connection, connection.cursor() as cursor:
+            cursor.execute(macros.module.pin_transaction())  # type: ignore[attr-defined]
+            cursor.execute(ask)
+            pinned = cursor.fetchone()
+    finally:
+        connection.close()
+    assert bad is not None and pinned is not None
+    assert [name for name, a, b in zip(names, bad, pinned, strict=True) if a == b] == []
 
 
 def test_a_policy_that_hides_changes_stops_the_build(builder: Warehouse) -> None:

@@ -30,7 +30,10 @@ REPLACEMENTS = {
 def problems(bench: Bench) -> list[str]:
     body, problem = status.report(bench.settings, status.Thresholds(300, 2**40))
     assert (problem is None) == body["healthy"]
-    return [found["kind"] for found in body["problems"]]
+    # The tables were empty at setup: there is nothing to seed, and tests/operations has that one.
+    return [
+        found["kind"] for found in body["problems"] if "stands on no seed" not in found["message"]
+    ]
 
 
 @pytest.mark.parametrize("ddl", REPLACEMENTS.values(), ids=REPLACEMENTS)
@@ -49,6 +52,30 @@ def test_a_replaced_table_or_column_is_reported_by_every_command(
     with caplog.at_level(logging.WARNING, "loader"):
         bench.stage()
     assert "still in the counts\nTry: `spark-submit" in caplog.text
+
+
+@pytest.mark.parametrize("ddl", [REPLACEMENTS[name] for name in REPLACEMENTS if "made" in name])
+def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(
+    bench: Bench, ddl: str
+) -> None:
+    bench.set_up()
+    bench.database.insert(3)
+    insert = (
+        "insert into notification_history (id, service_id, template_id, notification_type, "
+        "notification_status, created_at) select gen_random_uuid(), service_id, template_id, "
+        "notification_type, 'sent', created_at from notifications"
+    )
+    bench.execute(insert)
+    bench.must_be_exact()
+    bench.execute(ddl.replace("notifications", "notification_history"))
+    bench.execute(f"{insert} limit 1")
+    body, _ = status.report(bench.settings, status.Thresholds(300, 2**40))
+    (problem,) = [found for found in body["problems"] if found["kind"] == "TableReplaced"]
+    command = problem["remedy"].split("`")[1].split()
+    done = run([str(LOADER.with_name(command[0])), *command[1:]], os.environ)
+    assert done.returncode == 0, done.stderr
+    bench.must_be_exact()
+    assert problems(bench) == []
 
 
 def test_what_changes_no_meaning_is_not_reported(bench: Bench) -> None:

@@ -48,11 +48,14 @@ def test_the_rest_goes_on(
         follow(settings, Event(), totals, once=True)
 
         monkeypatch.setenv("LOADER_SLOT", SLOT)
+        # What a person's own shell may have for psql; dbt reads the server's words as UTF-8.
+        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
         export_target(settings)
         models.apply()
-        rejected = "select source_table, action, payload from analytics.rejected_changes"
-        ((table, action, payload),) = target.execute(rejected)
+        rejected = "select source_table, action, reason, payload from analytics.rejected_changes"
+        ((table, action, reason, payload),) = target.execute(rejected)
         assert (table, action) == ("public.notifications", "I")
+        assert reason == "the text of the row does not fit the target's encoding"
         kept = json.loads(payload)["undecodable"]
         assert kept["encoding"] == encoding
         assert byte in bytes.fromhex(kept["bytes"])

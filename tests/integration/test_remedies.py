@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,24 +11,13 @@ import pytest
 from history import checks, snapshot
 from history.settings import Settings
 
-from demo.cluster import BIN, Cluster
+from demo.cluster import Cluster
 from loader.errors import PluginNotAllowed
 from loader.tables import parse_tables
 from tests.conftest import connect
-from tests.support import Database, wait_until
+from tests.support import Database, paste, wait_until
 
 PLUGINS = "output_plugin_libraries"
-
-
-def paste(cluster: Cluster, database: str, text: str) -> None:
-    """Give psql the text as a superuser would paste it."""
-    done = subprocess.run(
-        [str(BIN / "psql"), "-X", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn(database)],
-        input=text + "\n",
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 
 def remedies(said: str) -> list[str]:

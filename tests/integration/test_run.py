@@ -6,10 +6,11 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
+from loader.pruned import MARK
 from tests.conftest import connect
 from tests.following import end, following, is_copying, peak_memory
 from tests.second_opinion import change_log, other_slot, second_opinion
-from tests.support import Database, wait_until
+from tests.support import Database, paste, wait_until
 
 
 def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database) -> None:
@@ -163,15 +164,53 @@ def test_the_log_goes_on_in_the_next_partition() -> None:
     assert sum(count for _, count in partitions) == 4000
 
 
-def test_a_partition_that_a_killed_prune_left_detached_is_used_again(source: Database) -> None:
+def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_attach(
+    source: Database,
+) -> None:
+    source.must("setup")
+    with following(source) as process:
+        source.insert(3)
+        wait_until(lambda: source.staged() == 3, "it has stored something")
+        partition = source.value("select distinct tableoid::regclass::text from cdc.change_log")
+        source.execute(f"alter table cdc.change_log detach partition {partition}")
+        source.insert(2)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 20, said
+    remedies = [line for line in said.splitlines() if "attach partition" in line]
+    paste(source.cluster, source.name, remedies[-1].partition("Try: ")[2])
+    source.must("run", "--once")
+    assert source.staged() == 5
+
+
+def test_a_partition_that_a_killed_prune_marked_is_made_new(source: Database) -> None:
     source.must("setup")
     source.insert(3)
     source.must("run", "--once")
-    ((partition,),) = source.execute("select distinct tableoid::regclass::text from cdc.change_log")
+    partition = source.value("select distinct tableoid::regclass::text from cdc.change_log")
+    source.execute(f"comment on table {partition} is '{MARK}'")
     source.execute(f"alter table cdc.change_log detach partition {partition}")
     source.insert(2)
     source.must("run", "--once")
-    assert source.staged() == 5
+    assert source.staged() == 2
+
+
+def test_another_program_s_table_with_a_partition_s_name_stays(source: Database) -> None:
+    source.must("setup")
+    source.insert(3)
+    names = [f"change_log_{number:08x}" for number in range(4)]
+    for name in names:
+        # Even where it says that a prune marked it.
+        source.execute(
+            f"create table cdc.{name} (slot_name text); comment on table cdc.{name} is '{MARK}'"
+        )
+    for _ in range(2):
+        done = source.loader("run", "--once")
+        assert done.returncode == 20, done.stderr
+        paste(source.cluster, source.name, done.stderr.partition("Try: ")[2].splitlines()[0])
+    source.must("run", "--once")
+    assert source.staged() == 3
+    others = "select count(*) from pg_class where relname ~ '^change_log_[0-9]{8}_other$'"
+    assert source.value(others) == 2
 
 
 def test_no_writer_is_held_up_by_setup_or_run(source: Database) -> None:

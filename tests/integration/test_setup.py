@@ -9,8 +9,10 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
+from loader.protocol import ProtocolError
+from loader.slot import protocol_error
 from tests.conftest import connect
-from tests.support import LOADER, Database, run
+from tests.support import LOADER, Database, paste, run, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +93,68 @@ def test_a_narrow_identity_is_refused_with_sql_that_mends_it(source: Database) -
     source.must("setup")
 
 
+@pytest.mark.parametrize("type_", ["money", "regclass[]", "listed", "aclitem", "moneys"])
+def test_a_type_that_the_seed_would_refuse_is_refused_at_once(source: Database, type_: str) -> None:
+    source.execute(
+        "create type named as (a int, b regtype); create domain listed as named[];"
+        "create type moneys as range (subtype = money);"
+        "alter table notifications drop notification_status, "
+        f"add notification_status {type_}, replica identity full"
+    )
+    for arguments in (("setup",), ("setup", "--check"), ("status",)):
+        done = source.loader(*arguments)
+        assert done.returncode in (17, 20), done.stderr
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "column notification_status with values of type" in said
+    (remedy,) = re.findall(r"Try: (alter .*?;)", said)
+    paste(source.cluster, source.name, remedy)
+    source.must("setup")
+
+
 def test_a_plugin_that_is_not_installed_is_refused(source: Database) -> None:
     source.execute(f"alter database {source.name} set dynamic_library_path = '/nonexistent'")
     for arguments in (("setup",), ("setup", "--check")):
         code, said = refusal(source, *arguments)
         assert code == 12
         assert "postgresql-15-wal2json" in said
+
+
+def test_a_plugin_that_is_gone_is_named_with_the_server_s_version(source: Database) -> None:
+    source.must("setup")
+    source.execute(f"alter database {source.name} set dynamic_library_path = '/nonexistent'")
+    done = source.loader("run", "--once")
+    assert done.returncode == 12
+    major = int(source.value("show server_version_num")) // 10_000
+    assert f"apt-get install postgresql-{major}-wal2json" in done.stderr
+    gone = ProtocolError('could not access file "wal2json"', "58P01", 17)
+    assert "apt-get install postgresql-17-wal2json" in protocol_error(gone, "any").remedy
+
+
+def test_setups_of_one_slot_s_name_in_two_schemas_do_not_wait_for_each_other(
+    source: Database,
+) -> None:
+    """As of two sources with a warehouse in common; here the second meets the first one's slot."""
+    writer = psycopg2.connect(source.cluster.dsn(source.name))
+    writer.cursor().execute("insert into unrelated (note) values ('open')")
+    first = source.start_loader("setup", "--timeout", "60")
+    try:
+        making = (
+            "select count(*) from pg_stat_activity "
+            "where query ~ 'pg_create_logical_replication_slot' and pid <> pg_backend_pid()"
+        )
+        wait_until(lambda: source.value(making) == 1, "the first waits for the writer")
+        second = source.start_loader("setup", LOADER_SCHEMA="second")
+        try:
+            wait_until(lambda: second.poll() is not None, "the second does not wait", 30)
+            assert second.returncode == 24
+            assert first.poll() is None
+        finally:
+            second.kill()
+            second.communicate()
+    finally:
+        writer.close()
+        _, said = first.communicate(timeout=60)
+    assert first.returncode == 0, said
 
 
 def test_a_role_without_replication_is_refused(source: Database) -> None:

@@ -66,8 +66,8 @@ def test_status_is_a_contract(source: Database) -> None:
     assert body["version"] == 1
     assert body["healthy"] is True
     assert set(body) == {
-        "version", "source", "slot", "position", "models", "last_error", "thresholds", "problems",
-        "healthy",
+        "version", "source", "slot", "position", "seed", "models", "last_error", "thresholds",
+        "problems", "healthy",
     }  # fmt: skip
     assert body["slot"]["name"] == source.slot
     assert body["position"]["lsn"] == source.value("select position_lsn from cdc.slot_position")
@@ -79,6 +79,41 @@ def test_status_is_a_contract(source: Database) -> None:
     for part in (body, body["slot"], body["position"], body["thresholds"]):
         for field in part:
             assert f"`{field}" in documented, field
+
+
+def test_status_shows_what_the_newest_seed_could_not_count(source: Database) -> None:
+    source.must("setup")
+    role = f"narrow_{source.name}"
+    source.execute(
+        "insert into cdc.historical_snapshot (slot_name, seed_id, snapshot_lsn, system_identifier)"
+        " select slot_name, gen_random_uuid(), position_lsn, system_identifier"
+        " from cdc.slot_position"
+    )
+    assert "could not count" not in source.must("status")
+    for table, reason, rows in (
+        ("public.notifications", "too long", 1200),
+        ("public.notification_history", "too long", 34),
+        ("public.notifications", "no uuid", 1),
+    ):
+        source.execute(
+            "insert into cdc.historical_rejections values (%s, %s, %s, %s, '{}')",
+            source.slot, table, reason, rows,
+        )  # fmt: skip
+    shown = " ".join(source.must("status").split())
+    assert "could not count 1,235 rows: no uuid (1); too long (1,234)" in shown
+    seed = json.loads(source.must("status", "--json"))["seed"]
+    assert seed["rejected_count"] == 1235
+    assert seed["rejected_reasons"] == {"too long": 1234, "no uuid": 1}
+    source.execute(
+        f"create role {role} login; grant usage on schema cdc to {role};"
+        f"grant select on all tables in schema cdc to {role};"
+        f"revoke select on cdc.historical_rejections from {role}"
+    )
+    try:
+        seed = json.loads(source.must("status", "--json", PGUSER=role))["seed"]
+        assert (seed["rejected_count"], seed["rejected_reasons"]) == (None, None)
+    finally:
+        source.execute(f"drop owned by {role}; drop role {role}")
 
 
 def test_status_as_a_person_reads_it(source: Database) -> None:

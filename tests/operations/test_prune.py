@@ -21,7 +21,7 @@ from loader.prune import Outcome, prune
 from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 from tests.acceptance.pipeline import Pipeline
 from tests.conftest import connect
-from tests.support import LOADER, ROOT, Database, wait_until
+from tests.support import LOADER, ROOT, Database, paste, wait_until
 from tests.trouble.conftest import new
 from tests.trouble.scene import Scene
 
@@ -289,6 +289,22 @@ def test_a_table_that_somebody_detached_is_left_alone(scene: Scene) -> None:
     assert "change_log_00000001  1/0 to 2/0" in said
     assert "it is detached, but the log of slot" in said
     assert scene.target.value("select count(*) from cdc.change_log_00000002") == 3
+    remedy = next(line for line in said.splitlines() if "attach partition" in line)
+    paste(scene.target.cluster, scene.target.name, remedy.partition("Try: ")[2])
+    assert "2" in partitions(scene.target)
+
+
+def test_a_table_of_another_program_is_not_taken_for_a_partition(scene: Scene) -> None:
+    """Below where the log starts now nobody counts on a partition, so prune would drop it."""
+    scene.target.execute("update cdc.slot_position set start_lsn = '2/0'")
+    scene.target.execute(
+        "create table cdc.change_log_00000000 (staged_at timestamptz, slot_name text, "
+        "commit_lsn pg_lsn, ordinal bigint)"
+    )
+    said = scene.must("prune")
+    assert "change_log_00000001" in said
+    assert "change_log_00000000" not in said
+    assert tables(scene.target) == len(KEPT) + 1
 
 
 def test_without_a_log_there_is_a_sentence(high: Cluster) -> None:

@@ -25,7 +25,7 @@ from tests.operations.test_prune import (
     tables,
     wait_for_pending,
 )
-from tests.support import Database, wait_until
+from tests.support import Database, paste, wait_until
 from tests.trouble.conftest import new
 from tests.trouble.scene import Scene
 
@@ -204,9 +204,7 @@ def test_a_partition_that_somebody_detached_is_asked_for(scene: Scene, how: str)
     code, said = scene.refused("run", "--once")
     assert code == 20
     assert "change_log_00000005 was detached from the change log, and not by" in said
-    attach = said.split("attach it again: ")[1].split(" Only where")[0]
-    for statement in attach.split("; "):
-        scene.target.execute(statement)
+    paste(scene.target.cluster, scene.target.name, said.split("Try: ")[1].splitlines()[0])
     scene.goes_on()
 
 

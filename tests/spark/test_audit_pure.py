@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from loader.errors import SettingError, SourceBehind, TableReplaced
-from loader.tables import parse_tables
+from loader.tables import Table, parse_tables
 
 TABLES = parse_tables("public.notifications,public.notification_history")
 DIMENSIONS = (
@@ -166,11 +166,12 @@ STORED = Fact(
 
 
 def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
-    refuse(STORED, 100, {"public.x": {"oid": 1}})
+    archive = Table("public", "archive")
+    refuse(STORED, 100, {"public.x": {"oid": 1}}, archive)
     with pytest.raises(SourceBehind, match="before the fact's position 0/64"):
-        refuse(STORED, 99, {"public.x": {"oid": 1}})
+        refuse(STORED, 99, {"public.x": {"oid": 1}}, archive)
     with pytest.raises(TableReplaced, match=r"public\.x is now another table"):
-        refuse(STORED, 100, {"public.x": {"oid": 2}})
+        refuse(STORED, 100, {"public.x": {"oid": 2}}, archive)
 
 
 def test_what_may_explain_a_difference_is_said() -> None:

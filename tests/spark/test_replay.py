@@ -210,6 +210,12 @@ def test_what_the_archive_does_not_reach_is_refused(world: World, tmp_path: Path
             world.replay(tmp_path / "beyond", at=position)
     with pytest.raises(ArchiveIncomplete, match="holds no changes"):
         replay(replace(world.settings, path=str(tmp_path)), world.spark)
+    other = replace(world.settings, tables=TABLES[::-1])
+    with pytest.raises(SettingError, match="registered public") as caught:
+        replay(other, world.spark)
+    assert caught.value.remedy == (
+        "export LOADER_TABLES=public.notifications,public.notification_history"
+    )
     with pytest.raises(SettingError, match="exists already"):
         world.replay(tmp_path)
     with pytest.raises(SettingError, match="exclude each other"):

@@ -73,8 +73,8 @@ def cases(connection: psycopg.Connection[Any]) -> list[Case]:
                 given_changes.replace("{% raw %}", "").replace("{% endraw %}", "")
             ).render()
             rows = connection.execute(
-                "select commit_lsn::text, ordinal, is_json, action, source_table, part,"
-                f" new_image, old_image from ({query}) as staged"
+                "select commit_lsn::text, ordinal, is_json, is_undecodable, action, source_table,"
+                f" part, new_image, old_image from ({query}) as staged"
             ).fetchall()
             raw = [as_logged(number, *row) for number, row in enumerate(rows, 1)]
             # How many rows belong to no group is nothing that Spark asks the log.
@@ -88,6 +88,7 @@ def as_logged(
     commit_lsn: str,
     ordinal: int,
     is_json: bool,
+    is_undecodable: bool,
     action: str | None,
     table: str | None,
     part: str | None,
@@ -102,6 +103,7 @@ def as_logged(
         fields += [f'"schema":"{schema}"', f'"table":"{plain}"']
     fields += [f'"columns":{new}'] if new else []
     fields += [f'"identity":{old}'] if old else []
+    fields += ['"undecodable":{"encoding":"WIN1252","bytes":"81"}'] if is_undecodable else []
     text = "{" + ",".join(fields) + "}" if is_json else "{"
     return lsn.parse(commit_lsn), ordinal if ordinal > 1 else number, letter(text), text
 

@@ -6,11 +6,12 @@ from contextlib import closing
 from random import Random
 
 import pytest
-from history import arrow_source, columns
+from history import arrow_source, checks, columns
 from history.connections import connect
 
 from loader.errors import TableUnfit
 from loader.sessions import _VALUES
+from loader.source_facts import BY_SESSION
 from loader.tables import Table, quoted
 from tests.spark.support import Source
 
@@ -160,7 +161,7 @@ def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source
         kinds = [
             name.strip('"') for (name,) in connection.execute(KINDS, (sorted(NO_INPUT),)).fetchall()
         ]
-        refused = {name for name in kinds if name in columns._BY_SESSION}
+        refused = {name for name in kinds if name in BY_SESSION}
         assert set(kinds) - refused <= SAMPLES.keys(), "a type without a sample"
         # A new server's types come with it; an older one lacks some.
         known = [
@@ -237,11 +238,12 @@ def test_a_type_whose_text_depends_on_the_session_is_refused(source: Source, typ
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
         pytest.raises(TableUnfit, match="depends on the session") as caught,
     ):
-        columns.selections(monitor, [live], set())
+        checks.tables(monitor, [live])
     assert caught.value.remedy is not None
     with source.connect() as connection:
         connection.execute(caught.value.remedy.encode())
     with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
+        checks.tables(monitor, [live])
         assert (
             '"notification_status"::pg_catalog.text'
             in columns.selections(monitor, [live], set())[live]

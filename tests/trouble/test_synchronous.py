@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -55,6 +56,8 @@ def test_setup_and_start_refuse_and_the_remedy_works(staging: Staging, rough: Cl
     scene.must("setup")
     scene.source.insert(2)
     with names(scene.source, "*"):
+        body = json.loads(scene.loader("status", "--json").stdout)
+        assert [problem["code"] for problem in body["problems"]] == [37]
         for command in (("setup",), ("setup", "--check"), ("run", "--once")):
             code, said = scene.refused(*command)
             assert (code, "synchronous standby" in said) == (37, True), said

@@ -1,7 +1,8 @@
 {# A row of stg_changes for a unit test: {column: value} for the images, values as JSON text.
    The images' other dimensions are `dimensions`, so that a test shows what it is about. #}
 {% macro staged_change(
-    action, new=none, old=none, table='public.notifications', part='live', is_json=true, at='0/10'
+    action, new=none, old=none, table='public.notifications', part='live', is_json=true,
+    is_undecodable=false, at='0/10'
 ) %}
 select
     'a_slot'::text as slot_name,
@@ -11,6 +12,7 @@ select
     null::timestamptz as committed_at,
     'as it came'::text as payload,
     {{ is_json }} as is_json,
+    {{ is_undecodable }} as is_undecodable,
     {{ "'" ~ action ~ "'" if action else 'null::text' }} as action,
     {{ "'" ~ table ~ "'" if table else 'null::text' }} as source_table,
     {{ "'" ~ part ~ "'" if part else 'null::text' }} as part,
