@@ -154,7 +154,7 @@ class Session:
             if str(table) not in found:
                 raise source_tables.missing(table, settings.tables)
         counted = source_tables.counted(self._log.connection, settings.schema, settings.slot)
-        complaint = source_tables.replaced(counted, found, settings.counted[1])
+        complaint = source_tables.replaced(counted, found, settings.archive)
         if complaint is not None:
             log.warning(complaint.sentence)
 

@@ -48,6 +48,11 @@ class Settings:
         """The live table and its archive; further ones are only logged."""
         return self.tables[:COUNTED]
 
+    @property
+    def archive(self) -> Table | None:
+        """The table whose deletes are ignored; None where the setting names one table."""
+        return self.tables[1] if len(self.tables) > 1 else None
+
     @classmethod
     def of(
         cls, source: str, target: str, slot: str, tables: str, schema: str, columns: str = ""

@@ -123,7 +123,7 @@ def table_replaced(
     """Return which table or column is no longer the one that was counted, None where all are."""
     counted = source_tables.counted(target, settings.schema, settings.slot)
     found = source_tables.present(source, settings.counted)
-    return source_tables.replaced(counted, found, settings.counted[1])
+    return source_tables.replaced(counted, found, settings.archive)
 
 
 def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:

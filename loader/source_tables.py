@@ -74,7 +74,7 @@ def present(source: extensions.connection, tables: Iterable[Table]) -> Known:
     return json.loads(row[0]) if row else {}
 
 
-def replaced(counted: Known, found: Known, archive: Table) -> LoaderError | None:
+def replaced(counted: Known, found: Known, archive: Table | None) -> LoaderError | None:
     """Return what is another table or column than was counted, None where all is as it was.
 
     A table that was renamed away and back is the same one, but changes that were made under the

@@ -118,7 +118,9 @@ def test_a_table_under_another_name_for_a_while_is_reported_until_it_is_counted_
     with caplog.at_level(logging.WARNING, "loader"):
         bench.stage()
     assert "under another name are not in the counts" in caplog.text
-    done = run([str(LOADER.with_name("spark-submit")), "spark/seed.py"], os.environ)
+    done = run(
+        [str(LOADER.with_name("spark-submit")), "spark/seed.py", "--forget-purged"], os.environ
+    )
     assert done.returncode == 0, done.stderr
     bench.must_be_exact()
     assert problems(bench) == []
@@ -145,7 +147,9 @@ def test_a_new_seed_counts_what_is_there_now(bench: Bench) -> None:
     bench.catch_up()
     assert problems(bench) == ["TableReplaced"]
     assert sum(bench.fact()[0].values()) == 4
-    done = run([str(LOADER.with_name("spark-submit")), "spark/seed.py"], os.environ)
+    done = run(
+        [str(LOADER.with_name("spark-submit")), "spark/seed.py", "--forget-purged"], os.environ
+    )
     assert done.returncode == 0, done.stderr
     bench.must_be_exact()
     assert problems(bench) == []
@@ -177,3 +181,9 @@ def test_changes_of_the_former_table_are_not_taken_for_the_new_one_s(bench: Benc
     assert bench.rejected() == []
     live = {group[3]: count for group, count in bench.fact()[0].items()}
     assert live == {"created": 3, "delivered": 2}
+
+
+def seed() -> None:
+    submit = str(LOADER.with_name("spark-submit"))
+    done = run([submit, "spark/seed.py", "--forget-purged"], os.environ)
+    assert done.returncode == 0, done.stderr

@@ -171,11 +171,19 @@ class Source:
         )
 
     @contextmanager
-    def closed_gate(self) -> Any:
+    def seed_at_a_closed_gate(self) -> Any:
+        """Start a seed and yield it once its two readers wait for the gate to open.
+
+        The gate's lock is a transaction that writes, which the snapshot would wait for, so it is
+        closed only when that is there; Spark takes seconds to start the readers.
+        """
+        seed = self.start()
+        made = (
+            "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
+            " and database = current_database() and confirmed_flush_lsn is not null"
+        )
+        wait_until(lambda: self.ask(made))
         with self.connect() as gate, gate.transaction():
             gate.execute(GATE)
-            yield
-
-    def readers_at_the_gate(self) -> int:
-        """How many sessions wait for the gate to open."""
-        return int(self.ask(AT_THE_GATE)[0][0])
+            wait_until(lambda: self.ask(AT_THE_GATE) == [(2,)])
+            yield seed

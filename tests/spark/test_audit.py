@@ -158,7 +158,12 @@ class Audited(Scene):
         return int(self.source.value("select sum(archived_count) from analytics.ft_service_stats"))
 
     def refresh(self) -> None:
-        """A new seed, so that the fact is right whatever was done to it."""
+        """A new seed, so that the fact is right whatever was done to it, and rows to purge."""
+        stored = "select count(*) from notification_history where num_nulls(service_id) = 0"
+        if self.source.value(stored) < 200:
+            # A test before this one has truncated.
+            self.source.insert(200, "created")
+            self.source.execute(ARCHIVE.replace("limit 4", "limit 200"))
         self.must("run", "--once")
         self.seed()
         self.build()

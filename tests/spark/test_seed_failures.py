@@ -26,9 +26,7 @@ def settings(source: Source, timeout: float) -> Settings:
 def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source: Source) -> None:
     source.fill()
     source.previous_seed()
-    with source.closed_gate():
-        killed = source.start()
-        wait_until(lambda: source.readers_at_the_gate() == 2)
+    with source.seed_at_a_closed_gate() as killed:
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
         assert source.has_previous_seed()
@@ -42,9 +40,7 @@ def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source
     assert source.has_previous_seed()
 
     before = source.recount()
-    with source.closed_gate():
-        seed = source.start()
-        wait_until(lambda: source.readers_at_the_gate() == 2)
+    with source.seed_at_a_closed_gate() as seed:
         code, _, err = source.submit("--timeout", "0.1")
         assert (code, "another seed of slot" in err) == (33, True), err
 
@@ -99,9 +95,7 @@ def test_the_seed_fails_when_a_holder_is_terminated(source: Source, session: str
         else "select pid from pg_stat_activity where datname = current_database()"
         " and state = 'idle in transaction' and query ~ 'limit 0$'"
     )
-    with source.closed_gate():
-        seed = source.start()
-        wait_until(lambda: source.readers_at_the_gate() == 2)
+    with source.seed_at_a_closed_gate() as seed:
         assert source.ask(f"select pg_terminate_backend(({holder}))") == [(True,)]
         # The job must not wait for its readers to come to an end.
         _, err = seed.communicate(timeout=120)

@@ -157,6 +157,10 @@ def test_another_cluster(staging: Staging, cluster: Cluster, rough: Cluster) -> 
         scene.goes_on()
         scene.source = other
         other.insert(3)
+        # Nobody set up the slot there, so it is not dropped without a word.
+        code, refused = scene.refused("setup", "--renew")
+        assert code == 38 and "pg_drop_replication_slot" in refused
+        other.execute("select pg_drop_replication_slot(%s)", other.slot)
         scene.recovers_from(said)
         scene.source = usual
 
