@@ -18,6 +18,15 @@ from loader.errors import TRANSIENT, LoaderError
 
 _REFRESH_SECONDS = 2.0
 _SAMPLE_SECONDS = 1.0
+_LOG_WIDTH = 1000
+
+
+def output_console() -> Console:
+    """Return the console of standard output: as wide as the terminal, unwrapped anywhere else."""
+    console = Console(markup=False)
+    if not console.is_terminal:
+        console.width = _LOG_WIDTH
+    return console
 
 
 def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:

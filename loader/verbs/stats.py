@@ -6,10 +6,10 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from loader import stats, stats_table
 from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, connection
+from loader.status_table import output_console
 from loader.verbs.options import Schema, Source, Target, reported
 
 
@@ -34,4 +34,4 @@ def stats_command(
         if as_json:
             typer.echo(json.dumps(found.as_json(), indent=2))
         else:
-            Console(markup=False).print(stats_table.render(found))
+            output_console().print(stats_table.render(found))

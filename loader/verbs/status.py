@@ -6,10 +6,10 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from loader import status, status_table
 from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.status_table import output_console
 from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
 
 
@@ -56,12 +56,12 @@ def status_command(
             return status.report(settings, thresholds)[0]
 
         if watch:
-            status_table.watch(report, Console())
+            status_table.watch(report, output_console())
             return
         if as_json:
             body = report()
             typer.echo(json.dumps(body, indent=2))
         else:
-            body = status_table.show(report, Console())
+            body = status_table.show(report, output_console())
         if body["problems"]:
             raise typer.Exit(body["problems"][0]["code"])
