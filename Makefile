@@ -40,7 +40,8 @@ test: check  ## Run every check and every test, two at a time
 check: install  ## Lint, types, dbt parse and unit tests: the gate before a commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy loader spark demo tests benchmarks
+	$(BIN)/mypy waltally loader spark demo tests benchmarks
+	cd spark && PYTHONPATH=..:. ../$(BIN)/lint-imports --config ../pyproject.toml --no-cache
 	$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
 	mkdir -p target && cp profiles.yml.example target/profiles.yml
 	$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import time
 
-from loader import lsn, slot
-from loader.protocol import Keepalive
-from loader.tables import parse_tables
-from loader.wal2json import Commit, decode
+from loader.capture import handshake
+from loader.capture.messages import Commit, Keepalive
+from loader.capture.wal2json import decode
+from waltally import lsn
+from waltally.tables import parse_tables
 
 _SIZE = 128 * 1024
 """Bytes to take at once, as the loader does."""
@@ -28,8 +29,8 @@ def main() -> None:
     given = parser.parse_args()
     end = lsn.parse(given.end)
     tables = parse_tables("public.notifications,public.notification_history")
-    connection = slot.connect_replication(given.source)
-    slot.start(connection, given.slot, 0, tables, None)
+    connection = handshake.connect_replication(given.source)
+    handshake.start(connection, given.slot, 0, tables, None)
     began = time.monotonic()
     seen = 0
     while seen < end:

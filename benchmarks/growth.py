@@ -34,8 +34,8 @@ from benchmarks.growth_state import State
 from benchmarks.measure import say
 from demo.cluster import Cluster
 from demo.source import transaction
-from loader.batches import WINDOW_BITS
-from loader.build import Models
+from loader.build.builder import Models
+from loader.staging.layout import PARTITION_BITS
 
 GOAL = 1.1
 GOALS = {"x smallest, log rows": GOAL, "x smallest, fact groups": GOAL}
@@ -174,7 +174,7 @@ def main() -> None:
     report.publish("growth_fact", facts, sizes=sizes)
     group_bytes = sum(float(str(facts[-1][f"{part} bytes a group"])) for part in ("heap", "index"))
     costs = with_measured(costs, measured_apply())
-    needs = machine(costs, empty, group_bytes, options.notifications, 1 << WINDOW_BITS)
+    needs = machine(costs, empty, group_bytes, options.notifications, 1 << PARTITION_BITS)
     report.publish("growth_machine", needs, sizes=sizes, mix=MIX, peak=PEAK)
     draw(rows)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.measure import server_cpu
 from benchmarks.workload import dbt_home
 from demo.cluster import Cluster
-from loader.build import Models, export_target
-from loader.settings import DEFAULT_TABLES, Settings
+from loader.build.builder import Models, export_target
+from waltally.settings import DEFAULT_TABLES, Settings
 
 SLOT = "growth"
 SCHEMA = "cdc"

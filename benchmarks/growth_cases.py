@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks.growth_build import Build
 from benchmarks.growth_state import State
 from demo.cluster import Cluster
-from loader.build import Models
+from loader.build.builder import Models
 
 WAL_PER_CHANGE = 1300
 """Bytes of the source's WAL between two commits in the made logs."""

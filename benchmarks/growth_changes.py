@@ -21,7 +21,7 @@ from benchmarks.growth_build import SLOT, Build, settings, timed_build
 from demo import source
 from demo.cluster import Cluster
 from demo.source import Identity, transaction
-from loader.build import Models
+from loader.build.builder import Models
 
 IDENTITIES: tuple[Identity, ...] = ("full", "covering")
 

@@ -13,15 +13,15 @@ import psycopg2
 from benchmarks.growth_build import SCHEMA, SLOT, Build, settings, timed_build
 from demo.cluster import Cluster
 from demo.source import transaction
-from loader import lsn
-from loader.batches import WINDOW_BITS, window
-from loader.build import Models
-from loader.change_log import ChangeLog
-from loader.settings import DEFAULT_TABLES
+from loader.build.builder import Models
+from loader.staging.change_log import ChangeLog
+from loader.staging.layout import PARTITION_BITS, partition_number
+from waltally import lsn
+from waltally.settings import DEFAULT_TABLES
 
 _WAREHOUSE = "warehouse"
 
-_FIRST = 16 << WINDOW_BITS
+_FIRST = 16 << PARTITION_BITS
 """Where the made log begins; the server's own WAL is far below."""
 
 # place(g) names group g. Groups that are neighbours by number are not neighbours in the fact's
@@ -99,10 +99,10 @@ class State:
 
     def fill_log(self, rows: int, per_window: int | None = None) -> None:
         """Add rows that count as applied; `per_window` puts so many into each partition."""
-        each = per_window or (1 << WINDOW_BITS) // self._step
+        each = per_window or (1 << PARTITION_BITS) // self._step
         parts: list[tuple[int, int]] = []
         for first in range(0, rows, each):
-            start = _FIRST + (len(parts) << WINDOW_BITS)
+            start = _FIRST + (len(parts) << PARTITION_BITS)
             parts.append((start, min(each, rows - first)))
         self._ensure(start for start, _ in parts)
         with ThreadPoolExecutor(2) as pool:
@@ -185,7 +185,7 @@ class State:
         with transaction(self.dsn) as cursor:
             cursor.execute("select min(applied_lsn) from cdc.model_watermark")
             ((applied,),) = cursor.fetchall()
-        live = window(lsn.parse(applied))
+        live = partition_number(lsn.parse(applied))
         old = [name for name, _ in self.partitions() if int(name[-8:], 16) < live]
         began = time.monotonic()
         for name in old:
@@ -230,7 +230,9 @@ class State:
         values = {"slot": SLOT, "first": start, "step": self._step, "from": 0, "to": rows - 1}
         with transaction(self.dsn) as cursor:
             cursor.execute("set local synchronous_commit to off")
-            cursor.execute(_BULK.format(partition=f"change_log_{window(start):08x}"), values)
+            cursor.execute(
+                _BULK.format(partition=f"change_log_{partition_number(start):08x}"), values
+            )
 
     def _ensure(self, positions: Iterable[int]) -> None:
         with closing(ChangeLog(self.dsn, SCHEMA, SLOT)) as log:

@@ -261,12 +261,12 @@ def count_over_jdbc(primary: str, warehouse: str, dsn: str) -> None:
     """Count both tables with Spark's JDBC reader into the warehouse's JDBC_COUNTS."""
     from functools import reduce
 
-    from history import ranges  # on the path only under spark-submit
-    from history.counts import COLUMNS
+    from counting import ranges  # on the path only under spark-submit
+    from counting.counts import COLUMNS
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import functions as sql
 
-    from loader.tables import Table
+    from waltally.tables import Table
 
     properties = {"driver": "org.postgresql.Driver", "fetchsize": "10000"}
     spark = SparkSession.builder.config("spark.sql.shuffle.partitions", "64").getOrCreate()

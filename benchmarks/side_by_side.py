@@ -26,8 +26,10 @@ import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
 from benchmarks.decoding import TABLES
-from loader.batches import COLUMNS, COPY_HEADER, COPY_TRAILER, Batcher
-from loader.wal2json import Begin, options
+from loader.capture.batches import COPY_HEADER, COPY_TRAILER, Batcher
+from loader.capture.messages import Begin
+from loader.capture.wal2json import options
+from loader.staging.layout import COLUMNS
 
 _ROW_START = struct.Struct(">hi").pack
 _CHUNK = 64 * 1024

@@ -1,6 +1,6 @@
 """Count the history of both tables at one position: `spark-submit spark/seed.py`."""
 
-from history.cli import main
+from seeding.cli import main
 
 if __name__ == "__main__":
     main()

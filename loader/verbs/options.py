@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from loader.errors import LoaderError
+from waltally.errors import LoaderError
 
 Source = Annotated[
     str,

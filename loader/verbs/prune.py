@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from loader import lsn
-from loader.errors import Interrupted
-from loader.prune import Outcome, prune
-from loader.retention import parse_age, show_age
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.staging.prune import Outcome, prune
+from loader.staging.retention import parse_age, show_age
 from loader.verbs.options import Schema, Source, Target, reported
+from waltally import lsn
+from waltally.errors import Interrupted
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
 
 
 def prune_command(

@@ -12,13 +12,13 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
-from loader import build
-from loader.follow import follow
-from loader.observers import observed
-from loader.progress import Progress
-from loader.session import Totals
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.build import builder
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
+from loader.monitoring.observers import observed
+from loader.monitoring.progress import Progress
 from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
 
 
 def run_command(
@@ -68,24 +68,24 @@ def run_command(
         signal.signal(number, lambda *_: stop.set())
     with reported():
         settings = Settings.of(source, target, slot, tables, schema, columns)
-        totals = Totals()
+        run_state = RunState()
         port = 0 if once else metrics_port
         with (
-            observed(settings, totals, metrics_address, port) as notify,
-            Progress(totals, console),
+            observed(settings, run_state, metrics_address, port) as notify,
+            Progress(run_state, console),
         ):
             if with_build and not once:
-                builder = build.Builder(settings, lambda: totals.batches, stop, notify)
-                builder.start()
+                background = builder.Builder(settings, lambda: run_state.batches, stop, notify)
+                background.start()
                 try:
-                    follow(settings, stop, totals, once, notify)
+                    follow(settings, stop, run_state, once, notify)
                 finally:
-                    builder.close()
+                    background.close()
             else:
-                follow(settings, stop, totals, once, notify)
+                follow(settings, stop, run_state, once, notify)
                 if with_build:
-                    build.export_target(settings)
-                    build.apply_all(settings, build.Models())
+                    builder.export_target(settings)
+                    builder.apply_all(settings, builder.Models())
 
 
 def _log_to(console: Console, verbose: bool) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from loader import stats, stats_table
-from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, connection
-from loader.status_table import output_console
+from loader.monitoring import stats, stats_table
+from loader.monitoring.status_table import output_console
 from loader.verbs.options import Schema, Source, Target, reported
+from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, connection
 
 
 def stats_command(

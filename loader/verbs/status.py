@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from loader import status, status_table
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
-from loader.status_table import output_console
+from loader.monitoring import status, status_table
+from loader.monitoring.status_table import output_console
 from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
 
 
 def status_command(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from loader import teardown
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.preflight import teardown
 from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
 
 
 def teardown_command(

@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from history.arrow_source import rows
-from history.connections import Connection, resolved
+from common.arrow_source import rows
+from common.connections import Connection, resolved
 from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 
 from archiving.manifests import Baseline, Origin
 from archiving.settings import ArchiveSettings
-from loader import lsn
-from loader.tables import Table
+from waltally import lsn
+from waltally.tables import Table
 
 SCHEMA = (
     "source_table string, service_id string, template_id string, notification_type string,"

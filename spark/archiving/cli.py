@@ -6,12 +6,12 @@ import json
 from typing import Annotated
 
 import typer
-from history import session
-from history.options import AsJson, Schema, Slot, Source, Target, carry_out
+from common import session
+from common.options import AsJson, Schema, Slot, Source, Target, run_job
 
 from archiving.job import archive
 from archiving.settings import CHANGES_A_SLICE, ArchiveSettings
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -48,4 +48,4 @@ def run(
 
 def main() -> None:
     """Run the command; a failure is a sentence on stderr and an exit code."""
-    carry_out(app, "What was archived before is intact.")
+    run_job(app, "What was archived before is intact.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from loader.errors import SettingError
+from waltally.errors import SettingError
 
 _PATTERN = frozenset("*?[]{}\\")
 

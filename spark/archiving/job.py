@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from history import changes
-from history.connections import Connection, connect
-from history.errors import ArchiveIncomplete, CountingFailed
-from history.job import explained
-from history.progress import say
+from common import changes
+from common.connections import Connection, connect
+from common.errors import ArchiveIncomplete, CountingFailed
+from common.failures import explained
+from common.progress import say
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -20,7 +20,7 @@ from archiving import baseline, log, manifests
 from archiving.folder import Folder
 from archiving.manifests import Contents, Slice
 from archiving.settings import ArchiveSettings
-from loader import kill_points, lsn
+from waltally import failpoints, lsn
 
 CHANGES, BASELINES = "changes", "baselines"
 
@@ -143,10 +143,10 @@ def store_changes(
             "run the archive again",
         )
     folder.make_durable(files)
-    kill_points.reach("archive-files")
+    failpoints.reach("archive-files")
     whole = replace(part, rows=rows, files=tuple(sorted(files)))
     folder.write(f"{manifests.FOLDER}/{whole.name}.json", whole.text())
-    kill_points.reach("archive-manifest")
+    failpoints.reach("archive-manifest")
     return whole
 
 

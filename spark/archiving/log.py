@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import cast
 
 import psycopg
-from history.connections import Connection
-from history.errors import AnotherArchive, ArchiveIncomplete
+from common.connections import Connection
+from common.errors import AnotherArchive, ArchiveIncomplete
 from psycopg import sql
 
 from archiving.manifests import Contents, Origin
 from archiving.settings import ArchiveSettings
-from loader import lsn
-from loader.errors import AnotherCluster, CannotConnect, MissingRight, NotSetUp, SourceBehind
-from loader.login import told
-from loader.tables import COUNTED, Table, from_names
+from waltally import lsn
+from waltally.errors import AnotherCluster, CannotConnect, MissingRight, NotSetUp, SourceBehind
+from waltally.login import told
+from waltally.tables import COUNTED, Table, from_names
 
 _NEW_PLACE = "archive to a new place: give another --to"
 

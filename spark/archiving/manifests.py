@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from history.errors import ArchiveIncomplete
+from common.errors import ArchiveIncomplete
 
-from loader import lsn
-from loader.tables import Table, as_names, from_names
+from waltally import lsn
+from waltally.tables import Table, as_names, from_names
 
 VERSION = 1
 FOLDER = "manifests"

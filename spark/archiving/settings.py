@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from loader.settings import check_names
+from waltally.settings import check_names
 
 CHANGES_A_SLICE = 3_200_000
 """A minute or two of work: what a run that is killed loses at most."""

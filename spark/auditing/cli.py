@@ -6,8 +6,8 @@ import json
 from typing import Annotated
 
 import typer
-from history.errors import AuditDiffers
-from history.options import (
+from common.errors import AuditDiffers
+from common.options import (
     AsJson,
     DbtSchema,
     Partitions,
@@ -16,14 +16,14 @@ from history.options import (
     Source,
     Tables,
     Target,
-    carry_out,
+    run_job,
 )
-from history.settings import Settings, counted_tables
+from common.settings import Settings, counted_tables
+from facts.settings import FactSettings
 from rich.console import Console
 
 from auditing.job import audit
-from auditing.settings import AuditSettings
-from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 _WIDTH = 200
 """Ids are long, and a report that goes to a file is not to be cut."""
@@ -51,7 +51,7 @@ def run(
     For instance: spark-submit spark/audit.py --json --timeout 900
     """
     report = audit(
-        AuditSettings(
+        FactSettings(
             Settings(
                 source,
                 target or source,
@@ -79,4 +79,4 @@ def run(
 
 def main() -> None:
     """Run the command; a failure is a sentence on stderr and an exit code."""
-    carry_out(app, "Nothing was changed.")
+    run_job(app, "Nothing was changed.")

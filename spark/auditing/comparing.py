@@ -11,8 +11,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from auditing.settings import Archived
-from loader.tables import DIMENSIONS
+from auditing.report import Archived
+from waltally.tables import DIMENSIONS
 
 PARTS = ("live", "archived")
 

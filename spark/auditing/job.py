@@ -6,22 +6,28 @@ import contextlib
 import json
 import time
 
-from history import changes, checks, job, session, snapshot
-from history.connections import asked, connect
-from history.counts import judged
-from history.progress import say
+from common import changes, session
+from common.connections import asked, connect
+from common.failures import explained
+from common.progress import say
+from counting import checks, snapshot
+from counting.counts import judged
+from facts import arrival, fact
+from facts.fact import Rejected
+from facts.settings import FactSettings
 from pyspark.sql import DataFrame
+from seeding import job
 
-from auditing import arrival, fact, purges, verdict
-from auditing.report import Rejected, Report
-from auditing.settings import AuditSettings
-from loader import lsn, source_tables
-from loader.errors import SourceBehind
-from loader.source_tables import Known
-from loader.tables import Table
+from auditing import purges, verdict
+from auditing.report import Report
+from loader.preflight import table_identity
+from loader.preflight.table_identity import Known
+from waltally import lsn
+from waltally.errors import SourceBehind
+from waltally.tables import Table
 
 
-def audit(settings: AuditSettings) -> Report:
+def audit(settings: FactSettings) -> Report:
     """Compare the fact with the tables; change nothing. Raises LoaderError where it cannot."""
     begun = time.monotonic()
     reading, work = settings.reading, settings.reading.work
@@ -40,7 +46,7 @@ def audit(settings: AuditSettings) -> Report:
         arrival.refuse_absence(source, settings)
         spark = stack.enter_context(session.running(work))
 
-        with fact.hold(target, settings) as stored, job.explained(work, lambda: None):
+        with fact.hold(target, settings) as stored, explained(work, lambda: None):
             say(f"reading {settings.fact} at {lsn.show(stored.position)}")
             rows, remembered = kept(stored.rows(spark)), kept(stored.remembered(spark))
         with snapshot.hold(reading, source, say) as held:
@@ -49,11 +55,11 @@ def audit(settings: AuditSettings) -> Report:
             refuse(stored, held.position, known, reading.tables[1])
             arrival.mark(source)
             say(f"counting {', '.join(map(str, reading.tables))} at {lsn.show(held.position)}")
-            with job.rows(spark, reading, held) as found, job.explained(work, held.check):
+            with job.rows(spark, reading, held) as found, explained(work, held.check):
                 counts = kept(judged(found))
         arrival.wait(target, source, settings, held.position, say)
         say(f"applying the changes from {lsn.show(stored.position)} on, and comparing")
-        with job.explained(work, lambda: None):
+        with explained(work, lambda: None):
             log = kept(
                 changes.read(
                     spark, target, reading.schema, reading.slot, stored.position, held.position
@@ -101,9 +107,9 @@ def refuse(stored: fact.Fact, position: int, found: Known, archive: Table) -> No
             f" {lsn.show(stored.position)}: it was restored or failed over with loss",
             "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    complaint = source_tables.replaced(stored.counted, found, archive)
-    if complaint is not None:
-        raise complaint
+    finding = table_identity.replaced(stored.counted, found, archive)
+    if finding is not None:
+        raise finding
 
 
 def notes(stored: fact.Fact, rejected: Rejected) -> list[str]:

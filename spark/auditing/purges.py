@@ -10,16 +10,18 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from history import changes, rules
-from history.connections import Connection
-from history.progress import Measure, Progress
+from common import changes
+from common.connections import Connection
+from common.progress import Measure, Progress
+from deltas import rules
+from facts import fact
+from facts.settings import FactSettings
 from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from auditing import fact
-from auditing.settings import Archived, AuditSettings
-from loader import lsn
-from loader.tables import DIMENSIONS, Table
+from auditing.report import Archived
+from waltally import lsn
+from waltally.tables import DIMENSIONS, Table
 
 _TRUNCATES = "action is null or action = 'T'"
 """The words of the index change_log_truncates."""
@@ -47,7 +49,7 @@ class Purges:
 def read(
     spark: SparkSession,
     target: Connection,
-    settings: AuditSettings,
+    settings: FactSettings,
     stored: fact.Fact,
     remembered: DataFrame,
     end: int,

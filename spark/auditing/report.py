@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
+from facts.fact import Rejected
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from auditing.settings import Archived
-from loader import lsn
+from waltally import lsn
 
 JSON_VERSION = 2
 """Raised whenever a field of the JSON changes its meaning or goes."""
+
+
+Archived = Literal["exact", "at-least"]
+"""Whether archived counts equal the archive's stored and purged rows, or may be above.
+
+They may be above where not all of the purged rows are known: the fact keeps those.
+"""
 
 
 class _Compared:
@@ -61,19 +68,6 @@ class Verdict:
     difference_count: int
     differences: list[Difference]
     above_count: int = 0
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """How many changes could not be counted, and the first one's position."""
-
-    count: int
-    first_lsn: int | None
-
-    def and_then(self, later: Rejected) -> Rejected:
-        """Return both together."""
-        first = later.first_lsn if self.first_lsn is None else self.first_lsn
-        return Rejected(self.count + later.count, first)
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from history import rules
-from history.counts import COLUMNS
+from counting.counts import COLUMNS
+from deltas import rules
+from facts.fact import Rejected
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from auditing import comparing
 from auditing.purges import Purges
-from auditing.report import Difference, LeftOut, Rejected, Total, Verdict
-from loader.tables import Table
+from auditing.report import Difference, LeftOut, Total, Verdict
+from waltally.tables import Table
 
 
 def brought_forward(rows: DataFrame, log: DataFrame, tables: tuple[Table, ...]) -> DataFrame:

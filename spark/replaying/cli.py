@@ -6,14 +6,14 @@ import json
 from typing import Annotated
 
 import typer
-from history import session
-from history.errors import ReplayDiffers
-from history.options import AsJson, DbtSchema, Schema, Slot, Source, Tables, Target, carry_out
-from history.settings import counted_tables, parse_lsn
+from common import session
+from common.errors import ReplayDiffers
+from common.options import AsJson, DbtSchema, Schema, Slot, Source, Tables, Target, run_job
+from common.settings import counted_tables, parse_lsn
 
-from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
+from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -72,4 +72,4 @@ def run(
 
 def main() -> None:
     """Run the command; a failure is a sentence on stderr and an exit code."""
-    carry_out(app, "")
+    run_job(app, "")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from history import rules
+from deltas import rules
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from loader.tables import DIMENSIONS
+from waltally.tables import DIMENSIONS
 
 COLUMNS = ("id", *DIMENSIONS, "count", "live_count", "archived_count")
 COUNTS = ("count", "live_count", "archived_count")

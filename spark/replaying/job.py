@@ -13,18 +13,18 @@ from archiving import job as archive
 from archiving import log, manifests
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
-from history.connections import connect
-from history.errors import ArchiveIncomplete
-from history.job import explained
+from common.connections import connect
+from common.errors import ArchiveIncomplete
+from common.failures import explained
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from loader import lsn
-from loader.errors import SettingError
-from loader.tables import DIMENSIONS, not_registered
 from replaying import fact, stored
 from replaying.settings import ReplaySettings
+from waltally import lsn
+from waltally.errors import SettingError
+from waltally.tables import DIMENSIONS, not_registered
 
 MOST_DIFFERENCES = 1000
 """How many are listed; the number is of all."""

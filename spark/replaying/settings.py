@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from loader.errors import SettingError
-from loader.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, check_names
-from loader.tables import COUNTED, Table
+from waltally.errors import SettingError
+from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, check_names
+from waltally.tables import COUNTED, Table
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from history.arrow_source import rows
-from history.connections import Connection, resolved
+from common.arrow_source import rows
+from common.connections import Connection, resolved
 from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 
-from loader import lsn
-from loader.errors import NotSetUp
-from loader.tables import from_names, not_registered
 from replaying.settings import ReplaySettings
+from waltally import lsn
+from waltally.errors import NotSetUp
+from waltally.tables import from_names, not_registered
 
 _SCHEMA = (
     "service_id string, template_id string, notification_type string, notification_status string,"

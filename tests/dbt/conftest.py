@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.staging import migrations
+from loader.staging.migrate import migrations
 from tests.dbt.warehouse import DATABASE, Warehouse
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,10 @@ import pytest
 from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.manifest import Manifest
 
-from loader import build
-from loader.settings import Settings
+from loader.build import builder
 from tests.dbt.warehouse import DATABASE, SLOT, Warehouse, messages
 from tests.dbt.workload import ARCHIVE, LIVE, Row, Source, change, row
+from waltally.settings import Settings
 
 FACT = ("--select", "ft_service_stats")
 
@@ -293,24 +293,24 @@ def test_the_loader_builds_until_no_slice_is_left(
     for variable, place in (("PROJECT", "."), ("PROFILES", "."), ("TARGET", "target")):
         ending = "PATH" if variable == "TARGET" else "DIR"
         monkeypatch.setenv(f"DBT_{variable}_{ending}", str(warehouse.project / place))
-    monkeypatch.setattr(build, "_SLICE", ("--vars", "slice_changes: 60"))
+    monkeypatch.setattr(builder, "_SLICE", ("--vars", "slice_changes: 60"))
     settings = Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, f"{LIVE},{ARCHIVE}", "cdc")
-    models = build.Models()
+    models = builder.Models()
     builds: list[None] = []
-    monkeypatch.setattr(build.Models, "apply", noting(builds, build.Models.apply))
-    build.apply_all(settings, models)
+    monkeypatch.setattr(builder.Models, "apply", noting(builds, builder.Models.apply))
+    builder.apply_all(settings, models)
     assert len(builds) > 2
     assert warehouse.counts() == source.counts()
     reasons = "select reason from analytics.rejected_changes where fact like '%%service_stats'"
     assert warehouse.execute(reasons) == [("the action is not known",)]
-    build.apply_all(settings, models)
+    builder.apply_all(settings, models)
     assert warehouse.counts() == source.counts()
 
 
 def noting(
-    calls: list[None], apply: Callable[[build.Models], None]
-) -> Callable[[build.Models], None]:
-    def noted(models: build.Models) -> None:
+    calls: list[None], apply: Callable[[builder.Models], None]
+) -> Callable[[builder.Models], None]:
+    def noted(models: builder.Models) -> None:
         calls.append(None)
         apply(models)
 

@@ -16,7 +16,7 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from psycopg2.extras import execute_values
 
 from demo.cluster import Cluster
-from loader.wal2json import action
+from loader.capture.wal2json import action
 from tests.dbt.workload import Group, Row
 
 SLOT = "notify_dashboard_replication_slot"

@@ -13,13 +13,13 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader import setup
-from loader.build import Models, export_target
-from loader.follow import follow
-from loader.session import Totals
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
-from loader.tables import parse_tables
+from loader.build.builder import Models, export_target
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
+from loader.preflight import setup
 from tests.support import ROOT, Database
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from waltally.tables import parse_tables
 
 DATABASE = "bad_input"
 SLOT = f"slot_{DATABASE}"
@@ -77,7 +77,7 @@ class Bench:
 
     def stage(self) -> None:
         """Follow the slot up to what is committed now."""
-        follow(self.settings, Event(), Totals(), once=True)
+        follow(self.settings, Event(), RunState(), once=True)
 
     def build(self, exported: bool = False) -> None:
         """Apply the models with the tables as the loader got them, or as it hands them on."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build import Models
+from loader.build.builder import Models
 from tests.input.bench import Bench, environment, new_database
 
 

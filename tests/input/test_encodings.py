@@ -6,10 +6,10 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.build import Models
-from loader.errors import EncodingUnfit
+from loader.build.builder import Models
 from tests.input.bench import Bench, new_database
 from tests.input.test_values import churn
+from waltally.errors import EncodingUnfit
 
 TARGET = "bad_input_target"
 

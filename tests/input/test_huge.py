@@ -7,11 +7,11 @@ from threading import Event
 
 import pytest
 
-from loader import setup
-from loader.errors import RowTooLarge
-from loader.follow import follow
-from loader.session import Totals
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
+from loader.preflight import setup
 from tests.input.bench import Bench
+from waltally.errors import RowTooLarge
 
 
 def test_the_row_is_named_and_a_new_slot_passes_it(bench: Bench) -> None:
@@ -38,6 +38,6 @@ def test_the_row_is_named_and_a_new_slot_passes_it(bench: Bench) -> None:
     assert "`loader setup --renew`" in caught.value.remedy
     setup.set_up(bench.settings, timeout=30, renew=True)
     bench.database.insert(4)
-    totals = Totals()
-    follow(bench.settings, Event(), totals, once=True)
-    assert totals.changes == 4
+    run_state = RunState()
+    follow(bench.settings, Event(), run_state, once=True)
+    assert run_state.changes == 4

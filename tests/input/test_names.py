@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from loader.errors import TableUnfit
 from tests.input.bench import Bench
+from waltally.errors import TableUnfit
 
 
 def quoted(name: str) -> str:

@@ -7,10 +7,11 @@ import os
 
 import pytest
 
-from loader import setup, status
-from loader.errors import TableReplaced
+from loader.monitoring import status
+from loader.preflight import setup
 from tests.input.bench import Bench
 from tests.support import LOADER, run
+from waltally.errors import TableReplaced
 
 REPLACEMENTS = {
     "renamed and made again": "alter table notifications rename to former;"

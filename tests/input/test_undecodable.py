@@ -8,14 +8,14 @@ from threading import Event
 import pytest
 
 from demo.cluster import Cluster
-from loader import setup
-from loader.build import Models, export_target
-from loader.follow import follow
-from loader.session import Totals
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from loader.build.builder import Models, export_target
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
+from loader.preflight import setup
 from tests.input.bench import SLOT, new_database
 from tests.input.test_encodings import TARGET, create, options
 from tests.support import Database
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 
 @pytest.mark.parametrize(("encoding", "byte"), [("WIN1252", b"\x81"), ("EUC_JP", b"\xfe\xfe")])
@@ -42,10 +42,10 @@ def test_the_rest_goes_on(
                 b"from templates limit 1; commit"
             )
         source.insert(4)
-        totals = Totals()
-        follow(settings, Event(), totals, once=True)
+        run_state = RunState()
+        follow(settings, Event(), run_state, once=True)
         source.insert(5)
-        follow(settings, Event(), totals, once=True)
+        follow(settings, Event(), run_state, once=True)
 
         monkeypatch.setenv("LOADER_SLOT", SLOT)
         # What a person's own shell may have for psql; dbt reads the server's words as UTF-8.

@@ -8,14 +8,14 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from history import checks, snapshot
-from history.settings import Settings
+from common.settings import Settings
+from counting import checks, snapshot
 
 from demo.cluster import Cluster
-from loader.errors import PluginNotAllowed
-from loader.tables import parse_tables
 from tests.conftest import connect
 from tests.support import Database, paste, wait_until
+from waltally.errors import PluginNotAllowed
+from waltally.tables import parse_tables
 
 PLUGINS = "output_plugin_libraries"
 

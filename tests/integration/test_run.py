@@ -6,7 +6,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.pruned import MARK
+from loader.staging.pruned import MARK
 from tests.conftest import connect
 from tests.following import end, following, is_copying, peak_memory
 from tests.second_opinion import change_log, other_slot, second_opinion

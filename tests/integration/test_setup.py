@@ -9,8 +9,8 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.protocol import ProtocolError
-from loader.slot import protocol_error
+from loader.capture.protocol import ProtocolError
+from loader.capture.protocol_errors import protocol_error
 from tests.conftest import connect
 from tests.support import LOADER, Database, paste, run, wait_until
 

@@ -16,11 +16,12 @@ from threading import Event
 import pytest
 
 from demo.cluster import Cluster
-from loader import setup, status
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from loader.monitoring import status
+from loader.preflight import setup
 from tests.conftest import connect
 from tests.following import end, following
 from tests.support import LOADER, ROOT, Database, wait_until
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 
 def test_a_slot_moved_by_somebody_else_is_refused_and_renewed(source: Database) -> None:

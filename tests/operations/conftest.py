@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loader.build import Models
+from loader.build.builder import Models
 from tests.trouble.conftest import patch  # noqa: F401  # a fixture
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.cluster import Cluster
-from loader.build import Models
+from loader.build.builder import Models
 from tests.conftest import connect
 from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import LOADER, ROOT, Database

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.cluster import Cluster
-from loader.build import Models
+from loader.build.builder import Models
 from tests.support import LOADER, run
 from tests.trouble.conftest import new
 from tests.trouble.scene import Scene, profiles

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from loader.errors import CannotConnect, SlotInUse
-from loader.events import BuildBroke, Failed
-from loader.last_error import LastError
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from loader.capture.events import BuildBroke, Failed
+from loader.monitoring.last_error import LastError
 from tests.support import Database
+from waltally.errors import CannotConnect, SlotInUse
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 MOVED = "select pg_replication_slot_advance(%s, pg_current_wal_lsn())"
 

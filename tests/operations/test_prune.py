@@ -14,16 +14,16 @@ import pytest
 
 from demo import recount
 from demo.cluster import Cluster
-from loader.build import Models
-from loader.change_log import ChangeLog
-from loader.errors import BuildFailed
-from loader.prune import Outcome, prune
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from loader.build.builder import Models
+from loader.staging.change_log import ChangeLog
+from loader.staging.prune import Outcome, prune
 from tests.acceptance.pipeline import Pipeline
 from tests.conftest import connect
 from tests.support import LOADER, ROOT, Database, paste, wait_until
 from tests.trouble.conftest import new
 from tests.trouble.scene import Scene
+from waltally.errors import BuildFailed
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
 """The newest row of each partition that `backfill` makes."""

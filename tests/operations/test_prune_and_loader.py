@@ -11,10 +11,9 @@ import pytest
 from psycopg2 import extensions
 
 from demo.cluster import Cluster
-from loader import staging
-from loader.build import Models
-from loader.change_log import ChangeLog
-from loader.errors import Interrupted
+from loader.build.builder import Models
+from loader.staging import migrate
+from loader.staging.change_log import ChangeLog
 from tests.conftest import connect
 from tests.operations.test_prune import (
     KEPT,
@@ -28,6 +27,7 @@ from tests.operations.test_prune import (
 from tests.support import Database, paste, wait_until
 from tests.trouble.conftest import new
 from tests.trouble.scene import Scene
+from waltally.errors import Interrupted
 
 OLDEST = "cdc.change_log_00000001"
 
@@ -247,7 +247,7 @@ def test_a_setup_waits_for_a_prune_only_where_a_log_begins_anew(scene: Scene) ->
 def test_any_name_of_a_schema_has_partitions(database: Database) -> None:
     schema = 'Cdc "prod".1'
     dsn = database.cluster.dsn(database.name)
-    staging.upgrade(database.connection, schema)
+    migrate.upgrade(database.connection, schema)
     for _ in range(2):
         with closing(ChangeLog(dsn, schema, "any")) as log:
             log.ensure_partitions(1 << 32)

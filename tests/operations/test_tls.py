@@ -7,14 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
-from history import arrow_source, connections, reading, snapshot
+from common import arrow_source, connections
+from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demo.cluster import Cluster
-from loader import slot
-from loader.database import connect
-from loader.errors import CannotConnect, LoginRefused
-from loader.settings import DEFAULT_TABLES, Settings
+from loader.capture import handshake
 from tests.operations.certificates import Authority, give_to_server
 from tests.operations.estate import (
     DBT_ROLE,
@@ -26,6 +24,9 @@ from tests.operations.estate import (
 )
 from tests.support import LOADER, wait_until
 from tests.trouble.scene import Running, sentence
+from waltally.database import connect
+from waltally.errors import CannotConnect, LoginRefused
+from waltally.settings import DEFAULT_TABLES, Settings
 
 ACCESS = """
 local all postgres trust
@@ -153,12 +154,12 @@ def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
     words = BROKEN[case][1]
     dsn = broken(guarded, case, SPARK_ROLE)
     with pytest.raises(LoginRefused, match=words):
-        slot.connect_replication(dsn)
+        handshake.connect_replication(dsn)
     with pytest.raises(CannotConnect, match=words) as caught:
         connections.connect(dsn, "LOADER_SOURCE_DSN")
     assert "\n" not in str(caught.value)
-    with pytest.raises(reading.ReadFailed, match=words):
-        list(reading.batches(reading.Snapshot(dsn, "00000003-0000001B-1"), "select 1"))
+    with pytest.raises(arrow_source.ReadFailed, match=words):
+        list(arrow_source.batches(dsn, "select 1", "00000003-0000001B-1"))
 
 
 def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guarded) -> None:
@@ -166,7 +167,7 @@ def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guar
     why, stranger = "certificate verify failed", str(guarded.stranger.root)
     dsn = guarded.dsn(SPARK_ROLE, host="127.0.0.3,localhost", sslrootcert=stranger)
     with pytest.raises(LoginRefused, match=why):
-        slot.connect_replication(dsn)
+        handshake.connect_replication(dsn)
     with pytest.raises(LoginRefused, match=why):
         connect(dsn, "source")
     with pytest.raises(CannotConnect, match=why):
@@ -174,11 +175,11 @@ def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guar
     with pytest.raises(CannotConnect, match=why):
         snapshot.connect_replication(dsn)
     read = (
-        reading.batches(reading.Snapshot(dsn, "00000003-0000001B-1"), "select 1"),
+        arrow_source.batches(dsn, "select 1", "00000003-0000001B-1"),
         arrow_source.batches(dsn, "select 1"),
     )
     for each in read:
-        with pytest.raises(reading.ReadFailed, match=why):
+        with pytest.raises(arrow_source.ReadFailed, match=why):
             next(each)
 
 

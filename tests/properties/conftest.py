@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from demo.cluster import Cluster
-from loader.build import Models
+from loader.build.builder import Models
 from tests.input.bench import Bench, environment, new_database
 from tests.properties.warehouse import Warehouse
 

@@ -9,9 +9,9 @@ from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.manifest import Manifest
 from psycopg2.extras import execute_values
 
-from loader import lsn
 from tests.input.bench import SLOT, Bench
 from tests.properties.histories import Outcome, Transaction, payload
+from waltally import lsn
 
 START = 0x10_0000
 STEP = 0x30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import history.errors  # noqa: F401  # the Spark jobs' codes stand in the same table
+import common.errors  # noqa: F401  # the Spark jobs' codes stand in the same table
 import pytest
 
 from tests.runbook.procedure import RUNBOOK

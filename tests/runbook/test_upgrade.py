@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from demo.cluster import Cluster
-from loader import staging as staging_schema
+from loader.staging import migrate as staging_schema
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
 from tests.support import Database

@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg2
 
-from loader import lsn
 from tests.second_opinion import Delivered
 from tests.soak.failure import SoakFailed
+from waltally import lsn
 
 _OPTIONS = (
     "'format-version', '2', 'include-lsn', 'true', 'include-xids', 'true', "

@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 from demo import recount
-from loader.settings import DEFAULT_SLOT as SLOT
 from tests.soak.commits import LONGEST_SECONDS
 from tests.soak.failure import SoakFailed
 from tests.soak.faults import STOPS_COMMITS, WEIGHTS, Fault, a_round
 from tests.soak.world import World
+from waltally.settings import DEFAULT_SLOT as SLOT
 
 Say = Callable[[str], None]
 

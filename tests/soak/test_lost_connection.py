@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg2
 import pytest
 
-from loader.database import explain
-from loader.errors import TRANSIENT
+from waltally.database import explain
+from waltally.errors import TRANSIENT
 
 
 @pytest.mark.parametrize(

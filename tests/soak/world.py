@@ -20,7 +20,6 @@ import psycopg2
 from demo import source
 from demo.cluster import Cluster
 from demo.source import Identity
-from loader.settings import DEFAULT_SLOT as SLOT
 from tests.soak.commits import Commits
 from tests.soak.comparison import Comparison
 from tests.soak.failure import SoakFailed
@@ -29,6 +28,7 @@ from tests.soak.service import Service
 from tests.soak.watcher import Watcher
 from tests.soak.writers import Writers
 from tests.support import ROOT, run, wait_until
+from waltally.settings import DEFAULT_SLOT as SLOT
 
 _SERVER = {
     # Killed processes lose nothing that they wrote to the kernel; only a dead machine would.

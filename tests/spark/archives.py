@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow.parquet
 from archiving.settings import ArchiveSettings
-from history import session
+from common import session
 from pyspark.sql import SparkSession
 
-from loader import lsn
 from tests.spark.support import FAST_START, ROOT, Source
+from waltally import lsn
 
 COLUMNS = (
     "commit_lsn",

@@ -12,14 +12,14 @@ import pytest
 from archiving import manifests as contents
 from archiving.job import archive
 from archiving.manifests import Origin, Slice
-from history import changes
-from history.errors import AnotherArchive, ArchiveIncomplete
+from common import changes
+from common.errors import AnotherArchive, ArchiveIncomplete
 from pyspark.sql import DataFrame, SparkSession
 
-from loader import lsn
-from loader.errors import AnotherCluster, LoaderError, SourceBehind
 from tests.spark.archives import Log, archived, manifests, submit
 from tests.spark.support import Source, wait_until
+from waltally import lsn
+from waltally.errors import AnotherCluster, LoaderError, SourceBehind
 
 
 @pytest.fixture

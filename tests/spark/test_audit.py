@@ -17,29 +17,31 @@ from typing import Any
 
 import psycopg2
 import pytest
-from auditing import arrival, fact
 from auditing.job import audit
 from auditing.report import LeftOut
-from auditing.settings import AuditSettings
-from history import session, snapshot
-from history.connections import connect
-from history.errors import AuditIncomplete, SnapshotTooOld
-from history.settings import Settings
-from history.snapshot import Held, Tell
+from common import session
+from common.connections import connect
+from common.errors import AuditIncomplete, SnapshotTooOld
+from common.settings import Settings
+from counting import snapshot
+from counting.snapshot import Held, Tell
+from facts import arrival, fact
+from facts.settings import FactSettings
 
 from demo import source as notify
 from demo.cluster import Cluster
 from demo.mix import mix
 from demo.session import Session, templates_of
 from demo.traffic import Traffic
-from loader import build, lsn
-from loader.build import Models
-from loader.errors import LoaderError, NotSetUp
-from loader.tables import parse_tables
+from loader.build import builder
+from loader.build.builder import Models
 from tests.spark.support import AT_THE_GATE, FAST_START, GATE, TABLES
 from tests.support import ROOT, run, wait_until
 from tests.trouble.conftest import new
 from tests.trouble.scene import Scene, profiles
+from waltally import lsn
+from waltally.errors import LoaderError, NotSetUp
+from waltally.tables import parse_tables
 
 ARCHIVE = (
     "with gone as (delete from notifications where id in (select id from notifications"
@@ -66,12 +68,12 @@ class Audited(Scene):
     def dsn(self) -> str:
         return self.source.cluster.dsn(self.source.name)
 
-    def settings(self, timeout: float = 120.0) -> AuditSettings:
+    def settings(self, timeout: float = 120.0) -> FactSettings:
         tables = parse_tables(",".join(TABLES))
         reading = Settings(
             self.dsn, self.dsn, self.slot, tables, "cdc", timeout=timeout, work="audit"
         )
-        return AuditSettings(reading, "analytics")
+        return FactSettings(reading, "analytics")
 
     def command(self, *flags: str, job: str = "audit") -> list[str]:
         return ["spark-submit", *OPTIONS, f"spark/{job}.py", *flags]
@@ -258,7 +260,7 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
 ) -> None:
     scene.write(seed=1)
     scene.must("run", "--once")
-    monkeypatch.setattr(build, "_SLICE", ONE_TRANSACTION)
+    monkeypatch.setattr(builder, "_SLICE", ONE_TRANSACTION)
     scene.build()
 
     def end_at_a_transaction(held: Held) -> Held:
@@ -301,7 +303,7 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
     scene.source.insert(1, too_long)
     scene.source.insert(3, "sent")
     scene.must("run", "--once")
-    monkeypatch.setattr(build, "_SLICE", ONE_TRANSACTION)
+    monkeypatch.setattr(builder, "_SLICE", ONE_TRANSACTION)
     scene.build()
     [(service, template)] = scene.source.execute(
         "delete from cdc.change_log where (commit_lsn, ordinal) = (select commit_lsn, ordinal"

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 from auditing import comparing, verdict
-from auditing.fact import Fact
 from auditing.job import notes, refuse
 from auditing.purges import Purges, not_seen
-from auditing.report import Difference, LeftOut, Rejected, Report, Total, Verdict
-from auditing.settings import AuditSettings
-from history.reading import Snapshot
-from history.settings import Settings
+from auditing.report import Difference, LeftOut, Report, Total, Verdict
+from common.arrow_source import Snapshot
+from common.settings import Settings
+from facts.fact import Fact, Rejected
+from facts.settings import FactSettings
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from loader.errors import SettingError, SourceBehind, TableReplaced
-from loader.tables import Table, parse_tables
+from waltally.errors import SettingError, SourceBehind, TableReplaced
+from waltally.tables import Table, parse_tables
 
 TABLES = parse_tables("public.notifications,public.notification_history")
 DIMENSIONS = (
@@ -259,4 +259,4 @@ def test_the_remedy_is_the_one_that_mends() -> None:
 
 def test_a_schema_without_a_name_is_refused() -> None:
     with pytest.raises(SettingError, match="DBT_SCHEMA"):
-        AuditSettings(Settings("", "", "slot", TABLES, "cdc"), "")
+        FactSettings(Settings("", "", "slot", TABLES, "cdc"), "")

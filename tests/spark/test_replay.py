@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 from archiving.job import archive
 from archiving.settings import ArchiveSettings
-from history.errors import ArchiveIncomplete, ReplayDiffers
-from history.settings import parse_lsn
+from common.errors import ArchiveIncomplete, ReplayDiffers
+from common.settings import parse_lsn
 from pyspark.sql import SparkSession
 from replaying import fact
 from replaying.job import replay
@@ -23,13 +23,13 @@ from replaying.settings import ReplaySettings, parse_time
 
 from demo import recount
 from demo.cluster import Cluster
-from loader import lsn
-from loader.build import Models
-from loader.errors import SettingError
-from loader.tables import DIMENSIONS, parse_tables
+from loader.build.builder import Models
 from tests.input.bench import DATABASE, SLOT, Bench, environment, new_database
 from tests.spark.archives import submit
 from tests.spark.support import Source
+from waltally import lsn
+from waltally.errors import SettingError
+from waltally.tables import DIMENSIONS, parse_tables
 
 Rows = set[tuple[Any, ...]]
 TABLES = parse_tables("public.notifications,public.notification_history")

@@ -12,16 +12,17 @@ import jinja2
 import psycopg
 import pytest
 import yaml
-from history import rules
+from deltas import rules
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from demo.cluster import Cluster
-from loader import lsn, wal2json
-from loader.tables import DIMENSIONS
+from loader.capture import wal2json
 from tests.properties.histories import Transaction, changes, outcome, payload
 from tests.spark.support import ROOT
+from waltally import lsn
+from waltally.tables import DIMENSIONS
 
 LIVE, ARCHIVE = "public.notifications", "public.notification_history"
 TABLES = {"live": LIVE, "archived": ARCHIVE}

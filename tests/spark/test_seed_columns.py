@@ -5,12 +5,13 @@ from contextlib import closing
 
 import pyarrow as pa
 import pytest
-from history import columns, ranges, reading, snapshot
-from history.connections import connect
-from history.settings import Settings
+from common import arrow_source
+from common.connections import connect
+from common.settings import Settings
+from counting import columns, ranges, snapshot
 
-from loader.tables import DIMENSIONS, parse_tables
 from tests.spark.support import TABLES, Source
+from waltally.tables import DIMENSIONS, parse_tables
 
 PLAIN = "alter table {} drop constraint {}_service_id_fkey;".format
 LIVE, ARCHIVE = (PLAIN(name, name) for name in ("notifications", "notification_history"))
@@ -61,7 +62,7 @@ def test_what_is_a_uuid_in_both_tables_leaves_the_server_as_bytes(
         assert found == as_bytes
         selections = columns.selections(monitor, settings.tables, found)
         for part in ranges.plan(held.found, 1, selections):
-            read = reading.batches(reading.Snapshot(held.conninfo, held.name), part.query)
+            read = arrow_source.batches(held.conninfo, part.query, held.name)
             rows = pa.Table.from_batches(
                 columns.labelled(batch, part.source_table, found) for batch in read
             )

@@ -11,8 +11,8 @@ import psycopg
 import pyarrow.parquet
 from adbc_driver_postgresql import dbapi
 
-from loader import lsn
 from tests.spark.support import TABLES, Counts, Source
+from waltally import lsn
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from history import snapshot
-from history.connections import connect
-from history.errors import SnapshotBlocked
-from history.settings import Settings
+from common.connections import connect
+from common.errors import SnapshotBlocked
+from common.settings import Settings
+from counting import snapshot
 
-from loader.tables import parse_tables
 from tests.spark.support import TABLES, Source, wait_until
+from waltally.tables import parse_tables
 
 
 def settings(source: Source, timeout: float) -> Settings:

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import pytest
-from history.counts import NULL_DIMENSION, dimensions, judged
-from history.progress import Measure, line
-from history.ranges import Leaf, cut, plan
-from history.settings import Settings, counted_tables, parse_lsn
-from history.visibility import Visibility, unfinished
+from common.progress import Measure, line
+from common.settings import Settings, counted_tables, parse_lsn
+from counting.counts import NULL_DIMENSION, dimensions, judged
+from counting.ranges import Leaf, cut, plan
+from counting.visibility import Visibility, unfinished
 from pyspark.sql import SparkSession
 
-from loader.errors import SettingError
-from loader.tables import Table, parse_tables
+from waltally.errors import SettingError
+from waltally.tables import Table, parse_tables
 
 SCHEMA = (
     "source_table string, service_id string, template_id string,"

@@ -4,16 +4,18 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from history import checks, reading, snapshot, store
-from history.connections import connect
-from history.errors import SnapshotTooOld
-from history.job import seed
-from history.settings import Settings
+from common import arrow_source
+from common.connections import connect
+from common.errors import SnapshotTooOld
+from common.settings import Settings
+from counting import checks, snapshot
+from seeding import store
+from seeding.job import seed
 
 from demo.cluster import Cluster
-from loader import errors, lsn
-from loader.tables import parse_tables
 from tests.spark.support import TABLES, Source
+from waltally import errors, lsn
+from waltally.tables import parse_tables
 
 
 def settings(source: Source, dsn: str = "", tables: str = ",".join(TABLES)) -> Settings:
@@ -171,7 +173,7 @@ def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
 def test_a_reader_gives_way_to_an_exclusive_lock(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(arrow_source, "LOCK_TIMEOUT", "50ms")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
         snapshot.hold(settings(source, tables="public.notifications"), monitor, print) as held,
@@ -179,11 +181,10 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
         altering.transaction(),
     ):
         altering.execute("lock table notification_history")
-        readers = reading.batches(
-            reading.Snapshot(held.conninfo, held.name),
-            "select id::text from public.notification_history",
+        readers = arrow_source.batches(
+            held.conninfo, "select id::text from public.notification_history", held.name
         )
-        with pytest.raises(reading.ReadFailed, match="lock timeout"):
+        with pytest.raises(arrow_source.ReadFailed, match="lock timeout"):
             next(readers)
 
 

@@ -6,14 +6,15 @@ from contextlib import closing
 from random import Random
 
 import pytest
-from history import arrow_source, checks, columns
-from history.connections import connect
+from common import arrow_source
+from common.connections import connect
+from counting import checks, columns
 
-from loader.errors import TableUnfit
-from loader.sessions import _VALUES
-from loader.source_facts import BY_SESSION
-from loader.tables import Table, quoted
+from loader.preflight.source_facts import BY_SESSION
 from tests.spark.support import Source
+from waltally.errors import TableUnfit
+from waltally.session_settings import _VALUES
+from waltally.tables import Table, quoted
 
 TYPES = """
     create type mood as enum ('sad', 'o''k "x" \\ y');

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build import Models
+from loader.build.builder import Models
 from tests.conftest import connect
 from tests.support import Database
 from tests.trouble.scene import Scene, profiles

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loader.errors import LoaderError
-from loader.follow import follow
-from loader.session import Totals
-from loader.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
 from tests.support import wait_until
 from tests.trouble.scene import Scene
+from waltally.errors import LoaderError
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 
 def settings_of(scene: Scene, source_dsn: str = "") -> Settings:
@@ -58,7 +58,7 @@ class Background(logging.Handler):
 
     def _run(self) -> None:
         try:
-            follow(self._settings, self._stop, Totals(), once=False)
+            follow(self._settings, self._stop, RunState(), once=False)
         except LoaderError as error:
             self.failure = error
 

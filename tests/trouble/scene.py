@@ -13,7 +13,7 @@ from types import TracebackType
 import pytest
 
 from demo import recount
-from loader.build import Models
+from loader.build.builder import Models
 from tests.support import LOADER, ROOT, Database, wait_until
 
 SECRET = "hunter2"

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader import slot
-from loader.database import connect
-from loader.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
-from loader.tables import parse_tables
+from loader.capture import handshake
 from tests.conftest import connect as plain
 from tests.support import wait_until
 from tests.trouble.conftest import Staging
 from tests.trouble.test_failover import Family, family
+from waltally.database import connect
+from waltally.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
+from waltally.tables import parse_tables
 
 __all__ = ["family"]
 
@@ -72,18 +72,18 @@ def test_a_refused_login_is_one_in_german_too(
         connect(german.dsn(**words), "source")
     if "dbname" not in words or "user" not in words:
         with pytest.raises(LoginRefused, match=said):
-            slot.connect_replication(german.dsn(**words))
+            handshake.connect_replication(german.dsn(**words))
 
 
 def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
     with pytest.raises(MissingRight, match="Replikation"):
-        slot.connect_replication(german.dsn(user="nobody"))
-    first, second = (slot.connect_replication(german.dsn()) for _ in range(2))
+        handshake.connect_replication(german.dsn(user="nobody"))
+    first, second = (handshake.connect_replication(german.dsn()) for _ in range(2))
     with pytest.raises(SlotLost, match="existiert nicht"):
-        slot.start(second, "gone", 0, TABLES, None)
-    slot.start(first, "taken", 0, TABLES, None)
+        handshake.start(second, "gone", 0, TABLES, None)
+    handshake.start(first, "taken", 0, TABLES, None)
     with pytest.raises(SlotInUse, match="ist aktiv"):
-        slot.start(second, "taken", 0, TABLES, None)
+        handshake.start(second, "taken", 0, TABLES, None)
     first.finish()
     second.finish()
 
@@ -106,7 +106,7 @@ def test_a_server_that_is_starting_up_is_waited_for(german: Cluster) -> None:
         german.start()
         for way in (
             lambda: connect(german.dsn(), "source"),
-            lambda: slot.connect_replication(german.dsn()),
+            lambda: handshake.connect_replication(german.dsn()),
         ):
             with pytest.raises(CannotConnect, match="Datenbanksystem"):
                 way()

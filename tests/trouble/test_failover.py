@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from demo.cluster import Cluster
-from loader.errors import BuildFailed
 from tests.support import Database
 from tests.trouble.conftest import Staging
 from tests.trouble.scene import Scene
+from waltally.errors import BuildFailed
 
 
 class Family:

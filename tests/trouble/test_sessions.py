@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 
 from demo.cluster import Cluster
-from loader import build, slot, stream
-from loader.build import Builder
-from loader.errors import BuildFailed, LoaderError, SlotMoved
-from loader.events import BuildBroke, Built, Event
-from loader.follow import follow
-from loader.session import Totals
+from loader.build import builder
+from loader.build.builder import Builder
+from loader.capture import handshake, reader
+from loader.capture.events import BuildBroke, Built, Event
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
 from tests.conftest import connect
 from tests.support import Database, wait_until
 from tests.trouble.conftest import Staging, new, reconnect
 from tests.trouble.following import background, settings_of
 from tests.trouble.scene import Running, Scene
+from waltally.errors import BuildFailed, LoaderError, SlotMoved
 
 
 def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
@@ -30,7 +31,7 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
     """The server goes on from the slot's position without a word, past changes never stored."""
     scene.must("setup")
     scene.source.insert(3)
-    start: Callable[..., None] = slot.start
+    start: Callable[..., None] = handshake.start
 
     def moved_first(*arguments: Any) -> None:
         scene.source.execute(
@@ -38,9 +39,9 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
         )
         start(*arguments)
 
-    patch.setattr(slot, "start", moved_first)
+    patch.setattr(handshake, "start", moved_first)
     with pytest.raises(SlotMoved, match="changes between are lost"):
-        follow(settings_of(scene), threading.Event(), Totals(), once=True)
+        follow(settings_of(scene), threading.Event(), RunState(), once=True)
     assert scene.staged() == 0
     wait_until(
         lambda: (
@@ -142,7 +143,7 @@ def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
         def broken(*_: object) -> None:
             raise ZeroDivisionError("nobody foresaw this")
 
-        patch.setattr(stream.Stream, "_keep_up", broken)
+        patch.setattr(reader.SlotReader, "_keep_up", broken)
         wait_until(lambda: loader.failure is not None, "it ends")
     assert loader.failure is not None
     assert type(loader.failure) is LoaderError
@@ -171,7 +172,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     for name, value in (("LOADER_SCHEMA", "cdc"), ("LOADER_TABLES", "")):
         patch.setenv(name, value)  # the builder sets them for dbt, and they are put back
     events: list[Event] = []
-    usual = build.apply_all
+    usual = builder.apply_all
     breaks = iter([True, True])
 
     def apply_all(*arguments: Any) -> dict[str, float]:
@@ -179,13 +180,13 @@ def test_a_build_that_breaks_is_said_and_tried_again(
             raise ZeroDivisionError("nobody foresaw this")
         return usual(*arguments)
 
-    patch.setattr(build, "apply_all", apply_all)
-    patch.setattr(build, "_RETRY_SECONDS", 0.1)
+    patch.setattr(builder, "apply_all", apply_all)
+    patch.setattr(builder, "_RETRY_SECONDS", 0.1)
     stop = threading.Event()
-    builder = Builder(settings_of(scene), lambda: 1, stop, events.append)
-    builder.start()
+    background = Builder(settings_of(scene), lambda: 1, stop, events.append)
+    background.start()
     wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds in the end")
-    builder.close()
+    background.close()
     broken = [event for event in events if isinstance(event, BuildBroke)]
     assert [str(event.error).count("nobody foresaw this") for event in broken] == [1, 1]
     assert not stop.is_set()

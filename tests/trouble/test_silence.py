@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loader import stream, watch
+from loader.capture import reader, watch
 from tests.soak.proxy import Proxy
 from tests.support import wait_until
 from tests.trouble.following import background
@@ -32,9 +32,9 @@ BUSY = "busy with a transaction that has no changes for us"
 @pytest.fixture
 def impatient(patch: pytest.MonkeyPatch) -> None:
     """Limits of a second instead of a minute."""
-    patch.setattr(stream, "_SILENCE_TO_ASK", 0.3)
-    patch.setattr(stream, "_SILENCE_TO_EXPLAIN", 0.6)
-    patch.setattr(stream, "_EXPLAIN_AGAIN", 0.6)
+    patch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
+    patch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
+    patch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
     patch.setattr(watch, "LOOK_SECONDS", 0.1)
     patch.setattr(watch, "BLIND_SECONDS", 2.0)
 

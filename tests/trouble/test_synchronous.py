@@ -12,7 +12,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader import watch
+from loader.capture import watch
 from tests.support import Database, wait_until
 from tests.trouble.conftest import Staging
 from tests.trouble.following import background

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
-from loader.copy_source import CopySource, Stopped
-from loader.inbox import Inbox, Message
-from loader.protocol import Keepalive
-from loader.wal2json import Begin, Commit, action
+from loader.capture.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
+from loader.capture.copy_rows import CopyRows, Stopped
+from loader.capture.messages import Begin, Commit, Keepalive, Message
+from loader.capture.queue import MessageQueue
+from loader.capture.wal2json import action
 
 SLOT = "s"
 Row = tuple[int, int, int, bytes]
@@ -45,24 +45,23 @@ def rows_of(data: bytes) -> list[Row]:
     return rows
 
 
-def read_all(source: CopySource) -> bytes:
+def read_all(source: CopyRows) -> bytes:
     return b"".join(iter(lambda: source.read(8192), b""))
 
 
 def drain(bundles: list[list[Message]], position: int, limits: Limits) -> tuple[list[Row], int]:
     """Store what arrives bundle by bundle as the loader does; return the rows and the position."""
-    inbox, batcher = Inbox(), Batcher(SLOT, position, limits)
-    rows: list[Row] = []
+    queue, batcher = MessageQueue(), Batcher(SLOT, position, limits)
     for bundle in bundles:
         if bundle:
-            inbox.offer(bundle, 0, 0)
-    while (message := inbox.take()) is not None:
-        row = batcher.accept(message)
-        if row:
-            source = CopySource(row, inbox, batcher, Event())
+            queue.put(bundle, 0, 0)
+    source = CopyRows(queue, batcher, Event())
+    rows: list[Row] = []
+    for _ in range(sum(map(len, bundles))):
+        if source.begin(timeout=0):
             rows += rows_of(read_all(source))
             batcher.stored()
-    return rows, batcher.seen
+    return rows, batcher.received_lsn
 
 
 changes = st.binary(max_size=20).map(lambda b: b"{" + b) | st.just(b'{"action":"T","table":"a"}')
@@ -113,18 +112,18 @@ def test_redelivered_transactions_are_passed_over(
 def test_a_keepalive_moves_the_position_only_between_transactions() -> None:
     batcher = Batcher(SLOT, 0)
     batcher.accept(Keepalive(50, False))
-    assert batcher.seen == 50
+    assert batcher.received_lsn == 50
     batcher.accept(Begin(100, 108, 1, 0))
     batcher.accept(Keepalive(99, False))
-    assert batcher.seen == 50
+    assert batcher.received_lsn == 50
     batcher.accept(Commit(108))
-    assert batcher.seen == 108
+    assert batcher.received_lsn == 108
 
 
 def test_an_old_keepalive_does_not_move_the_position_back() -> None:
     batcher = Batcher(SLOT, 70)
     batcher.accept(Keepalive(50, False))
-    assert batcher.seen == 70
+    assert batcher.received_lsn == 70
 
 
 @pytest.mark.parametrize(
@@ -156,10 +155,18 @@ def test_a_full_batch_waits_for_the_commit_of_a_large_transaction() -> None:
     assert len(rows) == 51
 
 
+def begun(queue: MessageQueue, stop: Event) -> CopyRows:
+    """Return a batch that has begun with one row of an open transaction."""
+    source = CopyRows(queue, Batcher(SLOT, 0), stop)
+    queue.put([Begin(1, 2, 3, 4), b"{}"], 0, 0)
+    assert not source.begin(timeout=0)
+    assert source.begin(timeout=0)
+    return source
+
+
 def test_a_stop_in_the_middle_of_a_transaction_breaks_the_copy() -> None:
-    inbox, batcher, stop = Inbox(), Batcher(SLOT, 0), Event()
-    batcher.accept(Begin(1, 2, 3, 4))
-    source = CopySource(batcher.accept(b"{}"), inbox, batcher, stop)
+    queue, stop = MessageQueue(), Event()
+    source = begun(queue, stop)
     source.read(8192)
     stop.set()
     with pytest.raises(Stopped):
@@ -170,11 +177,10 @@ def test_a_stop_in_the_middle_of_a_transaction_breaks_the_copy() -> None:
 def test_a_stop_does_not_wait_for_a_transaction_that_keeps_coming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("loader.copy_source._GRACE_SECONDS", 0.0)
-    inbox, batcher, stop = Inbox(), Batcher(SLOT, 0), Event()
-    inbox.offer([b"x" * 100_000] * 10, 0, 0)
-    batcher.accept(Begin(1, 2, 3, 4))
-    source = CopySource(batcher.accept(b"{}"), inbox, batcher, stop)
+    monkeypatch.setattr("loader.capture.copy_rows._GRACE_SECONDS", 0.0)
+    queue, stop = MessageQueue(), Event()
+    source = begun(queue, stop)
+    queue.put([b"x" * 100_000] * 10, 0, 0)
     assert source.read(8192)
     stop.set()
     with pytest.raises(Stopped):
@@ -182,17 +188,17 @@ def test_a_stop_does_not_wait_for_a_transaction_that_keeps_coming(
 
 
 def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
-    inbox = Inbox()
-    inbox.offer([Keepalive(1, False)], 0, 0)
-    inbox.fail(ValueError("broken"))
-    assert inbox.take() == Keepalive(1, False)
+    queue = MessageQueue()
+    queue.put([Keepalive(1, False)], 0, 0)
+    queue.fail(ValueError("broken"))
+    assert queue.take() == [Keepalive(1, False)]
     with pytest.raises(ValueError, match="broken"):
-        inbox.take()
+        queue.take()
 
 
-def test_a_full_inbox_refuses_more() -> None:
-    inbox = Inbox(capacity=10)
-    assert inbox.offer([Keepalive(1, False)], 100, 0), "one larger value passes alone"
-    assert not inbox.offer([Keepalive(2, False)], 1, 0)
-    inbox.take()
-    assert inbox.offer([Keepalive(2, False)], 1, 0)
+def test_a_full_queue_refuses_more() -> None:
+    queue = MessageQueue(capacity=10)
+    assert queue.put([Keepalive(1, False)], 100, 0), "one larger value passes alone"
+    assert not queue.put([Keepalive(2, False)], 1, 0)
+    queue.take()
+    assert queue.put([Keepalive(2, False)], 1, 0)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from loader import checks
-from loader.errors import LoaderError
-from loader.source_facts import ServerFacts, TableFacts
-from loader.tables import DIMENSIONS, Table
+from loader.preflight import checks
+from loader.preflight.source_facts import ServerFacts, TableFacts
+from waltally.errors import LoaderError
+from waltally.tables import DIMENSIONS, Table
 
 SOUND = ServerFacts(
     role="loader",

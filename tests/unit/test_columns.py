@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.columns import Found, keeper, kept
-from loader.errors import SettingError
-from loader.settings import parse_columns
-from loader.wal2json import action
+from loader.capture.columns import Found, keeper, kept
+from loader.capture.wal2json import action
+from waltally.errors import SettingError
+from waltally.settings import parse_columns
 
 SECRET = "someone@example.org"
 KEEP = keeper({("public", "t"): frozenset({"id", "a"})})

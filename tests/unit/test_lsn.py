@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader import lsn
+from waltally import lsn
 
 
 @given(st.integers(min_value=0, max_value=2**64 - 1))

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from loader.protocol import Keepalive, ProtocolError, ReplicationConnection
+from loader.capture.messages import Keepalive
+from loader.capture.protocol import ProtocolError, ReplicationConnection
 
 NOTHING = (0, memoryview(b""))
 END = (-1, memoryview(b""))

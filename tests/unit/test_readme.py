@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import cast
 
-import history.errors  # noqa: F401  # the seed's codes stand in the same table
+import common.errors  # noqa: F401  # the seed's codes stand in the same table
 import typer.main
 from typer.core import TyperGroup, TyperOption
 
 from loader.cli import app
-from loader.errors import LoaderError
 from tests.support import ROOT
+from waltally.errors import LoaderError
 
 README = (ROOT / "README.md").read_text()
 GROUP = cast(TyperGroup, typer.main.get_command(app))

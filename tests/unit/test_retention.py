@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from loader.errors import SettingError
-from loader.retention import (
+from loader.staging.retention import (
     Archive,
     Facts,
     Partition,
@@ -15,6 +14,7 @@ from loader.retention import (
     plan,
     show_age,
 )
+from waltally.errors import SettingError
 
 DAY = 86_400
 FACTS = Facts(

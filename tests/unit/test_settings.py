@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from loader.errors import SettingError
 from loader.process_title import split
-from loader.settings import DEFAULT_TABLES, Settings
-from loader.tables import Table, parse_tables
+from waltally.errors import SettingError
+from waltally.settings import DEFAULT_TABLES, Settings
+from waltally.tables import Table, parse_tables
 
 
 def settings(**changed: str) -> Settings:

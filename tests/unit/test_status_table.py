@@ -3,7 +3,7 @@
 import pytest
 from rich.table import Table
 
-from loader.status_table import output_console
+from loader.monitoring.status_table import output_console
 
 
 def test_a_row_stays_on_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loader.synchronous import finding, parse
+from loader.preflight.synchronous import finding, parse
 
 US = "waltally loader"
 

@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from loader.change_log import Record
-from loader.verdict import Server, SlotState, objection
+from loader.preflight.slot_state import Server, SlotState, why_not_followable
+from loader.staging.records import SlotPosition
 
 SERVER = Server("7", "notify", wal_end=200)
 SLOT = SlotState("wal2json", "notify", None, "reserved", 100, 90, None)
-RECORD = Record("7", "notify", start_lsn=50, position_lsn=100)
+RECORD = SlotPosition("7", "notify", start_lsn=50, position_lsn=100)
 
 
 def test_a_slot_at_the_record_is_sound() -> None:
-    assert objection("s", SERVER, SLOT, RECORD) is None
+    assert why_not_followable("s", SERVER, SLOT, RECORD) is None
 
 
 def test_a_slot_behind_the_record_is_sound_as_the_server_saves_it_lazily() -> None:
-    assert objection("s", SERVER, replace(SLOT, confirmed_lsn=60), RECORD) is None
+    assert why_not_followable("s", SERVER, replace(SLOT, confirmed_lsn=60), RECORD) is None
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_a_slot_behind_the_record_is_sound_as_the_server_saves_it_lazily() -> No
 def test_what_cannot_be_followed_is_refused(
     server: Server, slot: SlotState | None, code: int
 ) -> None:
-    complaint = objection("s", server, slot, RECORD)
-    assert complaint is not None
-    assert complaint.exit_code == code
-    assert "everything before 0/64 is stored" in str(complaint) or code == 25
-    assert complaint.remedy
+    finding = why_not_followable("s", server, slot, RECORD)
+    assert finding is not None
+    assert finding.exit_code == code
+    assert "everything before 0/64 is stored" in str(finding) or code == 25
+    assert finding.remedy

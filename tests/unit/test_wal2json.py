@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.wal2json import Begin, Commit, action, decode, options
+from loader.capture.messages import Begin, Commit
+from loader.capture.wal2json import action, decode, options
 
 BEGIN = (
     b'{"action":"B","xid":730,"timestamp":"2000-01-01 00:00:01.5+00",'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loader.wal_clock import AT_REST, WalClock
+from loader.monitoring.wal_clock import IDLE_WAL_BYTES, WalClock
 
 MB = 1024 * 1024
 
@@ -24,9 +24,9 @@ def test_a_position_between_two_moments_lies_between_them() -> None:
 
 
 def test_what_an_idle_loader_leaves_is_no_lag() -> None:
-    known = clock((0, 0), (1000, AT_REST))
+    known = clock((0, 0), (1000, IDLE_WAL_BYTES))
     assert known.seconds_behind(0, 2000) == 0
-    assert clock((0, 0), (1000, AT_REST + 1)).seconds_behind(0, 2000) == 2000
+    assert clock((0, 0), (1000, IDLE_WAL_BYTES + 1)).seconds_behind(0, 2000) == 2000
 
 
 def test_a_source_that_was_idle_does_not_add_its_rest_to_the_lag() -> None:

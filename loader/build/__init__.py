@@ -1,0 +1,1 @@
+"""Applies the dbt models after each staged batch."""

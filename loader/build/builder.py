@@ -1,0 +1,213 @@
+"""Applies the dbt models in this process: parsed once, then run after each staged batch."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, cast
+
+from loader.capture.events import BuildBroke, Built, Notify, ignore
+from loader.staging import watermarks
+from waltally import libpq, login, lsn
+from waltally.database import connect
+from waltally.errors import BuildFailed, LoaderError, unexpected
+from waltally.settings import Settings
+from waltally.tables import quoted
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
+
+log = logging.getLogger("loader")
+
+_SELECT = ("--select", "config.materialized:incremental", "config.materialized:kept_table")
+_QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
+_RETRY_SECONDS = 5.0
+_SWITCH_SECONDS = 0.0005
+_SLICE = ("--vars", "slice_changes: 1000000")
+"""A backlog is applied in builds of so many changes, each in a transaction of its own."""
+
+
+def export_target(settings: Settings) -> None:
+    """Put the target and the settings into this process's environment, where dbt reads them.
+
+    The profile names the database by libpq's PG* variables; a password stays out of sight of
+    other users there. Raises LoginRefused, CannotConnect, SettingError.
+    """
+    with closing(connect(settings.target, "target")) as connection:
+        os.environ.update(libpq.environment(connection, login.pinned(settings.target)))
+    # dbt reads what the server says as UTF-8; libpq takes another encoding from a person's own.
+    os.environ["PGCLIENTENCODING"] = "UTF8"
+    os.environ["LOADER_SLOT"] = settings.slot
+    os.environ["LOADER_SCHEMA"] = settings.schema
+    os.environ["LOADER_TABLES"] = ",".join(table.quoted for table in settings.tables)
+
+
+class Models:
+    """The project's incremental models. Importing dbt takes seconds, so it waits until here."""
+
+    def __init__(self) -> None:
+        """Import dbt. Raises BuildFailed where that fails, which trying again does not heal."""
+        try:
+            import dbt.adapters.postgres
+            import dbt.cli.main  # noqa: F401
+        except Exception as error:
+            log.debug("dbt cannot be imported", exc_info=error)
+            raise BuildFailed(
+                f"dbt cannot be imported: {type(error).__name__} ({error})",
+                f"in the repository's root: {sys.executable} -m pip install -r requirements.lock",
+            ) from error
+        self._manifest: Manifest | None = None
+
+    def apply(self) -> None:
+        """Run the models once, for a slice of what is staged. Raises BuildFailed."""
+        from dbt.cli.main import dbtRunner
+
+        if self._manifest is None:
+            parsed = dbtRunner().invoke(["parse", *_SLICE, *_QUIET])
+            self._refuse(parsed.success, str(parsed.exception))
+            self._manifest = cast("Manifest", parsed.result)
+            self._nodes = copy.deepcopy(self._manifest.nodes)
+        # A run leaves its compiled code in the nodes, and takes an ephemeral model that has some
+        # for one that was already inlined.
+        self._manifest.nodes = copy.deepcopy(self._nodes)
+        outcome = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_SLICE, *_QUIET])
+        said = str(outcome.exception or "")
+        for result in getattr(outcome.result, "results", ()):
+            if result.status not in ("success", "skipped"):
+                said += f"{result.node.name}: {result.message}; "
+        self._refuse(outcome.success, said)
+
+    def _refuse(self, success: bool, said: str) -> None:
+        if not success:
+            raise BuildFailed(
+                f"dbt could not apply the models: {' '.join(said.split())}",
+                "`dbt build` in the repository's root shows it whole",
+            )
+
+
+def apply_all(settings: Settings, models: Models) -> dict[str, float]:
+    """Run the models until they hold what was staged at the start, slice by slice.
+
+    What they could not count is logged once.
+    Return, by model, the age in seconds of the newest change that became visible.
+    Raises BuildFailed and what connecting to the target may raise.
+    """
+    with closing(connect(settings.target, "target")) as connection:
+        first = after = watermarks.read(connection, settings.schema, settings.slot)
+        is_behind = True
+        while is_behind:
+            before = after
+            models.apply()
+            after = watermarks.read(connection, settings.schema, settings.slot)
+            is_behind = after.is_behind(before)
+        for model, rejected in after.rejections(first).items():
+            log.warning(
+                "%s could not count some changes, the newest at %s\n"
+                "Try: select * from %s.rejected_changes order by commit_lsn desc; "
+                "and `loader setup --check` where a table is the cause",
+                model,
+                lsn.show(rejected),
+                quoted(model.rpartition(".")[0]),
+            )
+        return watermarks.freshness(connection, settings.schema, settings.slot, first, after)
+
+
+class Builder:
+    """A thread that applies the models whenever something new was staged.
+
+    A failed build changes nothing, as each model is one transaction, so it is tried again; the
+    loader meanwhile goes on staging. Where dbt itself cannot be imported, the loader is to end.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        batches: Callable[[], int],
+        stop: threading.Event,
+        notify: Notify = ignore,
+    ) -> None:
+        """`batches` returns how many batches of changes this process has staged.
+
+        `stop` ends the loader; it is set where no build can succeed, and `close` says why.
+        Not the position: a build is WAL too, which moves an idle position, which would build.
+        """
+        self._settings = settings
+        self._models: Models | None = None
+        self._stop_loader = stop
+        self._failure: LoaderError | None = None
+        self._is_exported = False
+        self._batches = batches
+        self._notify = notify
+        self._built = -1
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dbt", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch for staged changes."""
+        # dbt computes for long. Whenever a thread that moves rows comes back from the network it
+        # would wait this long for the interpreter, 5 ms if nothing is said.
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Apply what is still staged, then end; a failure is logged and left to the next run.
+
+        Raises BuildFailed where no build can succeed.
+        """
+        self._stop.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        if self._batches() != self._built:
+            self._try("what is staged waits for the next build")
+
+    def _run(self) -> None:
+        try:
+            self._models = Models()
+        except LoaderError as error:
+            self._failure = error
+            self._stop_loader.set()
+            return
+        while not self._stop.is_set():
+            batches = self._batches()
+            if batches == self._built:
+                self._stop.wait(0.02)
+            elif self._try(f"trying again in {_RETRY_SECONDS:g} s"):
+                self._built = batches
+            else:
+                self._stop.wait(_RETRY_SECONDS)
+
+    def _try(self, outlook: str) -> bool:
+        """Build once; say, with the outlook, why it failed, and return whether it did not."""
+        try:
+            self._apply()
+        except Exception as failure:
+            # Whatever it is: staging goes on, or the slot would hold WAL because of a model.
+            error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
+            log.error("%s; %s", error.sentence, outlook)
+            self._notify(BuildBroke(error))
+            return False
+        return True
+
+    def _apply(self) -> None:
+        assert self._models is not None
+        started = time.monotonic()
+        if not self._is_exported:
+            # Here and not at the start: the loader waits for a target that is down.
+            export_target(self._settings)
+            self._is_exported = True
+        freshness = apply_all(self._settings, self._models)
+        seconds = time.monotonic() - started
+        log.debug("built in %.2f s", seconds)
+        self._notify(Built(seconds, freshness))
+
+
+def _unforeseen(error: Exception) -> LoaderError:
+    log.debug("the build broke", exc_info=error)
+    return unexpected(error)

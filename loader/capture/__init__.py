@@ -1,0 +1,1 @@
+"""From the slot to batches of rows: protocol, reader, queue, COPY, session."""

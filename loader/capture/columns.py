@@ -1,0 +1,172 @@
+"""Keeps the named columns of each change and lets nothing else reach the staging tables.
+
+What is kept stands as the plugin prints it: the action first, columns before identity, no blanks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from loader.capture import wal2json
+from loader.capture.messages import Begin, Change, Commit
+from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.protocol_errors import protocol_error
+from waltally.errors import SettingError
+from waltally.settings import Settings
+from waltally.tables import DIMENSIONS, Table
+
+Decode = Callable[[bytes], Begin | Commit | Change | None]
+Names = Mapping[tuple[str, str], frozenset[str]]
+"""By schema and table, the columns that are kept."""
+
+_ACTIONS = (b'{"action":"I"', b'{"action":"U"', b'{"action":"D"', b'{"action":"T"')
+_NOTE = b'"note":"withheld by --columns: not the form of wal2json"}'
+
+# The bytes of names come in the source's encoding, as they do in a change.
+_QUERY = """
+select
+    a.attname,
+    exists (
+        select from pg_index as i
+        where i.indrelid = c.oid and a.attnum = any(i.indkey)
+        and (i.indisprimary or (i.indisreplident and c.relreplident = 'i'))
+    ),
+    convert_to(n.nspname::text, getdatabaseencoding()),
+    convert_to(c.relname::text, getdatabaseencoding()),
+    convert_to(a.attname::text, getdatabaseencoding())
+from jsonb_to_recordset('WANTED') as wanted (schema text, name text)
+inner join pg_namespace as n on n.nspname = wanted.schema
+inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+"""
+
+
+class _Column(Struct, gc=False):
+    name: str
+    value: Raw
+
+
+class _Change(Struct, gc=False, omit_defaults=True, kw_only=True):
+    """What a change may hold; any other field is left out."""
+
+    action: Literal["I", "U", "D", "T"]
+    xid: int | UnsetType = UNSET
+    timestamp: str | UnsetType = UNSET
+    lsn: str | UnsetType = UNSET
+    schema: str
+    table: str
+    columns: list[_Column] | UnsetType = UNSET
+    identity: list[_Column] | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Change).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Found(NamedTuple):
+    """A column of a source table, and its names as the bytes of a change spell them."""
+
+    name: str
+    is_key: bool
+    spelled_schema: str
+    spelled_table: str
+    spelled_name: str
+
+
+def decoder(connection: ReplicationConnection, settings: Settings, encoding: str) -> Decode:
+    """Return what reads the plugin's messages: all of a change, or the columns to keep of it.
+
+    `encoding` is the source's. Raises SettingError where no table has a column that is named.
+    """
+    if not settings.columns:
+        return wal2json.decode
+    try:
+        rows = connection.query(_query(settings.tables))
+    except ProtocolError as error:
+        raise protocol_error(error, settings.slot) from error
+    is_utf8 = encoding == "UTF8"
+    found = [_found(row, "utf-8" if is_utf8 else "latin-1") for row in rows]
+    keep = keeper(kept(found, settings.columns))
+    return _reading(keep if is_utf8 else _bytewise(keep))
+
+
+def kept(found: list[Found], named: tuple[str, ...]) -> Names:
+    """Return what is kept of each table: what is named, the dimensions and the keys.
+
+    Raises SettingError where a name is no column of any table.
+    """
+    unknown = sorted(set(named) - {column.name for column in found})
+    if unknown:
+        raise SettingError(
+            f"LOADER_COLUMNS names {', '.join(unknown)}, which no table of LOADER_TABLES has",
+            "set LOADER_COLUMNS or --columns to columns of the tables; case counts",
+        )
+    wanted = {*named, *DIMENSIONS}
+    names: dict[tuple[str, str], set[str]] = {}
+    for column in found:
+        of_table = names.setdefault((column.spelled_schema, column.spelled_table), set())
+        if column.is_key or column.name in wanted:
+            of_table.add(column.spelled_name)
+    return {table: frozenset(columns) for table, columns in names.items()}
+
+
+def keeper(names: Names) -> Callable[[Change], Change]:
+    """Return what leaves only these columns of a change's images.
+
+    A table without names keeps its dimensions. Of what cannot be read as the plugin's form only
+    the action is left, so that it is rejected downstream and not leaked.
+    """
+    otherwise = frozenset(DIMENSIONS)
+
+    def keep(change: Change) -> Change:
+        try:
+            row = _decode(change)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _stub(change)
+        of_table = names.get((row.schema, row.table), otherwise)
+        if row.columns is not UNSET:
+            row.columns = [column for column in row.columns if column.name in of_table]
+        if row.identity is not UNSET:
+            row.identity = [column for column in row.identity if column.name in of_table]
+        return _encode(row)
+
+    return keep
+
+
+def _stub(change: Change) -> Change:
+    action = change[:13]
+    return (action + b"," if action in _ACTIONS else b"{") + _NOTE
+
+
+def _reading(keep: Callable[[Change], Change]) -> Decode:
+    decode = wal2json.decode
+
+    def read(payload: bytes) -> Begin | Commit | Change | None:
+        message = decode(payload)
+        return keep(message) if type(message) is bytes else message
+
+    return read
+
+
+def _bytewise(keep: Callable[[Change], Change]) -> Callable[[Change], Change]:
+    """Let a text that is not UTF-8 pass byte by byte.
+
+    Every encoding that a server may store has ASCII's bytes for ASCII's characters alone, so
+    that JSON's structure is the same.
+    """
+    return lambda change: keep(change.decode("latin-1").encode()).decode().encode("latin-1")
+
+
+def _query(tables: tuple[Table, ...]) -> str:
+    wanted = [{"schema": table.schema, "name": table.name} for table in tables]
+    return _QUERY.replace("WANTED", msgspec.json.encode(wanted).decode().replace("'", "''"))
+
+
+def _found(row: tuple[str | None, ...], codec: str) -> Found:
+    name, is_key, *spelled = (str(field) for field in row)
+    schema, table, column = (bytes.fromhex(text[2:]).decode(codec) for text in spelled)
+    return Found(name, is_key == "t", schema, table, column)

@@ -1,0 +1,56 @@
+"""What a run tells those who watch it: once a batch, a build or a failure, never once a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from waltally.errors import LoaderError
+
+
+@dataclass(frozen=True)
+class Following:
+    """The slot is being streamed."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The position of record moved, with the rows of a batch or alone."""
+
+    changes: int
+    transactions: int
+    """Source transactions that had changes in the batch."""
+    seconds: float
+    """From the batch's first row until its commit."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Following broke, whether it is tried again or ends the process."""
+
+    error: LoaderError
+    retried: bool
+
+
+@dataclass(frozen=True)
+class Built:
+    """The models hold what was staged when the build began."""
+
+    seconds: float
+    freshness: dict[str, float] = field(default_factory=dict)
+    """By model: how old, in seconds since its commit, the newest change is that became visible."""
+
+
+@dataclass(frozen=True)
+class BuildBroke:
+    """A build failed; it is tried again with the next one."""
+
+    error: LoaderError
+
+
+Event = Following | Committed | Failed | Built | BuildBroke
+Notify = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Watch nothing."""

@@ -1,0 +1,81 @@
+"""`loader run`: sessions one after the other, with backoff between, until stopped."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from threading import Event
+
+from psycopg2 import extensions
+
+from loader.capture.events import Failed, Following, Notify, ignore
+from loader.capture.run_state import RunState
+from loader.capture.session import Session
+from waltally import lsn
+from waltally.database import connect, explained
+from waltally.errors import TRANSIENT, LoaderError
+from waltally.settings import Settings
+
+log = logging.getLogger("loader")
+
+_BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
+_ONCE_TRIES = 5
+
+
+def follow(
+    settings: Settings, stop: Event, run_state: RunState, once: bool, notify: Notify = ignore
+) -> None:
+    """Follow the slot until `stop` is set; with `once`, up to what is committed at the start.
+
+    What waiting may heal is tried again: for ever, or five times with `once`.
+    Raises LoaderError for the rest.
+    """
+    until = _end_of_source(settings) if once else None
+    failures = 0
+    while not stop.is_set():
+        stored = run_state.batches
+        try:
+            _one_session(settings, stop, run_state, until, notify)
+            return
+        except LoaderError as error:
+            if run_state.position and not error.safe:
+                error.safe = f"everything before {lsn.show(run_state.position)} is stored"
+            if not isinstance(error, TRANSIENT):
+                raise
+            failures = 1 if run_state.batches > stored else failures + 1
+            if once and failures >= _ONCE_TRIES:
+                raise
+            pause = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
+            log.warning("%s; trying again in %g s", error, pause)
+            if failures == 1 and error.remedy:
+                log.warning("Try: %s", error.remedy)
+            notify(Failed(error, retried=True))
+            stop.wait(pause)
+
+
+def _one_session(
+    settings: Settings, stop: Event, run_state: RunState, until: int | None, notify: Notify
+) -> None:
+    with closing(Session(settings, stop, run_state, notify)) as session:
+        notify(Following())
+        log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position))
+        session.follow(until)
+
+
+def _end_of_source(settings: Settings) -> int:
+    with closing(connect(settings.source, "source")) as connection:
+        return mark_end(connection)
+
+
+def mark_end(connection: extensions.connection) -> int:
+    """Return a position that the stream passes only after all that is committed by now.
+
+    A logical message, no row: it flushes the WAL up to itself, so that the position is reached
+    also where the server is idle and earlier commits were asynchronous.
+    """
+    with explained("source"), connection, connection.cursor() as cursor:
+        cursor.execute("set local synchronous_commit to 'local'")
+        cursor.execute("select pg_logical_emit_message(true, 'waltally', '')")
+        row = cursor.fetchone()
+    assert row is not None
+    return lsn.parse(row[0])

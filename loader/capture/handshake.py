@@ -1,0 +1,101 @@
+"""The replication connection, from login to streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psycopg.conninfo import make_conninfo
+
+from loader.capture import wal2json
+from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.protocol_errors import protocol_error
+from loader.preflight.slot_admin import origin_name
+from loader.preflight.slot_facts import SLOT_STATE, slot_state
+from loader.preflight.slot_state import Server, SlotState
+from loader.staging.records import SlotPosition
+from waltally import login, lsn, session_settings
+from waltally.database import standby
+from waltally.tables import Table
+
+
+@dataclass(frozen=True)
+class Handshake:
+    """What a replication connection and the slot's row tell before anything is streamed."""
+
+    state: SlotState | None
+    """The slot, None where the server has none of this name."""
+    record: SlotPosition
+    server: Server
+    origin: int | None
+    """The number of the loader's replication origin, None where it has none."""
+    pid: int
+    """The process that serves the connection."""
+    encoding: str
+    """How the source stores text. It sends changes so, whatever client_encoding says."""
+    status_seconds: float
+    """How often to send feedback so that the server does not end the connection."""
+
+
+def connect_replication(source: str) -> ReplicationConnection:
+    """Open a replication connection to the source's database. Raises LoaderError."""
+    try:
+        connection = ReplicationConnection(
+            make_conninfo(login.pinned(source), replication="database")
+        )
+        connection.query(session_settings.PIN_NEWER)
+    except ProtocolError as error:
+        raise protocol_error(error, "") from error
+    return connection
+
+
+def beside(source: str, replication: ReplicationConnection) -> str:
+    """Return the string for a plain connection to the server that `replication` is at."""
+    return make_conninfo(source, **replication.place)
+
+
+def shake_hands(
+    connection: ReplicationConnection, slot: str, record: Callable[[], SlotPosition]
+) -> Handshake:
+    """Ask the server, and `record` for the slot's row in the target.
+
+    Raises ProtocolError, IsStandby and what `record` raises.
+    """
+    if connection.query("select pg_is_in_recovery()") == [("t",)]:
+        raise standby()
+    # In this order, as another loader may be moving all three: the slot never passes the record,
+    # and the record never passes the end of the WAL.
+    rows = connection.query(f"{SLOT_STATE} '{slot}'")
+    found = record()
+    ((system, _, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
+    ((pid, encoding, timeout, origin),) = connection.query(
+        "select pg_backend_pid(), current_setting('server_encoding'), "
+        "(select setting from pg_settings where name = 'wal_sender_timeout'), "
+        "(select roident from pg_replication_origin "
+        f"where roname = '{origin_name(slot)}')"
+    )
+    milliseconds = int(str(timeout))
+    return Handshake(
+        slot_state(rows[0]) if rows else None,
+        found,
+        Server(str(system), str(database), lsn.parse(str(wal_end))),
+        None if origin is None else int(str(origin)),
+        int(str(pid)),
+        str(encoding),
+        min(10.0, milliseconds / 4000) if milliseconds else 10.0,
+    )
+
+
+def start(
+    connection: ReplicationConnection,
+    slot: str,
+    position: int,
+    tables: tuple[Table, ...],
+    ignored_origin: int | None,
+) -> None:
+    """Start to stream the slot. Raises SlotInUse and what else the server may object."""
+    names = [(table.schema, table.name) for table in tables]
+    try:
+        connection.start(slot, position, wal2json.options(names, ignored_origin))
+    except ProtocolError as error:
+        raise protocol_error(error, slot) from error

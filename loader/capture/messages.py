@@ -1,0 +1,37 @@
+"""What comes out of the slot, as the loader handles it. Pure: no driver."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Begin(NamedTuple):
+    """The start of a source transaction; it carries the position of its end already."""
+
+    commit_lsn: int
+    """Where the commit record starts: the position of the whole transaction."""
+    end_lsn: int
+    """Where the commit record ends: the position to confirm once the transaction is stored."""
+    xid: int
+    committed_at: int
+    """Microseconds since 2000-01-01 UTC, the wire form of a timestamptz."""
+
+
+class Commit(NamedTuple):
+    """The end of a source transaction."""
+
+    end_lsn: int
+
+
+Change = bytes
+"""One change, untouched."""
+
+
+class Keepalive(NamedTuple):
+    """The server's word that every commit before `position` has been sent."""
+
+    position: int
+    wants_reply: bool
+
+
+Message = Begin | Change | Commit | Keepalive

@@ -1,0 +1,74 @@
+"""Changes whose text the target cannot hold, kept in a form that always fits and is rejected there.
+
+WIN1252 stores the byte 0x81, for instance, which is no character and has none in UTF8.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from psycopg2 import errors as pg
+
+from loader.capture import wal2json
+from loader.capture.messages import Begin, Change, Commit
+from waltally.database import connect, explained
+
+Decode = Callable[[bytes], Begin | Commit | Change | None]
+
+
+class Examiner:
+    """Asks the target of each change whether it can hold the text; a session of its own."""
+
+    def __init__(self, target: str, encoding: str, until: int) -> None:
+        """`encoding` is the source's; changes that commit after `until` pass unexamined.
+
+        Raises LoginRefused, CannotConnect.
+        """
+        self._connection = connect(target, "target")
+        self._encoding = encoding
+        self._until = until
+        self._examines = True
+
+    def close(self) -> None:
+        """End the session."""
+        self._connection.close()
+
+    def reading(self, decode: Decode) -> Decode:
+        """Return `decode` with each change replaced that the target cannot hold.
+
+        What it returns raises LoaderError where the target cannot be asked.
+        """
+
+        def read(payload: bytes) -> Begin | Commit | Change | None:
+            message = decode(payload)
+            if type(message) is Begin:
+                self._examines = message.commit_lsn <= self._until
+            elif type(message) is bytes and self._examines and not message.isascii():
+                return self._fitting(message)
+            return message
+
+        return read
+
+    def _fitting(self, change: Change) -> Change:
+        if self._text(change) is not None:
+            return change
+        kept: dict[str, object] = {}
+        if change[:11] == b'{"action":"':
+            kept["action"] = change[11:12].decode("latin-1")
+        names = [self._text(name) for name in wal2json.names(change)]
+        if names and None not in names:
+            kept["schema"], kept["table"] = (json.loads(str(name)) for name in names)
+        kept["undecodable"] = {"encoding": self._encoding, "bytes": change.hex()}
+        return json.dumps(kept, separators=(",", ":")).encode()
+
+    def _text(self, sent: bytes) -> str | None:
+        """Return what the bytes are as text; None where the target has no character for one."""
+        with explained("target"), self._connection, self._connection.cursor() as cursor:
+            try:
+                cursor.execute("select convert_from(%s, %s)", (sent, self._encoding))
+            except (pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):
+                return None
+            row = cursor.fetchone()
+        assert row is not None
+        return str(row[0])

@@ -1,0 +1,153 @@
+"""A second connection to the source, which tells of the walsender what the stream cannot tell.
+
+A walsender sends nothing and answers nothing for minutes while it skips a large transaction that
+is not ours, so only the server knows whether it still runs. And the server's configuration may
+change at any moment so that commits would wait for us.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg2
+from psycopg2 import extensions
+
+from loader.preflight import standby_facts
+from waltally.database import connect, explained
+from waltally.errors import LoaderError, unexpected
+
+log = logging.getLogger("loader")
+
+LOOK_SECONDS = 1.0
+BLIND_SECONDS = 60.0
+"""How long the stream may go on while this connection is broken or does not answer."""
+
+_RELEASE_SECONDS = 1.0
+_CLOSE_SECONDS = 3.0
+
+_LOOK = (
+    "select current_setting('synchronous_standby_names'), (select active_pid = %(pid)s from "
+    "pg_replication_slots where slot_name = %(slot)s)"
+)
+_TERMINATE = (
+    "select pg_terminate_backend(active_pid) from pg_replication_slots "
+    "where slot_name = %(slot)s and active_pid = %(pid)s"
+)
+
+
+class Watch:
+    """Looks about once a second; a thread of its own, once started."""
+
+    def __init__(self, dsn: str, slot: str) -> None:
+        """Connect. Raises LoginRefused, CannotConnect."""
+        self._dsn = dsn
+        self._slot = slot
+        self._pid = 0
+        self._ours = True
+        self._seen_at = time.monotonic()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="source watch", daemon=True)
+        self._leave: Callable[[LoaderError], None] = lambda _: None
+        self._connection: extensions.connection | None = self._connect()
+
+    @property
+    def connection(self) -> extensions.connection:
+        """The connection, for questions before the thread is started."""
+        assert self._connection is not None
+        return self._connection
+
+    def start(self, pid: int, leave: Callable[[LoaderError], None]) -> None:
+        """Begin to look after the walsender `pid`; `leave` gets the reason to end its stream."""
+        self._pid = pid
+        self._leave = leave
+        self._seen_at = time.monotonic()
+        self._thread.start()
+
+    @property
+    def blind_seconds(self) -> float:
+        """How long ago the server last answered here."""
+        return time.monotonic() - self._seen_at
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether our walsender still had the slot when the server last answered here."""
+        return self._ours
+
+    def close(self) -> None:
+        """See that the slot is free, as far as the server answers, and end the connection."""
+        self._stopping.set()
+        if self._thread.ident is None:
+            self._disconnect()
+            return
+        self._thread.join(_CLOSE_SECONDS)
+        if self._thread.is_alive():
+            # It waits for a server that does not answer. Where it is just connecting, it ends
+            # by itself after connect_timeout.
+            self._wake()
+            self._thread.join(_CLOSE_SECONDS)
+
+    def _connect(self) -> extensions.connection:
+        connection = connect(self._dsn, "source")
+        connection.autocommit = True
+        return connection
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._look()
+                except LoaderError as error:
+                    self._disconnect()
+                    if self.blind_seconds > BLIND_SECONDS:
+                        self._leave(error)
+                self._stopping.wait(LOOK_SECONDS)
+            with suppress(LoaderError):
+                self._release()
+        except Exception as error:
+            log.debug("the watch broke", exc_info=error)
+            self._leave(unexpected(error))
+        finally:
+            self._disconnect()
+
+    def _look(self) -> None:
+        if self._connection is None:
+            self._connection = self._connect()
+        names, ours = self._ask(_LOOK)
+        self._ours = bool(ours)
+        self._seen_at = time.monotonic()
+        if names and (finding := standby_facts.ask(self._connection)) is not None:
+            self._leave(finding)
+
+    def _release(self) -> None:
+        """End a walsender that has not noticed that we are gone: one that is busy for minutes."""
+        deadline = time.monotonic() + _RELEASE_SECONDS
+        while self._connection is not None and self._ask(_LOOK)[1]:
+            if time.monotonic() > deadline:
+                self._ask(_TERMINATE)
+                return
+            time.sleep(0.02)
+
+    def _ask(self, query: str) -> tuple[object, ...]:
+        with explained("source"), self.connection.cursor() as cursor:
+            cursor.execute(query, {"slot": self._slot, "pid": self._pid})
+            return cursor.fetchone() or ()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg2.Error):
+                connection.close()
+
+    def _wake(self) -> None:
+        """Let a question that waits for an answer fail."""
+        connection = self._connection
+        with suppress(psycopg2.Error, OSError, AttributeError):
+            handle = socket.socket(fileno=os.dup(connection.fileno()))  # type: ignore[union-attr]
+            with handle:
+                handle.shutdown(socket.SHUT_RDWR)

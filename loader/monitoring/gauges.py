@@ -1,0 +1,180 @@
+"""Metrics of what is asked from time to time: the slot at the source, the models at the target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from psycopg2 import extensions
+
+from loader.capture.run_state import RunState
+from loader.monitoring.sampler import Sampler
+from loader.monitoring.status import wal_held
+from loader.monitoring.wal_clock import WalClock
+from loader.preflight import slot_facts
+from loader.preflight.slot_state import Server, SlotState
+from loader.staging import target_state
+from loader.staging.records import TargetState
+from waltally.settings import Settings
+
+_WAL_STATES = ("reserved", "extended", "unreserved", "lost")
+
+
+@dataclass(frozen=True)
+class SourceFigures:
+    """The slot and the WAL's end, and where the position of record was just before."""
+
+    state: SlotState | None
+    server: Server
+    position: int
+    lag_seconds: float
+
+
+class Figures(Collector):
+    """Serves the newest answers; a place that does not answer only takes its own series away."""
+
+    def __init__(self, settings: Settings, run_state: RunState) -> None:
+        self._settings = settings
+        self._run_state = run_state
+        self._clock = WalClock()
+        self._source = Sampler(settings.source, "source", self._ask_source)
+        self._target = Sampler(settings.target, "target", self._ask_target)
+
+    def start(self) -> None:
+        """Begin to ask both places."""
+        self._source.start()
+        self._target.start()
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._source.close()
+        self._target.close()
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Return no names: they would have to be asked for when the registry is made."""
+        return iter(())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield what is known now, waiting for nothing."""
+        source, target = self._source.latest, self._target.latest
+        yield self._gauge(
+            "waltally_source_up",
+            "1 where the source answered in the last 15 seconds; where 0, its figures are absent.",
+            float(source is not None),
+        )
+        yield self._gauge(
+            "waltally_target_up",
+            "1 where the target answered in the last 15 seconds; where 0, its figures are absent.",
+            float(target is not None),
+        )
+        open_since = self._run_state.open_since
+        yield self._gauge(
+            "waltally_batch_open_seconds",
+            "How long the batch that is not committed yet has been open; 0 where none is.",
+            time.monotonic() - open_since if open_since else 0.0,
+        )
+        if self._run_state.position:
+            yield self._gauge(
+                "waltally_position_bytes",
+                "The position of record, as bytes of the source's WAL.",
+                self._run_state.position,
+            )
+        if source is not None:
+            yield from self._of_source(source)
+        if target is not None:
+            yield from self._of_target(target)
+
+    def _of_source(self, source: SourceFigures) -> Iterator[GaugeMetricFamily]:
+        yield self._gauge(
+            "waltally_source_wal_bytes", "Where the source's WAL ends.", source.server.wal_end
+        )
+        if source.position:
+            yield self._gauge(
+                "waltally_lag_bytes",
+                "WAL of the source beyond the position of record.",
+                max(0, source.server.wal_end - source.position),
+            )
+            yield self._gauge(
+                "waltally_lag_seconds",
+                "How long ago the source's WAL ended at the position of record; 0 where less than "
+                "16 KiB lie beyond it.",
+                source.lag_seconds,
+            )
+        state = source.state
+        yield self._gauge(
+            "waltally_slot_exists",
+            "1 where the source has the slot.",
+            float(state is not None),
+        )
+        if state is None:
+            return
+        held = wal_held(state, source.server)
+        if held is not None:
+            yield self._gauge(
+                "waltally_wal_held_bytes", "WAL on the source's disk for the slot.", held
+            )
+        if state.safe_wal_size is not None:
+            yield self._gauge(
+                "waltally_safe_wal_size_bytes",
+                "WAL the source may still write before the slot is lost; absent where "
+                "max_slot_wal_keep_size sets no limit.",
+                state.safe_wal_size,
+            )
+        family = GaugeMetricFamily(
+            "waltally_wal_status",
+            "1 for the state of the slot's WAL: reserved, extended, unreserved or lost.",
+            labels=["slot", "status"],
+        )
+        for status in _WAL_STATES:
+            is_so = float(state.wal_status == status)
+            family.add_metric([self._settings.slot, status], is_so)
+        yield family
+
+    def _of_target(self, target: TargetState) -> Iterator[GaugeMetricFamily]:
+        lag_bytes = self._by_model(
+            "waltally_model_lag_bytes",
+            "WAL between the model's watermark and the position of record; 0 where nothing staged "
+            "is left to apply.",
+        )
+        lag_seconds = self._by_model(
+            "waltally_model_lag_seconds",
+            "How long ago the model was applied; 0 where nothing staged is left to apply.",
+        )
+        rejected = self._by_model(
+            "waltally_has_rejected_changes",
+            "1 where the model met changes it could not count, until a new seed has counted them.",
+        )
+        for model in target.models:
+            labels = [self._settings.slot, model.name]
+            behind = max(0, target.record.position_lsn - model.applied_lsn)
+            lag_bytes.add_metric(labels, behind if model.is_behind else 0)
+            lag_seconds.add_metric(labels, target.age(model.moved_at) if model.is_behind else 0)
+            rejected.add_metric(labels, float(model.rejected_lsn is not None))
+        yield from (lag_bytes, lag_seconds, rejected)
+
+    def _gauge(self, name: str, meaning: str, value: float) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(name, meaning, labels=["slot"])
+        family.add_metric([self._settings.slot], value)
+        return family
+
+    def _by_model(self, name: str, meaning: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(name, meaning, labels=["slot", "model"])
+
+    def _ask_source(self, connection: extensions.connection) -> SourceFigures:
+        # The position first: the WAL's end, read later, can only lie beyond it.
+        position = self._run_state.position
+        state = slot_facts.read_state(connection, self._settings.slot)
+        server = slot_facts.read_server(connection)
+        now = time.monotonic()
+        target = self._target.latest
+        if target is not None:
+            since = now - target.age(target.moved_at)
+            self._clock.began(since, target.record.position_lsn)
+        self._clock.note(now, server.wal_end)
+        return SourceFigures(state, server, position, self._clock.seconds_behind(position, now))
+
+    def _ask_target(self, connection: extensions.connection) -> TargetState | None:
+        return target_state.read(connection, self._settings.schema, self._settings.slot)

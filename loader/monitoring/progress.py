@@ -1,0 +1,76 @@
+"""Progress of `loader run`: one live line on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from types import TracebackType
+
+from rich.console import Console
+
+from loader.capture.run_state import RunState
+from waltally import lsn
+
+log = logging.getLogger("loader")
+
+_LOG_SECONDS = 10.0
+_TERMINAL_SECONDS = 0.5
+
+
+class Progress:
+    """Shows the run_state as they grow, in a thread of its own."""
+
+    def __init__(self, run_state: RunState, console: Console) -> None:
+        self._run_state = run_state
+        self._console = console
+        self._done = threading.Event()
+        show = self._live if console.is_terminal else self._log
+        self._thread = threading.Thread(target=show, name="progress", daemon=True)
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+        if error is not None:
+            return
+        log.info(
+            "stored %d changes in %d batches over %.1f s, position %s",
+            self._run_state.changes,
+            self._run_state.batches,
+            time.monotonic() - self._began,
+            lsn.show(self._run_state.position),
+        )
+
+    def _live(self) -> None:
+        before = 0
+        with self._console.status("following the slot") as line:
+            while not self._done.wait(_TERMINAL_SECONDS):
+                line.update(self._line(before, _TERMINAL_SECONDS))
+                before = self._run_state.changes
+
+    def _log(self) -> None:
+        before = 0
+        while not self._done.wait(_LOG_SECONDS):
+            if self._run_state.changes > before:
+                log.info(self._line(before, _LOG_SECONDS))
+            elif since := self._run_state.open_since:
+                # A large transaction, or a target that does not answer: both are silent else.
+                open_for = time.monotonic() - since
+                if open_for >= _LOG_SECONDS:
+                    log.info("a batch has been open for %.0f s, nothing is lost", open_for)
+            before = self._run_state.changes
+
+    def _line(self, before: int, seconds: float) -> str:
+        changes = self._run_state.changes
+        rate = (changes - before) / seconds
+        return f"{changes:,} changes, {rate:,.0f}/s, position {lsn.show(self._run_state.position)}"

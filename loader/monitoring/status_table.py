@@ -1,0 +1,175 @@
+"""The status for a person: tables, and a view that refreshes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.filesize import decimal
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from waltally.errors import TRANSIENT, LoaderError
+
+_REFRESH_SECONDS = 2.0
+_SAMPLE_SECONDS = 1.0
+_LOG_WIDTH = 1000
+
+
+def output_console() -> Console:
+    """Return the console of standard output: as wide as the terminal, unwrapped anywhere else."""
+    console = Console(markup=False)
+    if not console.is_terminal:
+        console.width = _LOG_WIDTH
+    return console
+
+
+def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
+    """Return the status report as tables, with the problems and their remedies below.
+
+    `rate` is in changes a second, where it is known.
+    """
+    slot, position, error = body["slot"], body["position"], body["last_error"]
+    facts = Table("", "", show_header=False, box=None)
+    facts.add_row("slot", Text(slot["name"]))
+    if slot["exists"]:
+        pid = slot["active_pid"]
+        facts.add_row("", f"followed by pid {pid}" if pid else "not followed")
+        facts.add_row("WAL held back", _held(slot))
+    if position:
+        facts.add_row("position", f"{position['lsn']}, moved {ago(position['moved_at'])}")
+        facts.add_row("lag", _lag(position))
+        if position["newest_commit_at"]:
+            facts.add_row("newest change", f"committed {ago(position['newest_commit_at'])}")
+        stored = f"{position['stored_changes']:,} changes"
+        facts.add_row("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s")
+    if body["seed"] and body["seed"]["rejected_count"]:
+        facts.add_row("seed", Text(_rejected_in_seed(body["seed"])))
+    if error:
+        facts.add_row(
+            "last error", Text(f"{duration(error['age_seconds'])} ago: {error['message']}")
+        )
+    parts: list[RenderableType] = [facts]
+    if body["models"]:
+        parts.append(_models(body["models"]))
+    parts.append("healthy" if body["healthy"] else "not healthy:")
+    for problem in body["problems"]:
+        parts.append(Text(f"  {problem['message']}\n  Try: {problem['remedy']}"))
+    return Group(*parts)
+
+
+def show(report: Callable[[], dict[str, Any]], console: Console) -> dict[str, Any]:
+    """Print the report once and return it; where the slot is followed, its rate takes a second."""
+    body, asked_at = report(), time.monotonic()
+    rate = None
+    if body["position"] and body["slot"].get("active_pid"):
+        time.sleep(_SAMPLE_SECONDS)
+        before, body = body, report()
+        rate = _rate(before, body, time.monotonic() - asked_at)
+    console.print(render(body, rate))
+    return body
+
+
+def watch(report: Callable[[], dict[str, Any]], console: Console) -> None:
+    """Show the report again and again until Ctrl-C: in place on a terminal, else one by one.
+
+    A server that is away for a while is shown as that. Raises what waiting cannot heal.
+    """
+    # A shell starts what it puts into the background with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Live(console=console, auto_refresh=False) as live:
+            display: Callable[[RenderableType], None] = (
+                (lambda shown: live.update(shown, refresh=True))
+                if console.is_terminal
+                else console.print
+            )
+            before: tuple[float, dict[str, Any]] | None = None
+            while True:
+                try:
+                    body, asked_at = report(), time.monotonic()
+                except TRANSIENT as error:
+                    display(_away(error, before[1] if before else None))
+                else:
+                    since = asked_at - before[0] if before else 0.0
+                    display(render(body, _rate(before[1], body, since) if before else None))
+                    before = asked_at, body
+                time.sleep(_REFRESH_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+def ago(moment: str) -> str:
+    """Return how long ago an ISO 8601 time was, such as `12 s ago`."""
+    return f"{duration((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())} ago"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in its largest fitting unit, such as `3.5 h`."""
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def _away(error: LoaderError, last: dict[str, Any] | None) -> RenderableType:
+    said = Text(f"Error: {error.sentence}\nasking again every {_REFRESH_SECONDS:g} s")
+    return Group(render(last), "", said) if last else said
+
+
+def _rate(before: dict[str, Any], body: dict[str, Any], seconds: float) -> float | None:
+    if not (before["position"] and body["position"] and seconds):
+        return None
+    stored = body["position"]["stored_changes"] - before["position"]["stored_changes"]
+    return float(stored) / seconds
+
+
+def _held(slot: dict[str, Any]) -> str:
+    held = f"{decimal(slot['wal_held_bytes'] or 0)} ({slot['wal_status']})"
+    safe = slot["safe_wal_bytes"]
+    if safe is None:
+        return f"{held}, no limit"
+    return f"{held}, lost after {decimal(max(0, safe))} more"
+
+
+def _rejected_in_seed(seed: dict[str, Any]) -> str:
+    reasons = seed["rejected_reasons"].items()
+    return f"could not count {seed['rejected_count']:,} rows: " + "; ".join(
+        f"{reason} ({count:,})" for reason, count in reasons
+    )
+
+
+def _models(models: list[dict[str, Any]]) -> Table:
+    shown = Table("model", "applied up to", "behind", "rejected", "left out", box=None)
+    for model in models:
+        shown.add_row(
+            Text(model["name"]),
+            model["applied_lsn"],
+            _lag(model),
+            _rejected(model),
+            _left_out(model["left_out"]),
+        )
+    return shown
+
+
+def _rejected(model: dict[str, Any]) -> str:
+    if not model["rejected_lsn"]:
+        return "none"
+    count = model["rejected_count"]
+    return f"{'' if count is None else f'{count:,} '}up to {model['rejected_lsn']}"
+
+
+def _left_out(rows: dict[str, int] | None) -> str:
+    """Return how many rows belong to no group, as a dimension of theirs is null."""
+    if rows is None:
+        return "unknown"
+    return ", ".join(f"{count:,} {part}" for part, count in rows.items() if count) or "none"
+
+
+def _lag(place: dict[str, Any]) -> str:
+    return f"{decimal(place['lag_bytes'])}, {duration(place['lag_seconds'])}"

@@ -1,0 +1,168 @@
+"""Makes and drops the slot and the replication origin, over a plain connection."""
+
+from __future__ import annotations
+
+import psycopg2
+from psycopg2 import errors as pg
+from psycopg2 import extensions
+
+from loader.preflight.checks import plugin_missing, plugin_remedy, replication_remedy
+from loader.preflight.slot_facts import SlotFacts
+from waltally import lsn
+from waltally.database import explain
+from waltally.errors import (
+    LoaderError,
+    MissingRight,
+    NoFreeSlot,
+    NotOurs,
+    PluginNotAllowed,
+    SlotCreationBlocked,
+    SlotInUse,
+)
+
+
+def create_slot(source: extensions.connection, name: str, timeout: int, *, temporary: bool) -> int:
+    """Make the slot and return its consistent point; the wait for writers ends at `timeout` s.
+
+    A temporary one, under another name, only shows that it can be made and goes with the session.
+    Raises SlotCreationBlocked, PluginMissing, PluginNotAllowed, NoFreeSlot.
+    """
+    if temporary:
+        name = f"{name[:50]}_check"
+    try:
+        with source, source.cursor() as cursor:
+            cursor.execute(f"set local statement_timeout to '{timeout}s'")
+            # Over SQL, as statement_timeout bounds no replication command.
+            cursor.execute(
+                "select lsn from pg_create_logical_replication_slot(%s, 'wal2json', %s)",
+                (name, temporary),
+            )
+            row = cursor.fetchone()
+    except pg.QueryCanceled:
+        raise SlotCreationBlocked(
+            f"The slot could not be made within {timeout} s: it waits for transactions "
+            f"that were writing when it began ({_writers(source)})",
+            "let them end or end them, then `loader setup` again; --timeout waits longer",
+        ) from None
+    except psycopg2.Error as error:
+        if (refused := refusal(error, source)) is not None:
+            raise refused from None
+        raise explain(error, "source") from error
+    assert row is not None
+    return lsn.parse(row[0])
+
+
+def refusal(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:
+    """Return what the server's refusal to make a slot means, None where it is something else.
+
+    Messages may be translated; a setting's name and an SQLSTATE are not.
+    """
+    said = " ".join((error.diag.message_primary or str(error)).split())
+    if "output_plugin_libraries" in str(error):
+        return PluginNotAllowed(f"The source does not allow wal2json: {said}", plugin_remedy(None))
+    if isinstance(error, pg.UndefinedFile):
+        return plugin_missing(source.server_version // 10_000)
+    if isinstance(error, pg.ConfigurationLimitExceeded):
+        return NoFreeSlot(
+            f"The source has no free slot: {said}",
+            "alter system set max_replication_slots = 20; "
+            "-- then restart the source; or drop a slot that nobody needs",
+        )
+    if isinstance(error, pg.InsufficientPrivilege):
+        return MissingRight(
+            f"The source denies a right: {said}", replication_remedy(source.info.user)
+        )
+    return None
+
+
+def _writers(source: extensions.connection) -> str:
+    with source, source.cursor() as cursor:
+        cursor.execute(
+            "select pid, usename, (now() - xact_start)::interval(0)::text from pg_stat_activity "
+            "where backend_xid is not null and pid <> pg_backend_pid() order by xact_start limit 5"
+        )
+        rows = cursor.fetchall()
+    return ", ".join(f"pid {pid} of {role} for {age}" for pid, role, age in rows) or "now over"
+
+
+def slot_not_ours(facts: SlotFacts) -> LoaderError | None:
+    """Return why the slot may not be dropped, None where `loader setup` made it or took it over.
+
+    Ours is a logical slot of wal2json in this database that slot_position of this schema knows,
+    written for this database of this cluster.
+    """
+    state, server, record = facts.state, facts.server, facts.record
+    if state is None:
+        return None
+    name = facts.slot
+    if state.plugin is None:
+        what = "is a physical slot, of a standby or a backup"
+    elif state.plugin != "wal2json" or state.database != server.database:
+        what = f"is one of {state.plugin} in database {state.database}"
+    elif record is None:
+        what = "has no row in slot_position: `loader setup` did not make it"
+    elif (record.system_identifier, record.source_database) != (
+        server.system_identifier,
+        server.database,
+    ):
+        what = f"is not the one that was set up, in {record.source_database} of another source"
+    else:
+        return None
+    return NotOurs(
+        f"The slot {name} {what}, so it is not dropped",
+        f"choose another name: export LOADER_SLOT={another_name(name)}; or, if nobody needs the "
+        f"slot: psql -c \"select pg_drop_replication_slot('{name}')\" at the source",
+    )
+
+
+def another_name(name: str) -> str:
+    """Return a name for a slot that is not this one."""
+    return f"{name[:54]}_waltally"
+
+
+def drop_slot(source: extensions.connection, name: str) -> None:
+    """Drop the slot. Raises SlotInUse while somebody follows it."""
+    try:
+        with source, source.cursor() as cursor:
+            cursor.execute("select pg_drop_replication_slot(%s)", (name,))
+    except pg.ObjectInUse as error:
+        raise SlotInUse(
+            f"The slot {name} is in use: {error.diag.message_primary}", "stop the loader first"
+        ) from None
+    except psycopg2.Error as error:
+        raise explain(error, "source") from error
+
+
+def origin_name(slot: str) -> str:
+    """Return the name of the replication origin that tags the loader's own writes."""
+    return f"waltally_{slot}"
+
+
+def make_origin(source: extensions.connection, name: str) -> bool:
+    """Make the origin that tags the loader's own writes; False where it exists or we may not."""
+    return _origin(
+        source,
+        "select pg_replication_origin_create(%(name)s) where not exists "
+        "(select 1 from pg_replication_origin where roname = %(name)s)",
+        name,
+    )
+
+
+def drop_origin(source: extensions.connection, name: str) -> bool:
+    """Drop the origin; False where there is none or we may not."""
+    return _origin(
+        source,
+        "select pg_replication_origin_drop(roname) from pg_replication_origin "
+        "where roname = %(name)s",
+        name,
+    )
+
+
+def _origin(source: extensions.connection, query: str, name: str) -> bool:
+    """Run a statement about the origin; False where the role may not, which costs only speed."""
+    try:
+        with source, source.cursor() as cursor:
+            cursor.execute(query, {"name": origin_name(name)})
+            return cursor.rowcount > 0
+    except psycopg2.Error:
+        return False

@@ -1,0 +1,1 @@
+"""The tables in the target: change log, position, watermarks, retention."""

@@ -1,0 +1,101 @@
+"""The staging schema: made and upgraded by numbered migrations, each in its own transaction."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from psycopg2 import extensions, sql
+
+from waltally.database import explained
+from waltally.errors import StagingTooNew
+
+MADE_BY_SETUP = "Made by loader setup: loader teardown --purge may drop it."
+"""The comment of a schema that setup made; one without it was there before and stays."""
+
+_LEDGER = """
+create table if not exists schema_migration (
+    version integer primary key,
+    name text not null,
+    applied_at timestamptz not null default now()
+)
+"""
+
+
+def migrations() -> list[tuple[int, str, str]]:
+    """Return (version, name, SQL) of every migration in order."""
+    folder = resources.files("loader") / "migrations"
+    found = [
+        (int(path.name[:4]), path.name, path.read_text())
+        for path in folder.iterdir()
+        if path.name.endswith(".sql")
+    ]
+    return sorted(found)
+
+
+def upgrade(connection: extensions.connection, schema: str) -> list[str]:
+    """Bring the staging schema to the newest version; return the names of what was applied.
+
+    Safe to repeat and to run twice at once. Raises StagingTooNew, MissingRight.
+    """
+    applied = []
+    with explained("target"), connection, connection.cursor() as cursor:
+        # Two at once would both see no schema; the lock ends with the transaction.
+        cursor.execute(
+            "select pg_advisory_xact_lock(hashtext('waltally setup'), hashtext(%s))", (schema,)
+        )
+        cursor.execute("select 1 from pg_namespace where nspname = %s", (schema,))
+        if cursor.fetchone() is None:
+            made = sql.Identifier(schema)
+            cursor.execute(sql.SQL("create schema {}").format(made))
+            cursor.execute(sql.SQL("comment on schema {} is %s").format(made), (MADE_BY_SETUP,))
+        _enter(cursor, schema)
+        cursor.execute("select to_regclass(%s)", (f"{_quoted(schema)}.schema_migration",))
+        if cursor.fetchone() == (None,):
+            cursor.execute(_LEDGER)
+        present = _version(cursor)
+        for version, name, text in migrations():
+            if version > present:
+                cursor.execute(text)
+                cursor.execute(
+                    "insert into schema_migration (version, name) values (%s, %s)",
+                    (version, name),
+                )
+                applied.append(name)
+        _refuse_newer(present)
+    return applied
+
+
+def version(connection: extensions.connection, schema: str) -> int:
+    """Return the newest migration the schema has, 0 where it has none. Raises StagingTooNew."""
+    with explained("target"), connection, connection.cursor() as cursor:
+        cursor.execute("select to_regclass(%s)", (f"{_quoted(schema)}.schema_migration",))
+        if cursor.fetchone() == (None,):
+            return 0
+        _enter(cursor, schema)
+        present = _version(cursor)
+    _refuse_newer(present)
+    return present
+
+
+def _enter(cursor: extensions.cursor, schema: str) -> None:
+    # The migrations name no schema: they are plain SQL that runs wherever search_path points.
+    cursor.execute(sql.SQL("set local search_path to {}").format(sql.Identifier(schema)))
+
+
+def _version(cursor: extensions.cursor) -> int:
+    cursor.execute("select coalesce(max(version), 0) from schema_migration")
+    row = cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+def _refuse_newer(present: int) -> None:
+    known = migrations()[-1][0]
+    if present > known:
+        raise StagingTooNew(
+            f"The staging schema is at version {present}, this loader knows up to {known}",
+            "upgrade waltally here to the version that made the schema",
+        )
+
+
+def _quoted(schema: str) -> str:
+    return '"' + schema.replace('"', '""') + '"'

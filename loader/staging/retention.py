@@ -1,0 +1,238 @@
+"""Which partitions of the change log nobody needs any more, and who holds the others.
+
+Pure: facts in, verdicts out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from loader.staging.layout import PARTITION_BITS
+from waltally import lsn
+from waltally.errors import SettingError
+from waltally.tables import Table
+
+State = Literal["attached", "pending", "detached"]
+"""Pending: a detach was begun and waits for those who read the log before it."""
+
+_AGE = re.compile(r"(\d+)([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A slot's row in slot_position."""
+
+    name: str
+    start_lsn: int
+    position_lsn: int
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How far a model has applied a slot's changes, and whether its relation is there at all."""
+
+    model: str
+    slot: str
+    applied_lsn: int
+    exists: bool
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A part of a slot's changes that spark/archive.py has copied: from_lsn <= LSN < to_lsn."""
+
+    slot: str
+    from_lsn: int
+    to_lsn: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What those who need the log say of themselves, read at one moment."""
+
+    schema: str
+    slots: tuple[Slot, ...]
+    watermarks: tuple[Watermark, ...]
+    seeds: dict[str, int]
+    """By slot, the position of the seed that a rebuild would start from."""
+    archives: tuple[Archive, ...]
+
+    def needing(self, end: int) -> list[Slot]:
+        """Return the slots whose log, as it promises to be whole, begins before `end`."""
+        return [slot for slot in self.slots if slot.start_lsn < end]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition of the change log; `age` is its newest row's in seconds, None without rows."""
+
+    number: int
+    state: State
+    size: int
+    age: float | None
+    is_pruned: bool = False
+    """Whether a prune has marked it: since then no row of it counts."""
+
+    @property
+    def name(self) -> str:
+        """The table's name in the staging schema."""
+        return f"change_log_{self.number:08x}"
+
+    @property
+    def from_lsn(self) -> int:
+        """The first position that belongs to it."""
+        return self.number << PARTITION_BITS
+
+    @property
+    def to_lsn(self) -> int:
+        """The first position that belongs to the next."""
+        return self.number + 1 << PARTITION_BITS
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Why a partition is kept, and what would end that where somebody can end it."""
+
+    reason: str
+    remedy: str = ""
+
+
+def parse_age(text: str) -> int:
+    """Return the seconds of an age such as `7d`. Raises SettingError."""
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise SettingError(
+            f"--keep is {text!r}: not a number with s, m, h, d or w", "--keep 7d keeps seven days"
+        )
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def show_age(seconds: float) -> str:
+    """Return an age in the largest unit that it fills."""
+    unit = next((u for u in ("d", "h", "m") if seconds >= _UNITS[u]), "s")
+    return f"{seconds / _UNITS[unit]:.3g}{unit}"
+
+
+def plan(
+    partitions: Sequence[Partition], facts: Facts, keep: float
+) -> Iterator[tuple[Partition, list[Hold]]]:
+    """Yield each partition, from the oldest, with what holds it: nothing where it may go.
+
+    `keep` is in seconds. Only what everything older goes with may go, as the log must stay whole
+    from its start on.
+    """
+    last = max((each.number for each in partitions if each.state == "attached"), default=None)
+    is_held = False
+    for partition in sorted(partitions, key=lambda each: each.number):
+        if partition.state != "attached":
+            found = promises(partition, facts)
+        elif partition.number == last:
+            found = [Hold("it is the newest partition")]
+        else:
+            found = holds(partition, facts, keep)
+            if is_held and not found:
+                found = [Hold("an older partition is kept")]
+            is_held = is_held or bool(found)
+        yield partition, found
+
+
+def promises(partition: Partition, facts: Facts) -> list[Hold]:
+    """Return who still counts on a partition that is no longer, or soon not, part of the log.
+
+    Pruning moves start_lsn before it detaches, so somebody else detached what is held here.
+    """
+    table, log = (Table(facts.schema, name).quoted for name in (partition.name, "change_log"))
+    drop = f"drop table {table};"
+    if not partition.is_pruned:
+        bounds = (lsn.show(partition.from_lsn), lsn.show(partition.to_lsn))
+        attach = attach_sql(table, log, bounds)
+        drop = f"{attach} -- or, only where its rows are of no use: {drop}"
+    return [
+        Hold(
+            f"it is detached, but the log of slot {slot.name} starts before its end, "
+            f"at {lsn.show(slot.start_lsn)}",
+            drop,
+        )
+        for slot in facts.needing(partition.to_lsn)
+    ]
+
+
+def attach_sql(table: str, log: str, bounds: tuple[str, str]) -> str:
+    """Return the SQL that makes a table a partition of the log again; names in quotes."""
+    first, end = bounds
+    return f"alter table {log} attach partition {table} for values from ('{first}') to ('{end}');"
+
+
+def holds(partition: Partition, facts: Facts, keep: float) -> list[Hold]:
+    """Return everything that keeps a partition of the log."""
+    found = []
+    for slot in facts.needing(partition.to_lsn):
+        found += _position(partition, slot) or [
+            *_models(partition, slot, facts),
+            *_rebuilds(partition, slot, facts),
+        ]
+    if partition.age is not None and partition.age < keep:
+        found.append(
+            Hold(f"its newest row is {show_age(partition.age)} old, --keep is {show_age(keep)}")
+        )
+    return found
+
+
+def _position(partition: Partition, slot: Slot) -> list[Hold]:
+    if slot.position_lsn >= partition.to_lsn:
+        return []
+    return [
+        Hold(
+            f"slot {slot.name} is at {lsn.show(slot.position_lsn)} and may still write to it",
+            f"loader run for slot {slot.name}, if it does not run; only where the source has no "
+            f"such slot any more and nobody will renew it: loader teardown --slot {slot.name}",
+        )
+    ]
+
+
+def _models(partition: Partition, slot: Slot, facts: Facts) -> list[Hold]:
+    marks = [mark for mark in facts.watermarks if mark.slot == slot.name]
+    if not marks:
+        return [Hold(f"no model has applied anything of slot {slot.name}", "dbt build")]
+    return [
+        Hold(
+            f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
+            f"{slot.name} only up to {lsn.show(mark.applied_lsn)}",
+            "dbt build" if mark.exists else _forget(mark, facts.schema),
+        )
+        for mark in marks
+        if mark.applied_lsn < partition.to_lsn
+    ]
+
+
+def _forget(mark: Watermark, schema: str) -> str:
+    table = Table(schema, "model_watermark").quoted
+    model, slot = (text.replace("'", "''") for text in (mark.model, mark.slot))
+    return (
+        f"if the model is gone for good: delete from {table} "
+        f"where model_name = '{model}' and slot_name = '{slot}';"
+    )
+
+
+def _rebuilds(partition: Partition, slot: Slot, facts: Facts) -> list[Hold]:
+    """A rebuild reads the log from the newest seed on; what is archived can still be replayed."""
+    seed = facts.seeds.get(slot.name)
+    if seed is not None and seed >= partition.to_lsn:
+        return []
+    first = max(partition.from_lsn, slot.start_lsn)
+    if any(
+        each.slot == slot.name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
+        for each in facts.archives
+    ):
+        return []
+    newest = "no seed" if seed is None else f"a seed at {lsn.show(seed)}"
+    return [
+        Hold(
+            f"a rebuild of slot {slot.name} needs it: there is {newest} and no archive of it",
+            "spark-submit spark/seed.py, or spark-submit spark/archive.py",
+        )
+    ]

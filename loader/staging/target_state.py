@@ -1,0 +1,190 @@
+"""What the target holds of a slot: position, models, and what a loader last failed with."""
+
+from __future__ import annotations
+
+from psycopg2 import errors as pg
+from psycopg2 import extensions, sql
+
+from loader.staging.records import ModelState, SlotPosition, TargetState
+from loader.staging.watermarks import MORE_IS_STAGED
+from waltally import lsn
+from waltally.database import explained
+from waltally.errors import NotSetUp
+from waltally.tables import Table, from_names
+
+_POSITION = """
+select
+    system_identifier,
+    source_database,
+    start_lsn,
+    position_lsn,
+    now(),
+    moved_at,
+    stored_changes,
+    last_error,
+    last_error_at,
+    (
+        select log.committed_at from {0}.change_log as log
+        where log.slot_name = slot_position.slot_name
+        order by log.slot_name desc, log.commit_lsn desc, log.ordinal desc
+        limit 1
+    ),
+    (
+        select seed.seed_id::text from {0}.historical_snapshot as seed
+        where seed.slot_name = slot_position.slot_name
+    )
+from {0}.slot_position
+where slot_name = %s
+"""
+
+_MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
+_REJECTED_IN_SEED = """
+select coalesce(jsonb_object_agg(found.reason, found.row_count), '{{}}')
+from (
+    select reason, sum(row_count) as row_count
+    from {}.historical_rejections
+    where slot_name = %s
+    group by reason
+) as found
+"""
+
+LACKS_SEED = """
+(
+    mark.seed_id is null
+    and mark.model_name like '%%.ft\\_service\\_stats'
+    and exists (
+        select from pg_class as c
+        inner join pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname || '.' || c.relname = mark.model_name
+    )
+)
+"""
+"""SQL: whether the row `mark` of model_watermark is of a fact that a seed feeds and has none.
+
+By name: a fact of one's own stands on no seed by design, and nothing in the target says so.
+"""
+
+LISTED = """
+select n.nspname
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'fact'
+where
+    c.relname = 'rejected_changes'
+    and has_schema_privilege(n.oid, 'usage')
+    and has_table_privilege(c.oid, 'select')
+    and starts_with(%s, n.nspname || '.')
+"""
+"""SQL: the schema with the list of what a model rejected, where this role may read it."""
+
+_REJECTED = "select count(*) from {}.rejected_changes where fact = %s and slot_name = %s"
+
+_MODELS = f"""
+select
+    model_name,
+    applied_lsn,
+    moved_at,
+    {MORE_IS_STAGED},
+    -- A model that keeps no note of what it could not count says the end of its last batch.
+    case when rejected_lsn < applied_lsn then rejected_lsn end,
+    left_out,
+    seed_id::text,
+    {LACKS_SEED}
+from {{0}}.model_watermark as mark
+where slot_name = %s
+order by model_name
+"""
+
+
+def read(target: extensions.connection, schema: str, slot: str) -> TargetState | None:
+    """Return what is stored, None where the slot has no row. Raises LoaderError."""
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(sql.SQL(_POSITION).format(sql.Identifier(schema)), (slot,))
+        row = cursor.fetchone()
+        rejected_in_seed = _rejected_in_seed(cursor, schema, slot)
+        cursor.execute(sql.SQL(_MODELS).format(sql.Identifier(schema)), (slot,))
+        models = [
+            ModelState(
+                name,
+                lsn.parse(applied),
+                moved_at,
+                is_behind,
+                lsn.parse(rejected) if rejected else None,
+                rejected_count(cursor, name, slot) if rejected else 0,
+                left_out,
+                seed_id,
+                lacks_seed,
+            )
+            for (
+                name, applied, moved_at, is_behind, rejected, left_out, seed_id, lacks_seed
+            ) in cursor.fetchall()
+        ]  # fmt: skip
+    if row is None:
+        return None
+    system, database, start, position, *times = row
+    asked_at, moved_at, changes, error, error_at, commit_at, seed_id = times
+    record = SlotPosition(system, database, lsn.parse(start), lsn.parse(position))
+    return TargetState(
+        record,
+        asked_at,
+        moved_at,
+        changes,
+        error,
+        error_at,
+        commit_at,
+        seed_id,
+        rejected_in_seed,
+        models,
+    )
+
+
+def _rejected_in_seed(cursor: extensions.cursor, schema: str, slot: str) -> dict[str, int] | None:
+    cursor.execute(_MAY_READ, (Table(schema, "historical_rejections").quoted,))
+    if cursor.fetchall() != [(True,)]:
+        return None
+    cursor.execute(sql.SQL(_REJECTED_IN_SEED).format(sql.Identifier(schema)), (slot,))
+    ((found,),) = cursor.fetchall()
+    return dict(found)
+
+
+def rejected_count(cursor: extensions.cursor, model: str, slot: str) -> int | None:
+    """Return how many changes of a slot a model could not count; None where we may not see that."""
+    cursor.execute(LISTED, (model,))
+    found = cursor.fetchone()
+    if found is None:
+        return None
+    cursor.execute(sql.SQL(_REJECTED).format(sql.Identifier(found[0])), (model, slot))
+    ((count,),) = cursor.fetchall()
+    return int(count)
+
+
+def read_slot_position(
+    connection: extensions.connection, schema: str, slot: str
+) -> SlotPosition | None:
+    """Return a slot's row in slot_position, None where it has none. Raises NotSetUp."""
+    query = sql.SQL(
+        "select system_identifier, source_database, start_lsn, position_lsn, "
+        # Not wanted here: commit_position needs it, and a missing column is seen at the start.
+        "stored_changes, registered_tables from {}.slot_position where slot_name = %s"
+    ).format(sql.Identifier(schema))
+    with explained("target"), connection, connection.cursor() as cursor:
+        try:
+            cursor.execute(query, (slot,))
+        except pg.UndefinedColumn:
+            raise NotSetUp(
+                f"The schema {schema} was made by an older loader", "run `loader setup`"
+            ) from None
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    return SlotPosition(row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]), from_names(row[5]))
+
+
+def clear_last_error(target: extensions.connection, schema: str, slot: str) -> None:
+    """Forget what a loader last failed with: setup found everything well. Raises LoaderError."""
+    update = sql.SQL(
+        "update {}.slot_position set last_error = null, last_error_at = null "
+        "where slot_name = %s and last_error is not null"
+    ).format(sql.Identifier(schema))
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(update, (slot,))

@@ -1,0 +1,1 @@
+"""What every Spark job stands on: session, connections, reading over Arrow, options, progress."""

@@ -1,0 +1,116 @@
+"""The change log in the target, read in parallel ranges of whole source transactions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from psycopg import sql
+from pyspark import Accumulator
+from pyspark.sql import DataFrame, SparkSession
+
+from common.arrow_source import rows
+from common.connections import Connection, resolved
+from waltally import lsn
+from waltally.tables import Table
+
+SCHEMA = (
+    "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp, staged_at timestamp,"
+    " action string, payload string"
+)
+"""A change for Spark: the columns of cdc.change_log, the position as an integer of bytes."""
+
+CHANGES_A_RANGE = 200_000
+"""A few seconds of reading, and a step of progress."""
+
+_SELECT = """
+    select
+        (commit_lsn - '0/0')::bigint as commit_lsn,
+        ordinal,
+        xid,
+        committed_at,
+        staged_at,
+        action::text as action,
+        payload
+    from {log}
+    where slot_name = '{slot}' and commit_lsn >= '{begin}' and commit_lsn < '{end}'
+        and ({condition})
+"""
+
+
+def read(
+    spark: SparkSession,
+    target: Connection,
+    schema: str,
+    slot: str,
+    from_lsn: int,
+    to_lsn: int,
+    changes: int = CHANGES_A_RANGE,
+) -> DataFrame:
+    """Return the slot's changes with from_lsn <= commit_lsn < to_lsn, with the columns of SCHEMA.
+
+    The ranges are taken from the log's index now, the rows are read by the executors later and
+    each time that the result is used; a prune meanwhile takes rows away without a word. So ask for
+    slot_position.start_lsn again once all is read.
+    """
+    cuts = [from_lsn, *ends(target, schema, slot, from_lsn, to_lsn, changes)]
+    return between(spark, target, schema, slot, cuts)
+
+
+def between(
+    spark: SparkSession,
+    target: Connection,
+    schema: str,
+    slot: str,
+    cuts: Sequence[int],
+    condition: str = "true",
+    ended: Accumulator[int] | None = None,
+) -> DataFrame:
+    """Return the changes that meet the condition, in ranges from each of the cuts to the next.
+
+    Each range that was read adds one to `ended`. Else as `read`.
+    """
+    queries = [
+        _SELECT.format(
+            log=Table(schema, "change_log").quoted,
+            slot=slot,
+            begin=lsn.show(begin),
+            end=lsn.show(end),
+            condition=condition,
+        )
+        for begin, end in itertools.pairwise(cuts)
+    ]
+    return rows(spark, resolved(target), queries, SCHEMA, ended=ended)
+
+
+def ends(
+    target: Connection,
+    schema: str,
+    slot: str,
+    from_lsn: int,
+    to_lsn: int,
+    changes: int = CHANGES_A_RANGE,
+) -> Iterator[int]:
+    """Yield where ranges of about so many changes end, each between two source transactions.
+
+    The last is `to_lsn`. A transaction that is larger than a range is one range.
+    """
+    query = sql.SQL("select {}(%s, %s, %s, %s)::text").format(sql.Identifier(schema, "slice_end"))
+    end = from_lsn
+    while end < to_lsn:
+        row = target.execute(query, (slot, lsn.show(end), lsn.show(to_lsn), changes)).fetchone()
+        assert row is not None
+        end = lsn.parse(str(row[0]))
+        yield end
+
+
+def count(target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int) -> int:
+    """Return how many changes of the slot there are with from_lsn <= commit_lsn < to_lsn."""
+    row = target.execute(
+        sql.SQL(
+            "select count(*) from {} where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
+        ).format(sql.Identifier(schema, "change_log")),
+        (slot, lsn.show(from_lsn), lsn.show(to_lsn)),
+    ).fetchone()
+    assert row is not None
+    return int(str(row[0]))

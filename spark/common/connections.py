@@ -1,0 +1,77 @@
+"""Connections of the driver, and the one string that gives executors the same."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from waltally import login, session_settings
+from waltally.errors import CannotConnect, MissingRight
+from waltally.settings import words
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+_ALIVE = {
+    "connect_timeout": "15",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
+
+
+def connect(dsn: str, setting: str, work: str = "seed") -> Connection:
+    """Open a session in autocommit mode. Raises CannotConnect, SettingError."""
+    named = {"application_name": f"waltally {work}"}
+    complete = make_conninfo("", **{**_ALIVE, **named, **words(dsn, setting)})
+    try:
+        connection = psycopg.connect(login.pinned(complete), autocommit=True)
+        connection.execute(session_settings.PIN_NEWER)
+    except psycopg.OperationalError as error:
+        raise CannotConnect(
+            f"cannot connect ({setting}): {login.told(error)}",
+            f"check {setting}, PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD or PGPASSFILE",
+        ) from None
+    return connection
+
+
+def resolved(connection: Connection) -> str:
+    """Return a connection string that needs none of this machine's environment.
+
+    Variables, service and password files are the driver's; an executor has other ones. The host is
+    the one that answered, so that every reader of a multi-host string meets the same server. The
+    pins travel in it as `options`, with those that this server knows and an older one would refuse.
+    """
+    parts = {
+        option.keyword.decode(): option.val.decode()
+        for option in connection.pgconn.info
+        if option.val is not None and option.val != option.compiled
+    }
+    for local in ("service", "servicefile", "passfile", "hostaddr", "target_session_attrs"):
+        parts.pop(local, None)
+    info = connection.info
+    parts.update(host=info.host, port=str(info.port), dbname=info.dbname, user=info.user)
+    if info.password:
+        parts["password"] = info.password
+    newer = connection.execute(session_settings.NEWER_TIMEOUTS).fetchall()
+    parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), parts.get("options", "")])
+    return make_conninfo("", **parts)
+
+
+@contextlib.contextmanager
+def asked(work: str) -> Iterator[None]:
+    """Turn what the servers answer to the driver's own questions into LoaderErrors."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise MissingRight(
+            f"a right is missing: {error.diag.message_primary}",
+            "grant it as the README's section on roles says",
+        ) from None
+    except psycopg.Error as error:
+        raise CannotConnect(
+            f"a server ended the {work}'s session: {login.told(error)}",
+            f"run the {work} again once it answers",
+        ) from None

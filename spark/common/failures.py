@@ -1,0 +1,42 @@
+"""Spark's failures as sentences."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from common.errors import CountingFailed, SnapshotBlocked
+
+
+@contextlib.contextmanager
+def explained(work: str, check: Callable[[], None]) -> Iterator[None]:
+    """Turn Spark's failures within into LoaderErrors.
+
+    `check` is asked once more when the last row is read, and first when the job has failed: what
+    it raises is then the reason.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        check()
+        text = reason(error)
+        if "lock timeout" in text:
+            raise SnapshotBlocked(
+                "a session waits for an exclusive lock on the tables,"
+                f" and the {work} gave way to it",
+                f"run the {work} again when that TRUNCATE or ALTER has ended",
+            ) from None
+        raise CountingFailed(text, f"run the {work} again") from None
+    check()
+
+
+def reason(error: Exception) -> str:
+    """Return the executor's own sentence out of Spark's report of a failed job."""
+    match = re.search(r"(?:ReadFailed|WriteFailed): (.*)", str(error))
+    if match:
+        return f"a task failed: {match[1].strip()}"
+    return f"Spark failed: {str(error).strip().splitlines()[0][:300]}"

@@ -1,0 +1,73 @@
+"""What the jobs on Spark share at the command line: options, and how a failure ends the process."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import psycopg
+import typer
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from common.console import restore_stderr
+from waltally.errors import LoaderError, SettingError
+from waltally.settings import words
+
+
+def without_password(
+    context: typer.Context, parameter: typer.CallbackParam, value: str | None
+) -> str | None:
+    """Return the flag's value. Raises SettingError: every user can read a command line."""
+    name = parameter.name or ""
+    given = context.get_parameter_source(name)
+    on_command_line = value and given is not None and given.name == "COMMANDLINE"
+    if on_command_line and any("password" in word for word in words(value or "", f"--{name}")):
+        raise SettingError(
+            f"--{name} has a password, which every user of this machine could read",
+            f"give it in LOADER_{name.upper()}_DSN, PGPASSWORD or PGPASSFILE",
+        )
+    return value
+
+
+Source = Annotated[
+    str,
+    typer.Option(
+        envvar="LOADER_SOURCE_DSN",
+        callback=without_password,
+        help="The application's database: a libpq string or URL; else PG*.",
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        envvar="LOADER_TARGET_DSN",
+        callback=without_password,
+        help="The database that holds the change log; else the source.",
+    ),
+]
+Slot = Annotated[str, typer.Option(envvar="LOADER_SLOT", help="The replication slot's name.")]
+Tables = Annotated[str, typer.Option(envvar="LOADER_TABLES", help="Live table, archive table.")]
+Schema = Annotated[str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema.")]
+DbtSchema = Annotated[
+    str, typer.Option(envvar="DBT_SCHEMA", help="The schema of ft_service_stats.")
+]
+Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one for each 8192 pages.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def run_job(app: typer.Typer, intact: str) -> None:
+    """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
+    restore_stderr()
+    try:
+        app()
+    except LoaderError as error:
+        print(f"{error.sentence}\n{intact}".strip(), file=sys.stderr)
+        sys.exit(error.exit_code)
+    except (psycopg.Error, PySparkException, Py4JError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        print(f"Error: {lines[0][:300]}\n{intact}".strip(), file=sys.stderr)
+        sys.exit(LoaderError.exit_code)
+    except KeyboardInterrupt:
+        print(f"Stopped. {intact}".strip(), file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,63 @@
+"""The Spark session: quiet, small, and with this package on every executor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+import waltally
+
+_OWN_PACKAGES = [Path(__file__).parents[1] / name for name in ("common", "counting", "deltas")]
+"""Which of Spark's packages tasks import; the loader they do not."""
+
+DEFAULTS = {
+    # Not ERROR: a failure is one sentence of ours, not a stack of Java for each attempt.
+    "spark.log.level": "FATAL",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Adaptive execution joins what is small; this only bounds how large one part can get.
+    "spark.sql.shuffle.partitions": "64",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Each gives way to `spark-submit --conf`."""
+
+
+@contextlib.contextmanager
+def running(work: str = "seed") -> Iterator[SparkSession]:
+    """Yield the session; stop it on leaving, also where Spark has died."""
+    # Local executors run the driver's Python; elsewhere the cluster's own setting counts.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf()
+    for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
+        conf.setIfMissing(key, value)
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    path = list(sys.path)
+    with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
+        spark.sparkContext.addPyFile(str(package(Path(folder))))
+        try:
+            yield spark
+        finally:
+            with contextlib.suppress(Py4JError, OSError):
+                spark.stop()
+            # Spark put the package's copy there, and has deleted it now.
+            sys.path[:] = path
+
+
+def package(folder: Path) -> Path:
+    """Zip what executors import into the folder, as theirs may be another machine's disk."""
+    archive = folder / "waltally.zip"
+    homes = [Path(waltally.__file__).parent, *_OWN_PACKAGES]
+    with zipfile.ZipFile(archive, "w") as out:
+        for home in homes:
+            for file in sorted(home.rglob("*.py")):
+                out.write(file, file.relative_to(home.parent))
+    return archive

@@ -1,0 +1,59 @@
+"""Settings of the seed, under the loader's names: default < environment < flag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from waltally import lsn
+from waltally.errors import SettingError
+from waltally.settings import DEFAULT_DBT_SCHEMA, check_names
+from waltally.tables import COUNTED, Table, parse_tables
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one seed needs to know; the connection strings may hold passwords.
+
+    `timeout` is in seconds; `partitions` 0 lets the tables' size decide. `work` is what sentences
+    and sessions call the work: an audit takes its snapshot as a seed does. What the fact in
+    `dbt_schema` knows of purged rows stays counted, unless `forget_purged`.
+    """
+
+    source: str = field(repr=False)
+    target: str = field(repr=False)
+    slot: str
+    tables: tuple[Table, ...]
+    schema: str
+    partitions: int = 0
+    timeout: float = 300.0
+    parquet: str | None = None
+    snapshot_lsn: int | None = None
+    work: str = "seed"
+    dbt_schema: str = DEFAULT_DBT_SCHEMA
+    forget_purged: bool = False
+
+    def __post_init__(self) -> None:
+        check_names(self.slot, self.schema)
+        if (self.parquet is None) != (self.snapshot_lsn is None):
+            raise SettingError(
+                "--parquet and --snapshot-lsn belong together",
+                "give the path and the WAL position that the export was taken at",
+            )
+
+
+def counted_tables(text: str) -> tuple[Table, ...]:
+    """Return the live and the archive table of a list; further ones are only logged.
+
+    Raises SettingError.
+    """
+    return parse_tables(text)[:COUNTED]
+
+
+def parse_lsn(text: str | None, flag: str) -> int | None:
+    """Return the position that was given by a flag. Raises SettingError."""
+    try:
+        return None if text is None else lsn.parse(text)
+    except ValueError:
+        raise SettingError(
+            f"{flag} is {text!r}: not a WAL position", "give one like 0/15368E0"
+        ) from None

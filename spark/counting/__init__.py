@@ -1,0 +1,1 @@
+"""Counts a table as of one snapshot: ranges of pages, visibility, groups."""

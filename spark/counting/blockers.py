@@ -1,0 +1,47 @@
+"""Who keeps the snapshot waiting, in words a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from common.connections import Connection
+
+_WRITERS = """
+    select distinct on (locks.pid, prepared.gid)
+        coalesce('pid ' || locks.pid, 'prepared transaction ' || quote_literal(prepared.gid)),
+        extract(epoch from now() - coalesce(activity.xact_start, prepared.prepared))::bigint,
+        activity.usename,
+        activity.application_name
+    from pg_locks as locks
+    left join pg_stat_activity as activity on activity.pid = locks.pid
+    left join pg_prepared_xacts as prepared
+        on locks.pid is null and prepared.transaction = locks.transactionid
+    where
+        locks.locktype = 'transactionid'
+        and locks.granted
+        and locks.mode = 'ExclusiveLock'
+        and (%(xids)s::bigint[] is null or locks.transactionid::text::bigint = any(%(xids)s))
+    order by locks.pid, prepared.gid
+"""
+
+
+def writers(connection: Connection, xids: Collection[int] | None = None) -> list[str]:
+    """Return each transaction that has written, or those of `xids`: who, and open for how long.
+
+    A role without pg_read_all_stats is not told the age of others' transactions.
+    """
+    numbers = None if xids is None else [xid & 0xFFFFFFFF for xid in xids]
+    return [
+        f"{who}"
+        + (f" ({' '.join(str(word) for word in (user, application) if word)})" if user else "")
+        + (f" open for {age} s" if age is not None else "")
+        for who, age, user, application in connection.execute(_WRITERS, {"xids": numbers})
+    ]
+
+
+def sentence(found: list[str], most: int = 5) -> str:
+    """Return the writers as the end of a sentence."""
+    if not found:
+        return "none of which is left now"
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return "now " + ", ".join(found[:most]) + more

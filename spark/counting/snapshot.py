@@ -1,0 +1,206 @@
+"""The exported snapshot: made with a temporary slot, held idle, and safe to read from."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psycopg
+import psycopg2
+from common.connections import Connection, connect, resolved
+from common.errors import SnapshotBlocked, SnapshotLost
+from common.settings import Settings
+from psycopg2.extras import LogicalReplicationConnection
+
+from counting import blockers, ranges
+from counting.visibility import Visibility, unfinished
+from loader.preflight import slot_admin
+from loader.preflight.checks import replication_remedy, senders_remedy
+from waltally import lsn
+from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
+from waltally.login import told
+from waltally.tables import DIMENSIONS, Table
+
+_POLL_SECONDS = 0.1
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A snapshot that can be imported, at `position`, for as long as both sessions live."""
+
+    position: int
+    name: str
+    conninfo: str
+    found: list[tuple[Table, list[ranges.Leaf]]]
+    monitor: Connection
+    pids: tuple[int, int]
+    work: str
+
+    def __repr__(self) -> str:
+        return f"Held({self.name})"
+
+    def check(self) -> None:
+        """Raise SnapshotLost unless the slot's session and the locks' session are still there."""
+        try:
+            row = self.monitor.execute(
+                "select count(*) from pg_stat_activity where pid = any(%s)", (list(self.pids),)
+            ).fetchone()
+        except psycopg.OperationalError:
+            row = None
+        if row != (2,):
+            raise SnapshotLost(
+                "the session that holds the snapshot or the table locks has ended",
+                f"run the {self.work} again; see the source's log for who ended the session",
+            )
+
+
+@contextlib.contextmanager
+def hold(settings: Settings, monitor: Connection, tell: Tell) -> Iterator[Held]:
+    """Make and hold a snapshot of the tables; on leaving, slot, snapshot and locks are gone.
+
+    `monitor` is a session at the source for looking on. Raises SnapshotBlocked after
+    `settings.timeout` seconds, and what `open_slot` raises.
+    """
+    deadline = time.monotonic() + settings.timeout
+    conninfo = resolved(monitor)
+    with contextlib.ExitStack() as stack:
+        locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
+        # Under an old snapshot a truncated or rewritten table looks empty, with no error: the
+        # locks come before the snapshot and stay until after the last read.
+        lock(locks, settings, deadline)
+        holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
+        position, name = open_slot(holder, monitor, settings, deadline, tell)
+        wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, tell)
+        found = [(table, ranges.leaves(monitor, table)) for table in settings.tables]
+        pids = (holder.info.backend_pid, locks.info.backend_pid)
+        yield Held(position, name, conninfo, found, monitor, pids, settings.work)
+
+
+def lock(connection: Connection, settings: Settings, deadline: float) -> None:
+    """Hold ACCESS SHARE on the tables and their leaves in an open transaction."""
+    connection.execute("begin")
+    columns = ", ".join(DIMENSIONS)
+    for table in settings.tables:
+        left = max(int((deadline - time.monotonic()) * 1000), 1)
+        connection.execute(f"set local lock_timeout = {left}")
+        try:
+            # Not LOCK TABLE: that asks for the right to select every column.
+            connection.execute(f"select {columns} from {table.quoted} limit 0")
+        except psycopg.errors.LockNotAvailable:
+            raise SnapshotBlocked(
+                f"table {table} was locked for {settings.timeout:.0f} s",
+                "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
+            ) from None
+
+
+def connect_replication(conninfo: str) -> LogicalReplicationConnection:
+    """Open a replication session. Raises NoFreeSlot, MissingRight, CannotConnect."""
+    try:
+        return psycopg2.connect(conninfo, connection_factory=LogicalReplicationConnection)
+    except psycopg2.OperationalError as error:
+        text = told(error)
+        if "max_wal_senders" in text:
+            raise NoFreeSlot("the source has no free WAL sender", senders_remedy()) from None
+        if "replication role" in text or "start WAL sender" in text:
+            user = psycopg.conninfo.conninfo_to_dict(conninfo).get("user", "")
+            raise MissingRight(text, replication_remedy(str(user))) from None
+        raise CannotConnect(
+            f"cannot connect for replication: {text}", "check pg_hba.conf for this role"
+        ) from None
+
+
+def open_slot(
+    holder: LogicalReplicationConnection,
+    monitor: Connection,
+    settings: Settings,
+    deadline: float,
+    tell: Tell,
+) -> tuple[int, str]:
+    """Make the temporary slot; return its consistent point and the snapshot's name.
+
+    The server first waits for every transaction that is writing. The snapshot lives until the
+    session's next command, so there must be none.
+    """
+    cursor = holder.cursor()
+    failed: list[psycopg2.Error] = []
+
+    def create() -> None:
+        # psycopg2's own create_replication_slot() cannot ask for the snapshot.
+        try:
+            cursor.execute(
+                f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
+                " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
+            )
+        except psycopg2.Error as error:
+            failed.append(error)
+
+    # A thread, because the command blocks; the server ends it when the session is cancelled.
+    creation = threading.Thread(target=create, daemon=True)
+    creation.start()
+    told = time.monotonic()
+    while creation.is_alive():
+        creation.join(_POLL_SECONDS)
+        now = time.monotonic()
+        if creation.is_alive() and now > deadline:
+            sentence = blockers.sentence(blockers.writers(monitor))
+            holder.cancel()
+            creation.join()
+            raise SnapshotBlocked(
+                f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for every"
+                f" transaction that is writing, {sentence}",
+                "let them end or end them, or raise --timeout",
+            )
+        if creation.is_alive() and now > told + 5:
+            told = now
+            tell(f"waiting for writers, {blockers.sentence(blockers.writers(monitor))}")
+    if failed:
+        raise slot_admin.refusal(failed[0], holder) or SnapshotLost(
+            f"the slot could not be made: {str(failed[0]).strip()}",
+            f"run the {settings.work} again",
+        ) from None
+    row = cursor.fetchone()
+    assert row is not None
+    return lsn.parse(row[1]), row[2]
+
+
+def wait_until_safe(
+    conninfo: str,
+    name: str,
+    monitor: Connection,
+    deadline: float,
+    timeout: float,
+    tell: Tell,
+) -> None:
+    """Wait until no transaction runs that the snapshot takes for finished."""
+    with contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")) as importer:
+        importer.execute("begin isolation level repeatable read read only")
+        importer.execute(f"set transaction snapshot '{name}'")
+        imported = current_snapshot(importer)
+    told = time.monotonic()
+    while running := unfinished(imported, current_snapshot(monitor)):
+        now = time.monotonic()
+        if now > deadline:
+            raise SnapshotBlocked(
+                f"a transaction has not ended its commit within {timeout:.0f} s,"
+                f" {blockers.sentence(blockers.writers(monitor, running))}",
+                "see what its commit waits for, for instance a synchronous standby",
+            )
+        if now > told + 5:
+            told = now
+            tell(
+                "waiting for commits to end, "
+                + blockers.sentence(blockers.writers(monitor, running))
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def current_snapshot(connection: Connection) -> Visibility:
+    """Return what the session sees now; as text, for a slot's snapshot may not pass a cast."""
+    row = connection.execute("select pg_current_snapshot()::text").fetchone()
+    assert row is not None
+    return Visibility.parse(str(row[0]))

@@ -1,0 +1,1 @@
+"""The rules that turn changes into signed deltas, as Spark columns."""

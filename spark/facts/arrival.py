@@ -1,0 +1,117 @@
+"""Waiting for the loader: whoever runs it, the changes before a position must be in the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from common.connections import Connection
+from common.errors import AuditIncomplete
+
+from facts import fact
+from facts.settings import FactSettings
+from waltally import lsn
+
+_POLL_SECONDS = 0.2
+_TELL_SECONDS = 10.0
+_ABSENT_SECONDS = 6.0
+"""A loader that lost its connection follows again within five seconds."""
+_MARK_BYTES = 2048
+
+
+def mark(source: Connection) -> None:
+    """Write a logical message into the source's WAL, so that a loader has something to pass.
+
+    An idle loader does not move for less than 1 KiB of WAL, and what was committed
+    asynchronously is flushed with the message. No row is written.
+    """
+    with source.transaction():
+        # A standby that is away must not keep us.
+        source.execute("set local synchronous_commit to 'local'")
+        source.execute(
+            "select pg_logical_emit_message(true, 'waltally', repeat(' ', %s))", (_MARK_BYTES,)
+        )
+
+
+def refuse_absence(
+    source: Connection, settings: FactSettings, otherwise: str | None = None
+) -> None:
+    """Return once somebody follows the slot; raise AuditIncomplete after a few seconds without.
+
+    `otherwise` is what else one can do.
+    """
+    slot = settings.reading.slot
+    begun = time.monotonic()
+    while not is_followed(source, slot):
+        if time.monotonic() - begun > _ABSENT_SECONDS:
+            raise absent(source, settings, otherwise)
+        time.sleep(_POLL_SECONDS)
+
+
+def absent(
+    source: Connection, settings: FactSettings, otherwise: str | None = None
+) -> AuditIncomplete:
+    """Return the error of a slot that nobody follows."""
+    work = settings.reading.work
+    return AuditIncomplete(
+        f"{follower(source, settings.reading.slot)}, so the change log does not grow to where the"
+        f" {work} counts",
+        f"start `loader run`, then run the {work} again" + (f"; {otherwise}" if otherwise else ""),
+    )
+
+
+def wait(
+    target: Connection,
+    source: Connection | None,
+    settings: FactSettings,
+    position: int,
+    tell: Callable[[str], None],
+) -> None:
+    """Return once the change log holds every change below the position.
+
+    Raises AuditIncomplete after `settings.reading.timeout` seconds, or a few where nobody follows
+    the slot; without a `source` that cannot be asked.
+    """
+    slot, timeout = settings.reading.slot, settings.reading.timeout
+    begun = time.monotonic()
+    told = 0.0
+    followed = begun
+    while (reached := fact.position_lsn(target, settings)) < position:
+        now = time.monotonic()
+        behind = (
+            f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"
+            f" {lsn.show(position)}"
+        )
+        if source is None or is_followed(source, slot):
+            followed = now
+        elif now - followed > _ABSENT_SECONDS:
+            raise absent(source, settings)
+        who = f"; {follower(source, slot)}" if source is not None else ""
+        if now - begun > timeout:
+            raise AuditIncomplete(
+                f"after {timeout:.0f} s {behind}{who}",
+                "see with `loader status` that `loader run` gets on, then run the"
+                f" {settings.reading.work} again; a larger --timeout waits longer",
+            )
+        if now - told > _TELL_SECONDS:
+            told = now
+            tell(f"waiting: {behind}{who}")
+        time.sleep(_POLL_SECONDS)
+
+
+def is_followed(source: Connection, slot: str) -> bool:
+    """Say whether a session follows the slot."""
+    row = source.execute(
+        "select active_pid is not null from pg_replication_slots where slot_name = %s", (slot,)
+    ).fetchone()
+    return row == (True,)
+
+
+def follower(source: Connection, slot: str) -> str:
+    """Say who follows the slot, as the end of a sentence."""
+    row = source.execute(
+        "select active_pid from pg_replication_slots where slot_name = %s", (slot,)
+    ).fetchone()
+    if row is None:
+        return f"the slot {slot} does not exist"
+    return f"pid {row[0]} follows the slot" if row[0] else f"nobody follows the slot {slot}"

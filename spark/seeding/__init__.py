@@ -1,0 +1,1 @@
+"""Takes the baseline of a fact and stores it."""

@@ -1,0 +1,80 @@
+"""The command: settings in, one line or JSON out, and an exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from common.options import (
+    AsJson,
+    DbtSchema,
+    Partitions,
+    Schema,
+    Slot,
+    Source,
+    Tables,
+    Target,
+    run_job,
+)
+from common.settings import Settings, counted_tables, parse_lsn
+
+from seeding.job import seed
+from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    tables: Tables = DEFAULT_TABLES,
+    schema: Schema = DEFAULT_SCHEMA,
+    dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
+    partitions: Partitions = 0,
+    parquet: Annotated[
+        str | None, typer.Option(help="Count PATH/<table>/ instead of the database.")
+    ] = None,
+    snapshot_lsn: Annotated[
+        str | None, typer.Option(help="The WAL position of the --parquet export.")
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds to wait for writers, another seed, and the loader."),
+    ] = 300.0,
+    forget_purged: Annotated[
+        bool,
+        typer.Option(
+            "--forget-purged",
+            help="Count what is stored; else rows that were purged from the archive stay counted.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Count both tables at one WAL position, while writers go on, and store it as the seed.
+
+    For instance: spark-submit spark/seed.py --partitions 16
+    """
+    summary = seed(
+        Settings(
+            source,
+            target or source,
+            slot,
+            counted_tables(tables),
+            schema,
+            partitions,
+            timeout,
+            parquet,
+            parse_lsn(snapshot_lsn, "--snapshot-lsn"),
+            dbt_schema=dbt_schema,
+            forget_purged=forget_purged,
+        )
+    )
+    print(json.dumps(summary.as_json()) if as_json else summary, flush=True)
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence on stderr and an exit code."""
+    run_job(app, "The previous seed, if any, is intact.")

@@ -1,0 +1,218 @@
+"""The seed from end to end: checks, snapshot, counting, replacement."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from common import session
+from common.arrow_source import Snapshot
+from common.connections import Connection, asked, connect, resolved
+from common.errors import AuditIncomplete
+from common.failures import explained
+from common.progress import Measure, Progress, say
+from common.settings import Settings
+from counting import checks, columns, ranges, snapshot
+from counting.counts import judged
+from counting.reading import snapshot_source
+from facts import arrival
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+
+from loader.preflight import table_identity
+from seeding import parquet, purged, store
+from seeding.writing import incoming_target
+from waltally import lsn
+from waltally.errors import LoaderError
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the seed did; `tables` has (rows, groups) of each, of what is stored there.
+
+    `purged_rows` in `purged_groups` are those that the fact knows beside them, null where that is
+    not known; `purged` says what became of them: kept, forgotten, or unknown. `notes` say what a
+    person should know of it.
+    """
+
+    seed_id: str
+    slot: str
+    snapshot_lsn: str
+    rows: int
+    groups: int
+    seconds: float
+    tables: dict[str, tuple[int, int]]
+    left_out: dict[str, int]
+    rejections: list[store.Rejection]
+    purged: purged.Outcome
+    purged_rows: int | None
+    purged_groups: int | None
+    notes: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        tables = {name: {"rows": r, "groups": g} for name, (r, g) in self.tables.items()}
+        return {
+            **self.__dict__,
+            "seconds": round(self.seconds, 1),
+            "tables": tables,
+            "rejections": [each.__dict__ for each in self.rejections],
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows:,} rows in {self.groups:,} groups, counted at {self.snapshot_lsn}"
+            f" in {self.seconds:.1f} s"
+        ]
+        lines += [
+            f"{count:,} rows of {table} are left out: a dimension is null"
+            for table, count in self.left_out.items()
+            if count
+        ]
+        lines += [
+            f"{each.row_count:,} rows of {each.source_table} cannot be counted: {each.reason};"
+            f" for instance {json.dumps(each.example, ensure_ascii=False)}"
+            for each in self.rejections
+        ]
+        return "\n".join([*lines, *self.notes])
+
+
+def seed(settings: Settings) -> Summary:
+    """Count history and replace the slot's seed. Raises LoaderError; the old seed then stays."""
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(asked("seed"))
+        target = stack.enter_context(
+            contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN"))
+        )
+        position = checks.staging(target, settings)
+        monitor: Connection | None = None
+        if settings.snapshot_lsn is not None:
+            present = store.stored_lsn(target, settings)
+            checks.position(settings.snapshot_lsn, position.start_lsn, present)
+        else:
+            monitor = stack.enter_context(
+                contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN"))
+            )
+            checks.source(monitor, position)
+            checks.tables(monitor, settings.tables)
+        is_compared = purged.is_known(target, monitor, settings)
+        stack.enter_context(store.only_seed(target, settings, say))
+        spark = stack.enter_context(session.running())
+        table = store.incoming_table(settings.slot)
+        incoming = incoming_target(resolved(target), settings.schema, table)
+        spark.dataSource.register(incoming)
+
+        archived: purged.Archived | None = None
+        if is_compared:
+            # Before the snapshot, so that the changes from there on lead up to it.
+            with explained("seed", lambda: None):
+                archived = purged.read(spark, target, settings)
+        if settings.parquet is not None and settings.snapshot_lsn is not None:
+            snapshot_lsn, known = settings.snapshot_lsn, None
+            with explained("seed", lambda: None):
+                found = parquet.rows(spark, settings.parquet, settings.tables)
+                with Progress(lambda: tasks(spark), lambda: None):
+                    groups = bring_in(found, archived)
+        else:
+            assert monitor is not None
+            with snapshot.hold(settings, monitor, say) as held:
+                snapshot_lsn = held.position
+                # The locks that are held keep the names on these tables.
+                known = tables_known(monitor, settings)
+                present = store.stored_lsn(target, settings)
+                checks.position(snapshot_lsn, position.start_lsn, present)
+                if archived is not None:
+                    arrival.mark(monitor)
+                say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
+                with rows(spark, settings, held) as found, explained("seed", held.check):
+                    groups = bring_in(found, archived)
+        if archived is not None:
+            with explained("seed", lambda: None):
+                try:
+                    then = purged.at(archived, spark, target, monitor, settings, snapshot_lsn, say)
+                except AuditIncomplete:
+                    if not settings.forget_purged:
+                        raise
+                    archived = None
+                    write(purged.without(groups))
+                else:
+                    write(purged.beside(groups, then, str(settings.tables[1])))
+        stored = store.replace(target, settings, snapshot_lsn, known)
+        state = purged.state(target, settings) if archived is None else archived.state
+    return Summary(
+        str(stored.seed_id),
+        settings.slot,
+        lsn.show(snapshot_lsn),
+        sum(rows for rows, _ in stored.tables.values()),
+        sum(groups for _, groups in stored.tables.values()),
+        time.monotonic() - begun,
+        stored.tables,
+        stored.left_out,
+        stored.rejections,
+        *purged.told(settings, state, stored.purged if archived is not None else None),
+    )
+
+
+def bring_in(found: DataFrame, archived: purged.Archived | None) -> DataFrame:
+    """Count the rows: bring the groups in, or keep them where the fact may know more."""
+    groups = judged(found)
+    if archived is None:
+        write(purged.without(groups))
+        return groups
+    groups = groups.persist()
+    groups.count()
+    return groups
+
+
+def write(groups: DataFrame) -> None:
+    """Bring the groups into the incoming table."""
+    groups.write.format("incoming").mode("append").save()
+
+
+def tables_known(source: Connection, settings: Settings) -> str:
+    """Return as JSON which tables and columns the names mean now, for the loader to compare."""
+    row = source.execute(table_identity.query(settings.tables).encode()).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@contextlib.contextmanager
+def rows(spark: SparkSession, settings: Settings, held: snapshot.Held) -> Iterator[DataFrame]:
+    """Yield the rows of every range, to be read once within the block, which shows how far it is.
+
+    Where the snapshot is lost the running job ends.
+    """
+    # The locks that are held keep the columns' types what they are.
+    as_bytes = columns.uuids(held.monitor, settings.tables)
+    selections = columns.selections(held.monitor, settings.tables, as_bytes)
+    plan = ranges.plan(held.found, settings.partitions, selections)
+    read, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
+    total = sum(part.pages for part in plan)
+    spark.dataSource.register(
+        snapshot_source(Snapshot(held.conninfo, held.name), plan, as_bytes, read, pages)
+    )
+
+    def cancel_if_lost() -> None:
+        try:
+            held.check()
+        except LoaderError:
+            with contextlib.suppress(Py4JError, OSError):
+                spark.sparkContext.cancelAllJobs()
+
+    with Progress(lambda: Measure(pages.value, total, read.value), cancel_if_lost):
+        yield spark.read.format("snapshot").load()
+
+
+def tasks(spark: SparkSession) -> Measure:
+    """Measure the running stages by their tasks."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return Measure(
+        sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+    )

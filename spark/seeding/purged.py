@@ -1,0 +1,257 @@
+"""What the fact knows of rows that were purged: a new baseline must not forget them.
+
+Of the table whose deletes are ignored a group's baseline is the rows that are stored at X, or what
+the fact holds at X where that is more. The fact is read where it is, at A, before the snapshot, and
+brought to X by the changes between, as an audit does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import psycopg
+from common import arrow_source, changes
+from common.connections import Connection, resolved
+from common.errors import AuditIncomplete
+from common.settings import Settings
+from counting import ranges
+from counting.counts import INCOMING
+from deltas import rules
+from facts import arrival, fact
+from facts.settings import FactSettings
+from psycopg import sql
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from waltally import lsn
+from waltally.errors import MissingRight, SourceBehind
+from waltally.tables import DIMENSIONS, quoted
+
+Outcome = Literal["kept", "forgotten", "unknown"]
+
+FORGET = "--forget-purged counts the stored rows alone"
+
+_SCHEMA = (
+    "service_id string, template_id string, notification_type string, notification_status string,"
+    " archived_count bigint"
+)
+
+_STATE = """
+    select
+        to_regclass(%(fact)s) is not null,
+        mark.applied_lsn::text,
+        log.start_lsn::text,
+        exists (
+            select from {staging}.model_watermark as other
+            where other.model_name = %(model)s and other.slot_name <> log.slot_name
+        )
+    from {staging}.slot_position as log
+    left join {staging}.model_watermark as mark
+        on mark.slot_name = log.slot_name and mark.model_name = %(model)s
+    where log.slot_name = %(slot)s
+"""
+
+
+@dataclass(frozen=True)
+class State:
+    """At which position the fact is; None where the change log does not go on from it."""
+
+    position: int | None
+
+
+@dataclass(frozen=True)
+class Archived:
+    """The fact's archived_count of each group, kept by Spark: the dimensions and the count."""
+
+    state: State
+    rows: DataFrame
+
+
+def is_known(target: Connection, source: Connection | None, settings: Settings) -> bool:
+    """Say whether the fact can be compared with what is stored.
+
+    Raises AuditIncomplete where that needs a loader and nobody follows the slot, unless what was
+    purged is to be forgotten.
+    """
+    found = state(target, settings)
+    if found is None:
+        return False
+    if found.position is None or source is None:
+        return True
+    try:
+        arrival.refuse_absence(source, FactSettings(settings, settings.dbt_schema), FORGET)
+    except AuditIncomplete:
+        if not settings.forget_purged:
+            raise
+        return False
+    return True
+
+
+def told(
+    settings: Settings, found: State | None, rows_and_groups: tuple[int, int] | None
+) -> tuple[Outcome, int | None, int | None, list[str]]:
+    """Return what became of the purged rows, how many in how many groups, and sentences of it.
+
+    `rows_and_groups` is None where fact and tables were not compared.
+    """
+    archive = settings.tables[1]
+    if found is None:
+        return "kept", 0, 0, []
+    if rows_and_groups is None:
+        return (
+            "unknown",
+            None,
+            None,
+            [
+                f"Rows that were purged from {archive} are forgotten; how many is not known, as the"
+                " change log did not come to where the tables were counted"
+            ],
+        )
+    rows, groups = rows_and_groups
+    notes = []
+    if rows and settings.forget_purged:
+        notes.append(
+            f"{rows:,} rows in {groups:,} groups, which were purged from {archive}, are forgotten"
+        )
+    elif rows:
+        notes.append(
+            f"{rows:,} rows in {groups:,} groups, which were purged from {archive}, stay counted;"
+            f" {FORGET}"
+        )
+        if found.position is None:
+            notes.append(
+                "the change log does not go on from the fact: a row that changed its group"
+                " since then is counted in both groups"
+            )
+    return "forgotten" if settings.forget_purged else "kept", rows, groups, notes
+
+
+def state(target: Connection, settings: Settings) -> State | None:
+    """Return where the fact is, None where there is none that this slot's changes went into."""
+    asked = FactSettings(settings, settings.dbt_schema)
+    row = target.execute(
+        sql.SQL(_STATE).format(staging=sql.Identifier(settings.schema)),
+        {"fact": asked.fact.quoted, "model": str(asked.fact), "slot": settings.slot},
+    ).fetchone()
+    if row is None or not row[0] or (row[1] is None and row[3]):
+        return None
+    applied = 0 if row[1] is None else lsn.parse(str(row[1]))
+    return State(None if applied < lsn.parse(str(row[2])) else applied)
+
+
+def read(spark: SparkSession, target: Connection, settings: Settings) -> Archived | None:
+    """Read the fact and its position in one transaction. Raises MissingRight."""
+    table = FactSettings(settings, settings.dbt_schema).fact
+    try:
+        with target.transaction():
+            target.execute("set transaction isolation level repeatable read read only")
+            found = state(target, settings)
+            if found is None:
+                return None
+            target.execute(f"select archived_count from {table.quoted} limit 0".encode())
+            name = target.execute("select pg_export_snapshot()").fetchone()
+            assert name is not None
+            queries = [
+                "select service_id::text as service_id, template_id::text as template_id,"
+                f" notification_type, notification_status, archived_count from only"
+                f" {leaf.table.quoted} where archived_count <> 0 and {condition}"
+                for leaf in ranges.leaves(target, table)
+                for condition in ranges.cut(leaf, ranges.PAGES_A_RANGE)
+            ]
+            rows = arrow_source.rows(spark, resolved(target), queries, _SCHEMA, str(name[0]))
+            rows = rows.persist()
+            rows.count()
+            return Archived(found, rows)
+    except psycopg.errors.InsufficientPrivilege:
+        user = quoted(target.info.user)
+        raise MissingRight(
+            f"role {target.info.user} may not read {table}, which knows how many rows were purged",
+            f"grant usage on schema {quoted(table.schema)} to {user};"
+            f" grant select on {table.quoted} to {user};",
+        ) from None
+
+
+def at(
+    archived: Archived,
+    spark: SparkSession,
+    target: Connection,
+    source: Connection | None,
+    settings: Settings,
+    position: int,
+    tell: Callable[[str], None],
+) -> DataFrame:
+    """Return the fact's archived_count at the position, once the change log has come so far.
+
+    Where the change log does not go on from the fact, it is returned as it was. Raises
+    AuditIncomplete, SnapshotTooOld where changes are pruned meanwhile, SourceBehind.
+    """
+    begin = archived.state.position
+    if begin is None:
+        return archived.rows
+    asked = FactSettings(settings, settings.dbt_schema)
+    if position < begin and source is not None:
+        raise SourceBehind(
+            f"the source's WAL ends at {lsn.show(position)}, before the fact's position"
+            f" {lsn.show(begin)}: it was restored or failed over with loss",
+            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+        )
+    arrival.wait(target, source, asked, position, tell)
+    live, archive = map(str, settings.tables)
+    log = changes.read(
+        spark, target, settings.schema, settings.slot, min(begin, position), max(begin, position)
+    ).persist()
+    log.count()
+    # Last, for what is pruned while it is read would be missing without a word.
+    fact.refuse_gap(fact.start_lsn(target, asked), min(begin, position), asked.fact)
+    is_emptied = any(
+        row["part"] == "archived" for row in rules.truncated(log, live, archive).collect()
+    )
+    sign = 1 if begin <= position else -1
+    came = (
+        rules.signed_deltas(log, live, archive)
+        .where("part = 'archived'")
+        .select(*DIMENSIONS, (functions.col("delta") * sign).alias("archived_count"))
+    )
+    if is_emptied and sign < 0:
+        # An export from before a TRUNCATE: what the fact held then is gone.
+        return archived.rows.limit(0)
+    kept = archived.rows.limit(0) if is_emptied else archived.rows
+    return (
+        kept.unionByName(came)
+        .groupBy(*DIMENSIONS)
+        .agg(functions.sum("archived_count").alias("archived_count"))
+    )
+
+
+def without(groups: DataFrame) -> DataFrame:
+    """Return the groups as they come in where no fact knows more."""
+    return groups.withColumn("purged_count", functions.lit(0).cast("bigint")).select(*INCOMING)
+
+
+def beside(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
+    """Return the groups as they come in, with what the fact knows beyond the archive's rows."""
+    nothing = functions.lit(0).cast("bigint")
+    known = archived.where("archived_count > 0").select(
+        functions.lit(archive).alias("source_table"),
+        *DIMENSIONS,
+        nothing.alias("row_count"),
+        "archived_count",
+    )
+    counted = (
+        groups.where("reason is null")
+        .drop("reason")
+        .withColumn("archived_count", nothing)
+        .unionByName(known)
+        .groupBy("source_table", *DIMENSIONS)
+        .agg(
+            functions.sum("row_count").alias("row_count"),
+            functions.sum("archived_count").alias("archived_count"),
+        )
+        .withColumn(
+            "purged_count",
+            functions.greatest(functions.expr("archived_count - row_count"), nothing),
+        )
+        .withColumn("reason", functions.lit(None).cast("string"))
+    )
+    return counted.select(*INCOMING).unionByName(without(groups.where("reason is not null")))

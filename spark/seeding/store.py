@@ -1,0 +1,230 @@
+"""The result: counts come in beside the present ones and replace them in one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import psycopg
+from common.connections import Connection
+from common.errors import AnotherSeed, CountingFailed
+from common.settings import Settings
+from counting import checks
+from counting.counts import COLUMNS, NULL_DIMENSION
+from psycopg import sql
+
+from waltally import lsn
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Rows of one table that cannot be counted for one reason, and one of them."""
+
+    source_table: str
+    reason: str
+    row_count: int
+    example: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the seed has become: rows and groups of each source table.
+
+    `left_out` has the rows of each table with a null dimension, `purged` (rows, groups) that the
+    fact knows beside those that are stored.
+    """
+
+    seed_id: uuid.UUID
+    tables: dict[str, tuple[int, int]]
+    left_out: dict[str, int]
+    rejections: list[Rejection]
+    purged: tuple[int, int]
+
+
+def incoming_table(slot: str) -> str:
+    """Return the name, in the staging schema, of the table that the slot's counts come in by."""
+    return "historical_counts_incoming_" + hashlib.sha256(slot.encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def only_seed(
+    target: Connection, settings: Settings, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Be the slot's only seed for as long as the session lives, with an empty incoming table.
+
+    Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So a snapshot is
+    never taken before the seed that it will replace.
+    """
+    key = {"key": f"waltally seed {settings.schema} {settings.slot}"}
+    deadline = time.monotonic() + settings.timeout
+    told = False
+    while target.execute(
+        "select pg_try_advisory_lock(hashtextextended(%(key)s, 0))", key
+    ).fetchone() != (True,):
+        if not told:
+            tell(f"waiting for another seed of slot {settings.slot}")
+            told = True
+        if time.monotonic() > deadline:
+            raise AnotherSeed(
+                f"another seed of slot {settings.slot} is running",
+                "let it end; its result is as good, or raise --timeout",
+            )
+        time.sleep(_POLL_SECONDS)
+    incoming = sql.Identifier(settings.schema, incoming_table(settings.slot))
+    # A seed that was killed has left its table behind.
+    target.execute(sql.SQL("drop table if exists {}").format(incoming))
+    target.execute(
+        sql.SQL(
+            "create unlogged table {} (source_table text, service_id text, template_id text,"
+            " notification_type text, notification_status text, row_count bigint,"
+            " purged_count bigint, reason text, attempt bigint)"
+        ).format(incoming)
+    )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(psycopg.Error):
+            target.execute(sql.SQL("drop table if exists {}").format(incoming))
+
+
+def stored_lsn(target: Connection, settings: Settings) -> int | None:
+    """Return the position of the slot's present seed, if there is one."""
+    row = target.execute(
+        sql.SQL("select snapshot_lsn::text from {} where slot_name = %s").format(
+            sql.Identifier(settings.schema, "historical_snapshot")
+        ),
+        (settings.slot,),
+    ).fetchone()
+    return None if row is None else lsn.parse(str(row[0]))
+
+
+def replace(
+    target: Connection, settings: Settings, snapshot_lsn: int, source_tables: str | None = None
+) -> Stored:
+    """Put what has come in where the slot's counts are, with a new seed id.
+
+    `source_tables` says, as JSON, which tables were counted; None where that is not known.
+
+    Groups with a reason against them are listed in historical_rejections and counted nowhere.
+    Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down meanwhile.
+    """
+    names = {
+        "incoming": sql.Identifier(settings.schema, incoming_table(settings.slot)),
+        "counts": sql.Identifier(settings.schema, "historical_counts"),
+        "rejections": sql.Identifier(settings.schema, "historical_rejections"),
+        "snapshot": sql.Identifier(settings.schema, "historical_snapshot"),
+        "columns": sql.SQL(", ").join(sql.Identifier(name) for name in COLUMNS),
+    }
+    seed_id = uuid.uuid4()
+    try:
+        with target.transaction():
+            position = checks.staging(target, settings)
+            checks.position(snapshot_lsn, position.start_lsn, stored_lsn(target, settings))
+            target.execute(
+                sql.SQL("delete from {counts} where slot_name = %s").format(**names),
+                (settings.slot,),
+            )
+            target.execute(
+                sql.SQL(
+                    "insert into {counts} (slot_name, {columns}, purged_count)"
+                    " select %s, source_table, service_id::uuid, template_id::uuid,"
+                    " notification_type, notification_status, row_count + purged, purged"
+                    " from {incoming}"
+                    " cross join lateral ("
+                    "select case when %s then 0 else purged_count end) as known (purged)"
+                    " where reason is null and row_count + purged > 0"
+                ).format(**names),
+                (settings.slot, settings.forget_purged),
+            )
+            left_out, rejections = _store_left_out(target, settings, names)
+            target.execute(
+                sql.SQL(
+                    "insert into {snapshot} (slot_name, seed_id, snapshot_lsn, system_identifier,"
+                    " source_tables, left_out) values (%s, %s, %s, %s, %s, %s)"
+                    " on conflict (slot_name) do update set"
+                    " seed_id = excluded.seed_id, snapshot_lsn = excluded.snapshot_lsn,"
+                    " system_identifier = excluded.system_identifier, seeded_at = now(),"
+                    " source_tables = excluded.source_tables, left_out = excluded.left_out"
+                ).format(**names),
+                (
+                    settings.slot,
+                    seed_id,
+                    lsn.show(snapshot_lsn),
+                    position.system_identifier,
+                    source_tables,
+                    json.dumps(left_out),
+                ),
+            )
+            totals = target.execute(
+                sql.SQL(
+                    "select source_table, sum(row_count)::bigint,"
+                    " count(*) filter (where row_count > 0)"
+                    " from {incoming} where reason is null group by source_table"
+                ).format(**names)
+            ).fetchall()
+            purged = target.execute(
+                sql.SQL(
+                    "select coalesce(sum(purged_count), 0)::bigint, count(*)"
+                    " from {incoming} where purged_count > 0"
+                ).format(**names)
+            ).fetchone()
+            assert purged is not None
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise CountingFailed(
+            f"the counts could not be stored: {str(error).splitlines()[0]}",
+            f"run the {settings.work} again",
+        ) from None
+    found = {str(name): (int(str(rows)), int(str(groups))) for name, rows, groups in totals}
+    return Stored(
+        seed_id,
+        {str(table): found.get(str(table), (0, 0)) for table in settings.tables},
+        left_out,
+        rejections,
+        (int(str(purged[0])), int(str(purged[1]))),
+    )
+
+
+def _store_left_out(
+    target: Connection, settings: Settings, names: Mapping[str, sql.Composable]
+) -> tuple[dict[str, int], list[Rejection]]:
+    """List what cannot be counted; return the rows of each table without a group, and the list."""
+    nulls = target.execute(
+        sql.SQL(
+            "select source_table, sum(row_count)::bigint from {incoming}"
+            " where reason = %s group by source_table"
+        ).format(**names),
+        (NULL_DIMENSION,),
+    ).fetchall()
+    found = {str(name): int(str(count)) for name, count in nulls}
+    target.execute(
+        sql.SQL("delete from {rejections} where slot_name = %s").format(**names), (settings.slot,)
+    )
+    listed = target.execute(
+        sql.SQL(
+            "insert into {rejections} (slot_name, source_table, reason, row_count, example)"
+            " select %s, source_table, reason, sum(row_count), min(jsonb_build_object("
+            " 'service_id', service_id, 'template_id', template_id,"
+            " 'notification_type', notification_type,"
+            " 'notification_status', notification_status)::text)::jsonb"
+            " from {incoming} where reason <> %s group by source_table, reason"
+            " returning source_table, reason, row_count, example::text"
+        ).format(**names),
+        (settings.slot, NULL_DIMENSION),
+    ).fetchall()
+    return (
+        {str(table): found.get(str(table), 0) for table in settings.tables},
+        sorted(
+            (
+                Rejection(str(table), str(reason), int(str(count)), json.loads(str(example)))
+                for table, reason, count, example in listed
+            ),
+            key=lambda each: (each.source_table, each.reason),
+        ),
+    )

@@ -1,0 +1,88 @@
+"""Counts, written by an executor into the incoming table as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from counting.counts import INCOMING
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from waltally.login import told
+from waltally.tables import quoted
+
+
+class WriteFailed(Exception):
+    """The marker by which the driver finds the sentence in Spark's report of a failed task."""
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one attempt of one task has committed."""
+
+    attempt: int
+    groups: int
+
+
+def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
+    """Return a data source named `incoming` that appends counts to the table.
+
+    A task that Spark runs twice commits twice; each row carries its attempt, and at the end only
+    the attempts that Spark counts are kept.
+    """
+
+    class IncomingWriter(DataSourceArrowWriter):
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+            from adbc_driver_postgresql import dbapi
+
+            context = TaskContext.get()
+            assert context is not None
+            attempt = context.taskAttemptId()
+            groups = 0
+
+            try:
+                with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
+                    for batch in iterator:
+                        marked = pa.RecordBatch.from_arrays(
+                            [*batch.columns, pa.array([attempt] * batch.num_rows, pa.int64())],
+                            names=[*INCOMING, "attempt"],
+                        )
+                        cursor.adbc_ingest(table, marked, mode="append", db_schema_name=schema)
+                        groups += batch.num_rows
+                    connection.commit()
+            except (dbapi.Error, pa.ArrowException, OSError) as error:
+                raise WriteFailed(told(error)) from None
+            return Written(attempt, groups)
+
+        def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+            import psycopg
+
+            written = [message for message in messages if isinstance(message, Written)]
+            name = f"{quoted(schema)}.{quoted(table)}"
+            with psycopg.connect(conninfo) as connection:
+                connection.execute(
+                    f"delete from {name} where attempt <> all(%s)",
+                    ([message.attempt for message in written],),
+                )
+                row = connection.execute(f"select count(*) from {name}").fetchone()
+            expected = sum(message.groups for message in written)
+            if row is None or row[0] != expected:
+                raise WriteFailed(f"wrote {expected} groups and found {row and row[0]}")
+
+    class IncomingTarget(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "incoming"
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+            return IncomingWriter()
+
+    return IncomingTarget

@@ -1,0 +1,1 @@
+"""What the loader and Spark both stand on: positions, errors, settings, tables, connections."""

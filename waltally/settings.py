@@ -1,0 +1,132 @@
+"""Settings: default < environment < flag, the same names everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from waltally import libpq
+from waltally.errors import SettingError
+from waltally.tables import COUNTED, Table, parse_tables
+
+DEFAULT_SLOT = "notify_dashboard_replication_slot"
+DEFAULT_TABLES = "public.notifications,public.notification_history"
+DEFAULT_SCHEMA = "cdc"
+DEFAULT_DBT_SCHEMA = "analytics"
+
+_COLUMN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",]+))\s*(,|$)')
+_PORTS = re.compile(r"[0-9, ]*")
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+
+_DETECT_DEAD_PEER = {
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+    "connect_timeout": "15",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every command needs to know; `source` and `target` are libpq connection strings."""
+
+    source: str = field(repr=False)
+    target: str = field(repr=False)
+    slot: str
+    tables: tuple[Table, ...]
+    schema: str
+    columns: tuple[str, ...] = ()
+    """What is kept of each row beside dimensions and keys; empty keeps the whole row."""
+
+    @property
+    def counted(self) -> tuple[Table, ...]:
+        """The live table and its archive; further ones are only logged."""
+        return self.tables[:COUNTED]
+
+    @property
+    def archive(self) -> Table | None:
+        """The table whose deletes are ignored; None where the setting names one table."""
+        return self.tables[1] if len(self.tables) > 1 else None
+
+    @classmethod
+    def of(
+        cls, source: str, target: str, slot: str, tables: str, schema: str, columns: str = ""
+    ) -> Settings:
+        """Check the settings as given and complete them; the target defaults to the source.
+
+        An empty connection string leaves everything to libpq's PG* variables.
+        Raises SettingError, naming the setting.
+        """
+        check_names(slot, schema)
+        warehouse = connection(target or source, "LOADER_TARGET_DSN")
+        return cls(
+            # `loader run --build` puts the target's words into the environment, for dbt.
+            libpq.pinned(connection(source, "LOADER_SOURCE_DSN"), warehouse),
+            warehouse,
+            slot,
+            parse_tables(tables),
+            schema,
+            parse_columns(columns),
+        )
+
+
+def parse_columns(text: str) -> tuple[str, ...]:
+    """Return the names of a list like `id,"Odd, name"`, case kept. Raises SettingError."""
+    names: list[str] = []
+    position = 0
+    while text.strip():
+        name = _COLUMN.match(text, position)
+        if name is None:
+            raise SettingError(
+                f"LOADER_COLUMNS is not a list of columns at {text[position:]!r}",
+                'set LOADER_COLUMNS or --columns to column,column; odd names like "this, one"',
+            )
+        names.append(name[1].replace('""', '"') if name[1] is not None else name[2])
+        position = name.end()
+        if not name[3]:
+            break
+    return tuple(names)
+
+
+def check_names(slot: str, schema: str) -> None:
+    """Raise SettingError where the slot or the schema cannot have such a name."""
+    if not _SLOT.fullmatch(slot):
+        raise SettingError(
+            f"LOADER_SLOT is {slot!r}: a slot's name has lower-case letters, digits and _",
+            "set LOADER_SLOT or --slot, for instance to " + DEFAULT_SLOT,
+        )
+    if not schema or len(schema.encode()) > 63:
+        raise SettingError(
+            f"LOADER_SCHEMA is {schema!r}: not a schema's name",
+            "set LOADER_SCHEMA or --schema, for instance to " + DEFAULT_SCHEMA,
+        )
+
+
+def words(dsn: str, setting: str) -> dict[str, str]:
+    """Return the parts of a libpq string or URL. Raises SettingError without quoting it."""
+    try:
+        found = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+        # In a URL a password with a bare / is read as a port, which libpq would quote later.
+        if not _PORTS.fullmatch(found.get("port", "")):
+            raise psycopg.ProgrammingError("the port is not a number")
+    except psycopg.Error:
+        # libpq's own message may quote a part of the string, and so a password.
+        raise SettingError(
+            f"{setting} is not a libpq connection string or URL",
+            f"set {setting} like 'host=db.internal dbname=notify user=loader'; in a URL write "
+            "odd characters of a password as %2F and the like",
+        ) from None
+    return found
+
+
+def connection(dsn: str, setting: str) -> str:
+    """Return the libpq string or URL with what notices a dead peer added. Raises SettingError."""
+    defaults: dict[str, str] = {**_DETECT_DEAD_PEER, "application_name": "waltally loader"}
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        del defaults["connect_timeout"]
+    return make_conninfo("", **{**defaults, **words(dsn, setting)})

@@ -1,0 +1,108 @@
+"""The source tables by name, and the columns that a count belongs to. Pure: executors import it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from waltally.errors import SettingError
+
+DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
+"""The columns of a counted table whose values a count belongs to."""
+
+COUNTED = 2
+"""The first table is live and the second is its archive; further ones are only logged."""
+
+_PLAIN = re.compile(r'[^\s",.]+')
+_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",.]+))\s*')
+
+
+def quoted(name: str) -> str:
+    """Return the identifier as SQL wants it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source table by its schema and name."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL wants it."""
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+
+def parse_tables(text: str) -> tuple[Table, ...]:
+    """Return the tables of a list like `public.a,"Odd".b`. Raises SettingError."""
+    remedy = "set LOADER_TABLES or --tables to schema.table,schema.table"
+    tables = []
+    position = 0
+    while True:
+        schema = _PART.match(text, position)
+        if schema is None or text[schema.end() : schema.end() + 1] != ".":
+            raise SettingError(f"LOADER_TABLES has no schema.table at {text[position:]!r}", remedy)
+        name = _PART.match(text, schema.end() + 1)
+        if name is None:
+            raise SettingError(f"LOADER_TABLES has no table at {text[position:]!r}", remedy)
+        tables.append(Table(_unquote(schema), _unquote(name)))
+        position = name.end()
+        if position == len(text):
+            break
+        if text[position] != ",":
+            raise SettingError(f"LOADER_TABLES is not a list at {text[position:]!r}", remedy)
+        position += 1
+    # As text, which is how the change log and the seed tell them apart.
+    if len(set(map(str, tables))) < len(tables):
+        raise SettingError("LOADER_TABLES names a table twice", remedy)
+    return tuple(tables)
+
+
+def listed(tables: Iterable[Table]) -> str:
+    """Return the tables as LOADER_TABLES takes them."""
+
+    def part(name: str) -> str:
+        return name if _PLAIN.fullmatch(name) else quoted(name)
+
+    return ",".join(f"{part(table.schema)}.{part(table.name)}" for table in tables)
+
+
+def as_names(tables: Iterable[Table]) -> list[list[str]]:
+    """Return what slot_position.registered_tables holds of the tables."""
+    return [[table.schema, table.name] for table in tables]
+
+
+def from_names(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
+    """Return the tables that slot_position.registered_tables holds."""
+    return tuple(Table(schema, name) for schema, name in names)
+
+
+def not_registered(
+    wanted: Sequence[Table], registered: Sequence[Table], slot: str, *, logged: bool
+) -> SettingError | None:
+    """Return why the tables are not those that setup registered, None where they are.
+
+    The order tells the live table from its archive. `logged` says that `wanted` also names the
+    tables that are only logged; their order means nothing.
+    """
+    known = registered if logged else registered[:COUNTED]
+    if tuple(wanted[:COUNTED]) == tuple(known[:COUNTED]) and set(wanted) == set(known):
+        return None
+    return SettingError(
+        f"LOADER_TABLES is {listed(wanted)}, but `loader setup` registered {listed(known)} for "
+        f"the slot {slot}",
+        f"export LOADER_TABLES={shlex.quote(listed(registered))}",
+    )
+
+
+def _unquote(part: re.Match[str]) -> str:
+    in_quotes: str | None = part[1]
+    plain: str = part[2]
+    return in_quotes.replace('""', '"') if in_quotes is not None else plain
