@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 
 import waltally
 
-_OWN_PACKAGES = [Path(__file__).parents[1] / name for name in ("common", "counting", "deltas")]
+_OWN_PACKAGES = [
+    Path(__file__).parents[1] / name for name in ("common", "counting", "deltas", "seeding")
+]
 """Which of Spark's packages tasks import; the loader they do not."""
 
 DEFAULTS = {
