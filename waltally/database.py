@@ -49,7 +49,7 @@ def connection_error(said: str, place: str, sqlstate: str | None) -> LoaderError
     """
     said = " ".join(said.split())
     variables = f"LOADER_{place.upper()}_DSN and the PG* variables"
-    if login.is_refusal(said, sqlstate):
+    if login.is_login_refused(said, sqlstate):
         return LoginRefused(
             f"The {place} refuses the login: {said}",
             f"check role, password, database and TLS in {variables}, and the server's pg_hba.conf",

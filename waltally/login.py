@@ -79,14 +79,14 @@ def _finish(attempt: pq.abc.PGconn, conninfo: str) -> None:
             return
 
 
-def is_refusal(said: str, sqlstate: str | None) -> bool:
+def is_login_refused(said: str, sqlstate: str | None) -> bool:
     """Say whether a login failed in a way that waiting does not heal."""
     if sqlstate is not None:
         return _REFUSED.fullmatch(sqlstate) is not None
     return any(words in said for words in _REFUSED_BY_LIBPQ)
 
 
-def told(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """Return a driver's error in one line: of a failed connection all that libpq says.
 
     It tries every address of a host, and the last line may be the one that tells why. Of any other

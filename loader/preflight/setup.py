@@ -13,12 +13,12 @@ from loader.preflight.slot_admin import (
     another_name,
     create_slot,
     drop_slot,
+    foreign_slot_finding,
     make_origin,
-    slot_not_ours,
 )
 from loader.preflight.slot_facts import SlotFacts
 from loader.preflight.slot_state import RENEW, Server, SlotState
-from loader.preflight.table_identity import Known
+from loader.preflight.table_identity import TableIdentities
 from loader.staging import migrate
 from loader.staging.pruned import hold_off_prunes
 from loader.staging.target_state import clear_last_error
@@ -32,10 +32,10 @@ from waltally.errors import (
     SlotCreationBlocked,
     SlotInUse,
     SlotMoved,
-    together,
+    combine,
 )
 from waltally.settings import Settings
-from waltally.tables import COUNTED, Table, as_names, listed, not_registered
+from waltally.tables import COUNTED, Table, format_tables, registration_finding, tables_to_json
 
 _TRIAL_SECONDS = 3
 
@@ -44,7 +44,7 @@ def findings(settings: Settings, source: extensions.connection) -> list[LoaderEr
     """Return everything at the source that must be put right before a slot is made."""
     server = checks.server_findings(ask_server(source, settings.slot))
     found = server + table_findings(settings, source)
-    synchronous = standby_facts.ask(source)
+    synchronous = standby_facts.synchronous_finding(source)
     return found if synchronous is None else [*found, synchronous]
 
 
@@ -71,7 +71,7 @@ def check(settings: Settings) -> list[LoaderError]:
             found += encodings(source, target)
             if any(isinstance(each, IsStandby) for each in found):
                 return found
-            facts = slot_facts.read(settings, source, target)
+            facts = slot_facts.read_facts(settings, source, target)
             if facts.record is None:
                 unready = NotSetUp(
                     f"The slot {settings.slot} is not set up yet", "run `loader setup`"
@@ -85,7 +85,7 @@ def _target(settings: Settings, found: list[LoaderError]) -> extensions.connecti
     try:
         return connect(settings.target, "target")
     except LoaderError as error:
-        raise together([*found, error]) from None
+        raise combine([*found, error]) from None
 
 
 def encodings(source: extensions.connection, target: extensions.connection) -> list[LoaderError]:
@@ -111,9 +111,9 @@ def record_findings(
 
 def _other_tables(settings: Settings, registered: tuple[Table, ...]) -> SettingError | None:
     """Return why the counted tables cannot be these; further ones may come and go at setup."""
-    other = not_registered(settings.counted, registered, settings.slot, logged=False)
+    other = registration_finding(settings.counted, registered, settings.slot, logged=False)
     if other is not None:
-        other.remedy += f"; or, to count {listed(settings.counted)} from now on: {RENEW}"
+        other.remedy += f"; or, to count {format_tables(settings.counted)} from now on: {RENEW}"
     return other
 
 
@@ -121,9 +121,9 @@ def table_replaced(
     settings: Settings, source: extensions.connection, target: extensions.connection
 ) -> LoaderError | None:
     """Return which table or column is no longer the one that was counted, None where all are."""
-    counted = table_identity.counted(target, settings.schema, settings.slot)
-    found = table_identity.present(source, settings.counted)
-    return table_identity.replaced(counted, found, settings.archive)
+    counted = table_identity.read_counted(target, settings.schema, settings.slot)
+    found = table_identity.read_current(source, settings.counted)
+    return table_identity.replaced_finding(counted, found, settings.archive)
 
 
 def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
@@ -139,28 +139,30 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
         with closing(_target(settings, found)) as target:
             found += encodings(source, target)
             if found:
-                raise together(found)
+                raise combine(found)
             done += [
                 f"applied {name} in schema {settings.schema}"
                 for name in migrate.upgrade(target, settings.schema)
             ]
             _wait_for_our_turn(target, settings)
-            facts = slot_facts.read(settings, source, target)
+            facts = slot_facts.read_facts(settings, source, target)
             state, server = facts.state, facts.server
             if facts.record is not None and not renew:
                 if found := record_findings(settings, source, target, facts):
-                    raise together(found)
-                _note_tables(settings, table_identity.present(source, settings.counted), target)
+                    raise combine(found)
+                _note_tables(
+                    settings, table_identity.read_current(source, settings.counted), target
+                )
                 clear_last_error(target, settings.schema, settings.slot)
                 return done + _register(settings, target, facts.record.tables)
             hold_off_prunes(target, settings.schema)
             if renew and state is not None:
-                if (other := slot_not_ours(facts)) is not None:
+                if (other := foreign_slot_finding(facts)) is not None:
                     raise other
                 drop_slot(source, settings.slot)
                 state = None
             # Before the slot is made: a table that is renamed while it waits for writers shows.
-            noted = table_identity.present(source, settings.counted)
+            noted = table_identity.read_current(source, settings.counted)
             if state is None:
                 start = create_slot(source, settings.slot, timeout, temporary=False)
                 done.append(f"made the slot {settings.slot} at {lsn.show(start)}")
@@ -190,12 +192,12 @@ def _take_over(name: str, state: SlotState, server: Server) -> int:
             f"stop it; or, if it is another loader's: export LOADER_SLOT={another_name(name)}; "
             "loader setup",
         )
-    if state.confirmed_lsn is None or state.wal_status == "lost":
+    if state.confirmed_flush_lsn is None or state.wal_status == "lost":
         raise SlotMoved(
             f"A slot {name} exists already and has lost its WAL",
             f"select pg_drop_replication_slot('{name}'); -- then `loader setup`",
         )
-    return state.confirmed_lsn
+    return state.confirmed_flush_lsn
 
 
 def _wait_for_our_turn(target: extensions.connection, settings: Settings) -> None:
@@ -247,13 +249,13 @@ def _write_record(
                 server.database,
                 lsn.show(start),
                 lsn.show(start),
-                Json(as_names(settings.tables)),
+                Json(tables_to_json(settings.tables)),
             ),
         )
 
 
 def _note_tables(
-    settings: Settings, found: Known, target: extensions.connection, *, anew: bool = False
+    settings: Settings, found: TableIdentities, target: extensions.connection, *, anew: bool = False
 ) -> None:
     """Write down which tables are counted; unless `anew`, only where that is not known yet."""
     with explained("target"), target, target.cursor() as cursor:
@@ -277,10 +279,10 @@ def _register(
             sql.SQL(
                 "update {}.slot_position set registered_tables = %s where slot_name = %s"
             ).format(sql.Identifier(settings.schema)),
-            (Json(as_names(settings.tables)), settings.slot),
+            (Json(tables_to_json(settings.tables)), settings.slot),
         )
     return [
-        f"registered {listed(settings.tables)}; a loader that runs must be started again",
+        f"registered {format_tables(settings.tables)}; a loader that runs must be started again",
         *_logged_only(settings),
     ]
 

@@ -45,14 +45,14 @@ def create_slot(source: extensions.connection, name: str, timeout: int, *, tempo
             "let them end or end them, then `loader setup` again; --timeout waits longer",
         ) from None
     except psycopg2.Error as error:
-        if (refused := refusal(error, source)) is not None:
-            raise refused from None
+        if (finding := creation_finding(error, source)) is not None:
+            raise finding from None
         raise explain(error, "source") from error
     assert row is not None
     return lsn.parse(row[0])
 
 
-def refusal(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:
+def creation_finding(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:
     """Return what the server's refusal to make a slot means, None where it is something else.
 
     Messages may be translated; a setting's name and an SQLSTATE are not.
@@ -85,7 +85,7 @@ def _writers(source: extensions.connection) -> str:
     return ", ".join(f"pid {pid} of {role} for {age}" for pid, role, age in rows) or "now over"
 
 
-def slot_not_ours(facts: SlotFacts) -> LoaderError | None:
+def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:
     """Return why the slot may not be dropped, None where `loader setup` made it or took it over.
 
     Ours is a logical slot of wal2json in this database that slot_position of this schema knows,

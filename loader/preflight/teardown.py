@@ -10,7 +10,7 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
 from loader.preflight import slot_facts
-from loader.preflight.slot_admin import drop_origin, drop_slot, slot_not_ours
+from loader.preflight.slot_admin import drop_origin, drop_slot, foreign_slot_finding
 from loader.staging import migrate
 from loader.staging.pruned import IS_LIKE_THE_LOG
 from waltally.database import connect, explained
@@ -56,8 +56,8 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
         closing(connect(settings.source, "source")) as source,
         closing(connect(settings.target, "target")) as target,
     ):
-        facts = slot_facts.read(settings, source, target)
-        if (other := slot_not_ours(facts)) is not None:
+        facts = slot_facts.read_facts(settings, source, target)
+        if (other := foreign_slot_finding(facts)) is not None:
             raise other
         if facts.state is not None and facts.state.active_pid is not None:
             raise SlotInUse(

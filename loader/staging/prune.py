@@ -23,14 +23,14 @@ from loader.staging import migrate
 from loader.staging.pruned import IS_LIKE_THE_LOG, IS_MARKED, LOCK, MARK
 from loader.staging.retention import (
     Archive,
-    Facts,
-    Hold,
+    Blocker,
+    Consumers,
     Partition,
     Slot,
     Watermark,
-    holds,
+    find_blockers,
+    find_detached_blockers,
     plan,
-    promises,
 )
 from waltally import failpoints, lsn
 from waltally.database import connect, explained
@@ -133,7 +133,7 @@ _WHEN_IT_ENDS = (
 )
 
 Result = TypeVar("Result")
-Fate = Literal["would drop", "dropped", "kept", "left"]
+Status = Literal["would drop", "dropped", "kept", "left"]
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Outcome:
     """What became of a partition: `left` is one that could not be dropped now."""
 
     partition: Partition
-    fate: Fate
-    holds: list[Hold]
+    status: Status
+    blockers: list[Blocker]
 
 
 def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[Outcome]:
@@ -160,36 +160,39 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
             )
         log = _Log(connection, settings.schema, timeout)
         if not dry_run:
-            log.be_the_only_prune()
-        facts = log.facts()
-        if not facts.slots:
+            log.acquire_prune_lock()
+        consumers = log.consumers()
+        if not consumers.slots:
             raise NotSetUp(f"No slot is set up in schema {settings.schema}", "run `loader setup`")
-        planned = plan(log.partitions(), facts, keep)
+        planned = plan(log.partitions(), consumers, keep)
         if dry_run:
-            return [Outcome(each, "kept" if held else "would drop", held) for each, held in planned]
+            return [
+                Outcome(each, "kept" if blockers else "would drop", blockers)
+                for each, blockers in planned
+            ]
         return list(_apply(log, planned, keep))
 
 
 def _apply(
-    log: _Log, planned: Iterable[tuple[Partition, list[Hold]]], keep: float
+    log: _Log, planned: Iterable[tuple[Partition, list[Blocker]]], keep: float
 ) -> Iterator[Outcome]:
-    obstacle: Hold | None = None
-    for partition, held in planned:
-        if held:
-            yield Outcome(partition, "kept", held)
+    first_blocker: Blocker | None = None
+    for partition, blockers in planned:
+        if blockers:
+            yield Outcome(partition, "kept", blockers)
             continue
-        if obstacle is not None:
-            yield Outcome(partition, "left", [obstacle])
+        if first_blocker is not None:
+            yield Outcome(partition, "left", [first_blocker])
             continue
         try:
             # What holds it is asked again just before: something may have changed since the plan.
-            held = log.drop(partition, keep)
-            yield Outcome(partition, "kept" if held else "dropped", held)
+            blockers = log.drop(partition, keep)
+            yield Outcome(partition, "kept" if blockers else "dropped", blockers)
         except Interrupted as error:
-            held = [Hold(f"another session still uses the log ({error})", _WHEN_IT_ENDS)]
-            yield Outcome(partition, "left", held)
-        if held:
-            obstacle = Hold(f"{partition.name} goes first")
+            blockers = [Blocker(f"another session still uses the log ({error})", _WHEN_IT_ENDS)]
+            yield Outcome(partition, "left", blockers)
+        if blockers:
+            first_blocker = Blocker(f"{partition.name} goes first")
 
 
 class _Log:
@@ -205,7 +208,7 @@ class _Log:
             # A killed prune must not hold its lock until the wait is over.
             cursor.execute("set client_connection_check_interval to '1s'")
 
-    def be_the_only_prune(self) -> None:
+    def acquire_prune_lock(self) -> None:
         """Hold off every other prune until the session ends. Raises Interrupted."""
         deadline = time.monotonic() + self._timeout
         # Asked again and again: a session that waits in a statement would hold up a detach.
@@ -228,13 +231,13 @@ class _Log:
                 found.append(Partition(number, state, size, self._age(name), is_pruned))
         return found
 
-    def facts(self, lock: bool = False) -> Facts:
+    def consumers(self, lock: bool = False) -> Consumers:
         """Return what those who need the log say; `lock` keeps the slots' rows as they are.
 
         Raises Interrupted where a slot's row is locked by somebody else at the moment.
         """
         slots = self._ask(_SLOTS + (" for no key update nowait" if lock else ""))
-        return Facts(
+        return Consumers(
             self._schema,
             tuple(Slot(name, lsn.parse(start), lsn.parse(at)) for name, start, at in slots),
             tuple(
@@ -248,7 +251,7 @@ class _Log:
             ),
         )
 
-    def drop(self, partition: Partition, keep: float) -> list[Hold]:
+    def drop(self, partition: Partition, keep: float) -> list[Blocker]:
         """Drop the partition, or return what holds it now. Raises Interrupted."""
         if partition.state == "attached":
             if found := self._in_tries(lambda: self._move_start(partition, keep)):
@@ -273,10 +276,10 @@ class _Log:
             # Between two tries nothing is locked, so whoever waits for us gets its turn.
             time.sleep(_PAUSE_SECONDS)
 
-    def _move_start(self, partition: Partition, keep: float) -> list[Hold]:
+    def _move_start(self, partition: Partition, keep: float) -> list[Blocker]:
         with self._transaction():
             self._run(f"comment on table {{0}}.{{1}} is '{MARK}'", table=partition.name)
-            found = holds(partition, self._locked_facts(), keep)
+            found = find_blockers(partition, self._locked_consumers(), keep)
             if found:
                 self._connection.rollback()
             else:
@@ -297,19 +300,19 @@ class _Log:
         with self._transaction():
             self._run(_DETACH + "finalize", table=partition.name)
 
-    def _drop(self, partition: Partition) -> list[Hold]:
+    def _drop(self, partition: Partition) -> list[Blocker]:
         with self._transaction():
             self._run("lock table {0}.{1} in access exclusive mode", table=partition.name)
-            found = promises(partition, self._locked_facts())
+            found = find_detached_blockers(partition, self._locked_consumers())
             if not found:
                 self._run("drop table {0}.{1}", table=partition.name)
         return found
 
-    def _locked_facts(self) -> Facts:
+    def _locked_consumers(self) -> Consumers:
         # The first reading takes the locks of all tables, so the second one, which locks the rows
         # that a loader writes, waits for nobody.
-        self.facts()
-        return self.facts(lock=True)
+        self.consumers()
+        return self.consumers(lock=True)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from loader.staging.watermarks import MORE_IS_STAGED
 from waltally import lsn
 from waltally.database import explained
 from waltally.errors import NotSetUp
-from waltally.tables import Table, from_names
+from waltally.tables import Table, tables_from_json
 
 _POSITION = """
 select
@@ -96,7 +96,7 @@ order by model_name
 """
 
 
-def read(target: extensions.connection, schema: str, slot: str) -> TargetState | None:
+def read_target_state(target: extensions.connection, schema: str, slot: str) -> TargetState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(sql.SQL(_POSITION).format(sql.Identifier(schema)), (slot,))
@@ -177,7 +177,9 @@ def read_slot_position(
         row = cursor.fetchone()
     if row is None:
         return None
-    return SlotPosition(row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]), from_names(row[5]))
+    return SlotPosition(
+        row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]), tables_from_json(row[5])
+    )
 
 
 def clear_last_error(target: extensions.connection, schema: str, slot: str) -> None:
