@@ -25,6 +25,9 @@ from waltally.errors import (
 )
 from waltally.tables import DIMENSIONS, quoted
 
+_RESTART = "-- then restart the source"
+"""After a setting that a reload does not change."""
+
 
 def standby(facts: ServerFacts) -> LoaderError | None:
     """A standby cannot hold a logical slot that survives, before PostgreSQL 16 none at all."""
@@ -42,7 +45,7 @@ def wal_level(facts: ServerFacts) -> LoaderError | None:
         return None
     return WalLevelTooLow(
         f"The source runs with wal_level = {facts.wal_level}, logical decoding needs logical",
-        "alter system set wal_level = 'logical'; -- then restart the source",
+        f"alter system set wal_level = 'logical'; {_RESTART}",
     )
 
 
@@ -56,11 +59,16 @@ def replication_right(facts: ServerFacts) -> LoaderError | None:
     )
 
 
-def replication_remedy(role: str, has_rds_replication: bool = False) -> str:
-    """Return the SQL that lets the role make and stream slots."""
+def replication_remedy(role: str | None, has_rds_replication: bool | None = None) -> str:
+    """Return the SQL that lets the role make and stream slots; None where a fact is not known."""
+    if role is None:
+        return "`loader setup --check` says which right it lacks"
     if has_rds_replication:
         return f"grant rds_replication to {quoted(role)}; -- as an administrator"
-    return f"alter role {quoted(role)} replication; -- as a superuser"
+    otherwise = f"; on Amazon RDS: grant rds_replication to {quoted(role)};"
+    return f"alter role {quoted(role)} replication; -- as a superuser" + (
+        otherwise if has_rds_replication is None else ""
+    )
 
 
 def plugin_missing(major: int | None) -> PluginMissing:
@@ -121,8 +129,15 @@ def free_slot(facts: ServerFacts) -> LoaderError | None:
         return None
     return NoFreeSlot(
         f"All {facts.slots_limit} replication slots of the source are in use",
-        f"alter system set max_replication_slots = {facts.slots_limit + 5}; "
-        "-- then restart the source; or drop a slot that nobody needs",
+        slots_remedy(facts.slots_limit),
+    )
+
+
+def slots_remedy(limit: int = 15) -> str:
+    """Return the SQL that gives the server more replication slots."""
+    return (
+        f"alter system set max_replication_slots = {limit + 5}; {_RESTART}; "
+        "or drop a slot that nobody needs"
     )
 
 
@@ -138,7 +153,7 @@ def free_sender(facts: ServerFacts) -> LoaderError | None:
 
 def senders_remedy(limit: int = 15) -> str:
     """Return the SQL that gives the server more WAL senders."""
-    return f"alter system set max_wal_senders = {limit + 5}; -- then restart the source"
+    return f"alter system set max_wal_senders = {limit + 5}; {_RESTART}"
 
 
 def table_fit(facts: TableFacts) -> LoaderError | None:

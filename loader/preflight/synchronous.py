@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltally.errors import SynchronousStandby
+from waltally.tables import quoted
 
 _HEAD = re.compile(r"\s*(?:(first|any)\s+)?(\d+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s,"]+))\s*(?:,|$)')
@@ -39,15 +40,15 @@ class StandbyNames:
         """Return the setting's text with other names."""
         if not names:
             return ""
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        return f"{self.method} {min(self.number, len(names))} ({quoted})"
+        listed = ", ".join(map(quoted, names))
+        return f"{self.method} {min(self.number, len(names))} ({listed})"
 
 
 def parse(setting: str) -> StandbyNames:
     """Return what the setting says; no names where it is empty."""
     head = _HEAD.fullmatch(setting)
     method, number, listed = head.groups() if head else (None, "1", setting)
-    names = [quoted.replace('""', '"') or plain for quoted, plain in _NAME.findall(listed)]
+    names = [in_quotes.replace('""', '"') or plain for in_quotes, plain in _NAME.findall(listed)]
     return StandbyNames((method or "first").upper(), int(number), tuple(names))
 
 

@@ -26,12 +26,12 @@ from loader.staging.retention import (
     Blocker,
     Consumers,
     Partition,
-    Slot,
     Watermark,
     find_blockers,
     find_detached_blockers,
     plan,
 )
+from loader.staging.target_state import SLOT_POSITIONS, slot_position
 from waltally import failpoints, lsn
 from waltally.database import connect, explained
 from waltally.errors import Interrupted, NotSetUp
@@ -76,7 +76,7 @@ cross join lateral (
 ) as newest
 """
 
-_SLOTS = "select slot_name, start_lsn, position_lsn from {0}.slot_position order by slot_name"
+_SLOTS = f"{SLOT_POSITIONS} order by slot_name"
 _WATERMARKS = """
 select
     model_name,
@@ -239,7 +239,7 @@ class _Log:
         slots = self._ask(_SLOTS + (" for no key update nowait" if lock else ""))
         return Consumers(
             self._schema,
-            tuple(Slot(name, lsn.parse(start), lsn.parse(at)) for name, start, at in slots),
+            tuple(map(slot_position, slots)),
             tuple(
                 Watermark(model, slot, lsn.parse(applied), exists)
                 for model, slot, applied, exists in self._ask(_WATERMARKS)

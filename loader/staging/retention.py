@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loader.staging.layout import PARTITION_BITS
+from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.tables import Table
@@ -20,15 +21,6 @@ State = Literal["attached", "pending", "detached"]
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A slot's row in slot_position."""
-
-    name: str
-    start_lsn: int
-    position_lsn: int
 
 
 @dataclass(frozen=True)
@@ -55,13 +47,13 @@ class Consumers:
     """What those who need the log say of themselves, read at one moment."""
 
     schema: str
-    slots: tuple[Slot, ...]
+    slots: tuple[SlotPosition, ...]
     watermarks: tuple[Watermark, ...]
     baselines: dict[str, int]
     """By slot, the position of the baseline that a rebuild would start from."""
     archives: tuple[Archive, ...]
 
-    def slots_starting_before(self, end: int) -> list[Slot]:
+    def slots_starting_before(self, end: int) -> list[SlotPosition]:
         """Return the slots whose log, as it promises to be whole, begins before `end`."""
         return [slot for slot in self.slots if slot.start_lsn < end]
 
@@ -153,7 +145,7 @@ def find_detached_blockers(partition: Partition, consumers: Consumers) -> list[B
         drop = f"{attach} -- or, only where its rows are of no use: {drop}"
     return [
         Blocker(
-            f"it is detached, but the log of slot {slot.name} starts before its end, "
+            f"it is detached, but the log of slot {slot.slot_name} starts before its end, "
             f"at {lsn.show(slot.start_lsn)}",
             drop,
         )
@@ -182,26 +174,29 @@ def find_blockers(partition: Partition, consumers: Consumers, keep: float) -> li
     return found
 
 
-def _slot_blockers(partition: Partition, slot: Slot) -> list[Blocker]:
+def _slot_blockers(partition: Partition, slot: SlotPosition) -> list[Blocker]:
     if slot.position_lsn >= partition.to_lsn:
         return []
+    name = slot.slot_name
     return [
         Blocker(
-            f"slot {slot.name} is at {lsn.show(slot.position_lsn)} and may still write to it",
-            f"loader run for slot {slot.name}, if it does not run; only where the source has no "
-            f"such slot any more and nobody will renew it: loader teardown --slot {slot.name}",
+            f"slot {name} is at {lsn.show(slot.position_lsn)} and may still write to it",
+            f"loader run for slot {name}, if it does not run; only where the source has no "
+            f"such slot any more and nobody will renew it: loader teardown --slot {name}",
         )
     ]
 
 
-def _model_blockers(partition: Partition, slot: Slot, consumers: Consumers) -> list[Blocker]:
-    marks = [mark for mark in consumers.watermarks if mark.slot == slot.name]
+def _model_blockers(
+    partition: Partition, slot: SlotPosition, consumers: Consumers
+) -> list[Blocker]:
+    marks = [mark for mark in consumers.watermarks if mark.slot == slot.slot_name]
     if not marks:
-        return [Blocker(f"no model has applied anything of slot {slot.name}", "dbt build")]
+        return [Blocker(f"no model has applied anything of slot {slot.slot_name}", "dbt build")]
     return [
         Blocker(
             f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
-            f"{slot.name} only up to {lsn.show(mark.applied_lsn)}",
+            f"{slot.slot_name} only up to {lsn.show(mark.applied_lsn)}",
             "dbt build" if mark.exists else _delete_watermark_sql(mark, consumers.schema),
         )
         for mark in marks
@@ -218,21 +213,23 @@ def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
     )
 
 
-def _rebuild_blockers(partition: Partition, slot: Slot, consumers: Consumers) -> list[Blocker]:
+def _rebuild_blockers(
+    partition: Partition, slot: SlotPosition, consumers: Consumers
+) -> list[Blocker]:
     """A rebuild reads the log from the newest baseline on, unless an archive has that part."""
-    baseline = consumers.baselines.get(slot.name)
+    baseline = consumers.baselines.get(slot.slot_name)
     if baseline is not None and baseline >= partition.to_lsn:
         return []
     first = max(partition.from_lsn, slot.start_lsn)
     if any(
-        each.slot == slot.name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
+        each.slot == slot.slot_name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
         for each in consumers.archives
     ):
         return []
     newest = "no baseline" if baseline is None else f"a baseline at {lsn.show(baseline)}"
     return [
         Blocker(
-            f"a rebuild of slot {slot.name} needs it: there is {newest} and no archive of it",
+            f"a rebuild of slot {slot.slot_name} needs it: there is {newest} and no archive of it",
             "spark-submit spark/seed.py, or spark-submit spark/archive.py",
         )
     ]

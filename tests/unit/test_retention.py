@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from loader.staging.records import SlotPosition
 from loader.staging.retention import (
     Archive,
     Consumers,
     Partition,
-    Slot,
     Watermark,
     parse_age,
     plan,
@@ -17,9 +17,15 @@ from loader.staging.retention import (
 from waltally.errors import SettingError
 
 DAY = 86_400
+
+
+def slot(name: str, start_lsn: int, position_lsn: int) -> SlotPosition:
+    return SlotPosition(name, "7", "notify", start_lsn, position_lsn)
+
+
 FACTS = Consumers(
     "cdc",
-    (Slot("s", 0x100000010, 0x900000000),),
+    (slot("s", 0x100000010, 0x900000000),),
     (Watermark("analytics.ft", "s", 0x900000000, True),),
     {"s": 0x880000000},
     (),
@@ -71,7 +77,7 @@ def test_an_empty_partition_is_old() -> None:
 
 
 def with_slot(start: int, position: int) -> Consumers:
-    return replace(FACTS, slots=(*FACTS.slots, Slot("other", start, position)))
+    return replace(FACTS, slots=(*FACTS.slots, slot("other", start, position)))
 
 
 HELD = {
@@ -163,7 +169,7 @@ def test_a_slot_whose_log_starts_later_holds_nothing() -> None:
 
 @pytest.mark.parametrize("state", ["pending", "detached"])
 def test_what_a_prune_left_behind_goes_whatever_its_age(state: str) -> None:
-    moved = replace(FACTS, slots=(Slot("s", at(2), at(9)),))
+    moved = replace(FACTS, slots=(slot("s", at(2), at(9)),))
     left = [Partition(1, state, 0, 0.0), *log(0, 0)[1:]]  # type: ignore[arg-type]
     assert droppable(moved, left) == [1]
     assert droppable(FACTS, left) == []

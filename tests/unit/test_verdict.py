@@ -9,7 +9,7 @@ from loader.staging.records import SlotPosition
 
 SERVER = Server("7", "notify", wal_end=200)
 SLOT = SlotState("wal2json", "notify", None, "reserved", 100, 90, None)
-RECORD = SlotPosition("7", "notify", start_lsn=50, position_lsn=100)
+RECORD = SlotPosition("s", "7", "notify", start_lsn=50, position_lsn=100)
 
 
 def test_a_slot_at_the_record_is_sound() -> None:
