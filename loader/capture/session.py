@@ -1,32 +1,25 @@
-"""One try at following the slot: both connections open, judged sound, and streaming."""
+"""One try at following the slot: stores batch after batch and confirms what is stored."""
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from threading import Event
 
-from loader.capture import columns, handshake
 from loader.capture.batches import Batcher
 from loader.capture.copy_rows import CopyRows, Stopped
 from loader.capture.events import Committed, Notify, ignore
-from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
 from loader.capture.queue import MessageQueue
 from loader.capture.reader import SlotReader
 from loader.capture.run_state import RunState
-from loader.capture.source_monitor import SourceMonitor
-from loader.capture.undecodable import EncodingChecker
-from loader.preflight import slot_facts, standby_facts, table_identity
-from loader.preflight.slot_admin import origin_name
-from loader.preflight.slot_state import RENEW, why_not_followable
+from loader.capture.stream import open_stream
+from loader.preflight.slot_state import RENEW
 from loader.staging.change_log import ChangeLog
-from loader.staging.records import SlotPosition
 from waltally import failpoints
 from waltally.errors import EncodingUnfit, Interrupted, LoaderError, RowTooLarge, unexpected
 from waltally.settings import Settings
-from waltally.tables import registration_finding
 
 log = logging.getLogger("loader")
 
@@ -46,109 +39,32 @@ class Session:
         self._settings = settings
         self._stop = stop
         self._run_state = run_state
-        self._encoding_checker: EncodingChecker | None = None
         self._log = ChangeLog(settings.target, settings.schema, settings.slot)
         try:
-            self._open()
+            stream = open_stream(settings, self._log, run_state.check_encoding_to)
         except BaseException:
-            self._close_target()
+            self._log.close()
             raise
-
-    def _open(self) -> None:
-        settings, name = self._settings, self._settings.slot
-        replication = handshake.connect_replication(settings.source)
-        monitor: SourceMonitor | None = None
-        try:
-            monitor = SourceMonitor(handshake.beside(settings.source, replication), name)
-            found = handshake.shake_hands(replication, name, self._log.record)
-            finding = why_not_followable(name, found.server, found.state, found.record)
-            finding = finding or standby_facts.synchronous_finding(monitor.connection)
-            if finding is not None:
-                raise finding
-            self._check_tables(replication, found.record)
-            self._log.use_encoding(found.encoding)
-            decode = self._decoder(replication, found)
-            position = found.record.position_lsn
-            handshake.start(replication, name, position, settings.tables, found.origin)
-            # The slot is ours from here on; only now is the record final, and the slot's place.
-            self._log.fence()
-            record = self._log.record()
-            self._check_again(monitor, found.pid, record)
-            target = self._log.system_identifier()
-            self._writes_own_wal = target == found.server.system_identifier
-            if self._writes_own_wal:
-                self._log.commit_locally()
-            # Another cluster may have an origin of this name, of a source of its own.
-            if found.origin is not None and target in (found.server.system_identifier, None):
-                self._log.use_origin(origin_name(name))
-        except ProtocolError as error:
-            _end(replication, monitor)
-            raise protocol_error(error, name) from error
-        except BaseException:
-            _end(replication, monitor)
-            raise
-        position = record.position_lsn
+        self._encoding_checker = stream.encoding_checker
+        self._writes_own_wal = stream.writes_own_wal
+        position = stream.position_lsn
         queue = MessageQueue()
-        self._batcher = Batcher(name, position, clock=time.monotonic)
-        self._rows = CopyRows(queue, self._batcher, self._stop)
-        self._run_state.position = position
+        self._batcher = Batcher(settings.slot, position, clock=time.monotonic)
+        self._rows = CopyRows(queue, self._batcher, stop)
+        run_state.position = position
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
-        self._monitor = monitor
+        self._monitor = stream.monitor
         self._reader = SlotReader(
-            replication, queue, position, found.status_seconds, monitor, decode
+            stream.replication,
+            queue,
+            position,
+            stream.status_seconds,
+            stream.monitor,
+            stream.decode,
         )
         self._reader.start()
-        monitor.start(found.pid, self._reader.stop)
-
-    def _decoder(
-        self, replication: ReplicationConnection, found: handshake.Handshake
-    ) -> columns.Decode:
-        """Return what reads a payload; it examines each change where the last try asked for it."""
-        decode = columns.decoder(replication, self._settings, found.encoding)
-        until = self._run_state.check_encoding_to
-        if until <= found.record.position_lsn:
-            return decode
-        self._encoding_checker = EncodingChecker(self._settings.target, found.encoding, until)
-        return self._encoding_checker.checking(decode)
-
-    def _check_again(self, monitor: SourceMonitor, pid: int, record: SlotPosition) -> None:
-        """Judge once more what can no longer move.
-
-        The server takes a position below the slot's own for the slot's own, without a word: if
-        the slot was moved after the first look, the changes between would be missing.
-        """
-        name = self._settings.slot
-        state = slot_facts.read_state(monitor.connection, name)
-        server = slot_facts.read_server(monitor.connection)
-        finding = why_not_followable(name, server, state, record)
-        if finding is not None:
-            raise finding
-        if state is None or state.active_pid != pid:
-            raise Interrupted(
-                f"A second connection to the source does not see that process {pid} streams {name}",
-                "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
-            )
-
-    def _check_tables(self, replication: ReplicationConnection, record: SlotPosition) -> None:
-        """Raise SettingError for other tables than setup registered, TableUnfit for missing ones.
-
-        The slot passes over the changes of a table that is not named, or has another name now.
-        Where a name means another table than was counted the log can go on: that is only said.
-        """
-        settings = self._settings
-        other = registration_finding(settings.tables, record.tables, settings.slot, logged=True)
-        if other is not None:
-            raise other
-        ((text,),) = replication.query(table_identity.query(settings.tables))
-        found = json.loads(str(text))
-        for table in settings.tables:
-            if str(table) not in found:
-                raise table_identity.missing_finding(table, settings.tables)
-        counted = table_identity.read_counted(self._log.connection, settings.schema, settings.slot)
-        finding = table_identity.replaced_finding(counted, found, settings.archive)
-        if finding is not None:
-            log.warning(finding.sentence)
+        stream.monitor.start(stream.pid, self._reader.stop)
 
     def follow(self, until: int | None) -> None:
         """Store what comes until the stop event is set or everything before `until` is stored.
@@ -186,9 +102,6 @@ class Session:
         self._run_state.open_since = None
         self._reader.close()
         self._monitor.close()
-        self._close_target()
-
-    def _close_target(self) -> None:
         self._log.close()
         if self._encoding_checker is not None:
             self._encoding_checker.close()
@@ -267,9 +180,3 @@ class Session:
             self._batcher.received_lsn > reached + _IDLE_BYTES
             and time.monotonic() - self._idle_since >= _IDLE_SECONDS
         )
-
-
-def _end(replication: ReplicationConnection, monitor: SourceMonitor | None) -> None:
-    replication.finish()
-    if monitor is not None:
-        monitor.close()

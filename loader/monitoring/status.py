@@ -9,7 +9,7 @@ from typing import Any
 
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.preflight import slot_facts, standby_facts
-from loader.preflight.setup import table_findings, table_replaced
+from loader.preflight.findings import table_findings, table_replaced
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import TargetState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.preflight.checks import (
+from loader.preflight.remedies import (
     plugin_missing,
     plugin_remedy,
     replication_remedy,

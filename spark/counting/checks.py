@@ -10,8 +10,9 @@ from common.connections import Connection
 from common.errors import SnapshotTooOld
 from common.settings import Settings
 
-from loader.preflight.checks import countable, server_findings
+from loader.preflight.checks import server_findings
 from loader.preflight.source_facts import SERVER, TABLE, ServerFacts, table_facts
+from loader.preflight.table_checks import countable
 from waltally import lsn
 from waltally.errors import AnotherCluster, IsStandby, LoaderError, MissingRight, NotSetUp, combine
 from waltally.tables import DIMENSIONS, Table, quoted, registration_finding, tables_from_json

@@ -19,7 +19,7 @@ from psycopg2.extras import LogicalReplicationConnection
 from counting import blockers, ranges
 from counting.visibility import Visibility, unfinished
 from loader.preflight import slot_admin
-from loader.preflight.checks import replication_remedy, senders_remedy
+from loader.preflight.remedies import replication_remedy, senders_remedy
 from waltally import lsn
 from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
 from waltally.login import one_line
