@@ -211,7 +211,7 @@ class NotOurs(LoaderError):
     exit_code = 38
 
 
-def together(found: Sequence[LoaderError]) -> LoaderError:
+def combine(found: Sequence[LoaderError]) -> LoaderError:
     """Return the first of the findings, which says the others too; `found` is not empty."""
     first, *others = found
     first.others = others

@@ -16,10 +16,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from waltally import session_settings
 
-_REFUSED = re.compile("28...|3D000|42...|22023")
-"""The role, its password, its rights, the database, pg_hba.conf, or an option of the session."""
-
-_REFUSED_BY_LIBPQ = ("no password supplied", "certificate", "channel binding", "private key")
 _CODE = re.compile(rb'\tErrorResponse\t.*? C "([0-9A-Z]{5})"')
 _SERVER_SAYS = ":  "
 """What libpq prints between the severity and the text of a server's message, and only there."""
@@ -79,14 +75,7 @@ def _finish(attempt: pq.abc.PGconn, conninfo: str) -> None:
             return
 
 
-def is_refusal(said: str, sqlstate: str | None) -> bool:
-    """Say whether a login failed in a way that waiting does not heal."""
-    if sqlstate is not None:
-        return _REFUSED.fullmatch(sqlstate) is not None
-    return any(words in said for words in _REFUSED_BY_LIBPQ)
-
-
-def told(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """Return a driver's error in one line: of a failed connection all that libpq says.
 
     It tries every address of a host, and the last line may be the one that tells why. Of any other

@@ -107,7 +107,7 @@ def check_names(slot: str, schema: str) -> None:
         )
 
 
-def words(dsn: str, setting: str) -> dict[str, str]:
+def parse_conninfo(dsn: str, setting: str) -> dict[str, str]:
     """Return the parts of a libpq string or URL. Raises SettingError without quoting it."""
     try:
         found = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
@@ -129,4 +129,4 @@ def connection(dsn: str, setting: str) -> str:
     defaults: dict[str, str] = {**_DETECT_DEAD_PEER, "application_name": "waltally loader"}
     if "PGCONNECT_TIMEOUT" in os.environ:
         del defaults["connect_timeout"]
-    return make_conninfo("", **{**defaults, **words(dsn, setting)})
+    return make_conninfo("", **{**defaults, **parse_conninfo(dsn, setting)})

@@ -65,7 +65,7 @@ def parse_tables(text: str) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def listed(tables: Iterable[Table]) -> str:
+def format_tables(tables: Iterable[Table]) -> str:
     """Return the tables as LOADER_TABLES takes them."""
 
     def part(name: str) -> str:
@@ -74,17 +74,17 @@ def listed(tables: Iterable[Table]) -> str:
     return ",".join(f"{part(table.schema)}.{part(table.name)}" for table in tables)
 
 
-def as_names(tables: Iterable[Table]) -> list[list[str]]:
+def tables_to_json(tables: Iterable[Table]) -> list[list[str]]:
     """Return what slot_position.registered_tables holds of the tables."""
     return [[table.schema, table.name] for table in tables]
 
 
-def from_names(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
+def tables_from_json(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
     """Return the tables that slot_position.registered_tables holds."""
     return tuple(Table(schema, name) for schema, name in names)
 
 
-def not_registered(
+def registration_finding(
     wanted: Sequence[Table], registered: Sequence[Table], slot: str, *, logged: bool
 ) -> SettingError | None:
     """Return why the tables are not those that setup registered, None where they are.
@@ -96,9 +96,9 @@ def not_registered(
     if tuple(wanted[:COUNTED]) == tuple(known[:COUNTED]) and set(wanted) == set(known):
         return None
     return SettingError(
-        f"LOADER_TABLES is {listed(wanted)}, but `loader setup` registered {listed(known)} for "
-        f"the slot {slot}",
-        f"export LOADER_TABLES={shlex.quote(listed(registered))}",
+        f"LOADER_TABLES is {format_tables(wanted)}, but `loader setup` registered "
+        f"{format_tables(known)} for the slot {slot}",
+        f"export LOADER_TABLES={shlex.quote(format_tables(registered))}",
     )
 
 

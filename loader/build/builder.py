@@ -99,12 +99,12 @@ def apply_all(settings: Settings, models: Models) -> dict[str, float]:
     Raises BuildFailed and what connecting to the target may raise.
     """
     with closing(connect(settings.target, "target")) as connection:
-        first = after = watermarks.read(connection, settings.schema, settings.slot)
+        first = after = watermarks.read_watermarks(connection, settings.schema, settings.slot)
         is_behind = True
         while is_behind:
             before = after
             models.apply()
-            after = watermarks.read(connection, settings.schema, settings.slot)
+            after = watermarks.read_watermarks(connection, settings.schema, settings.slot)
             is_behind = after.is_behind(before)
         for model, rejected in after.rejections(first).items():
             log.warning(

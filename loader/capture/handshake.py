@@ -15,7 +15,7 @@ from loader.preflight.slot_facts import SLOT_STATE, slot_state
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging.records import SlotPosition
 from waltally import login, lsn, session_settings
-from waltally.database import standby
+from waltally.server_errors import standby
 from waltally.tables import Table
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from loader.capture import wal2json, watch
+from loader.capture import source_monitor, wal2json
 from loader.capture.messages import Keepalive, Message
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.queue import MessageQueue
@@ -39,21 +39,21 @@ class SlotReader:
         queue: MessageQueue,
         position: int,
         status_seconds: float,
-        watch: watch.Watch,
+        monitor: source_monitor.SourceMonitor,
         decode: Callable[[bytes], Message | None] = wal2json.decode,
     ) -> None:
         """`position` is durable already; a status goes out at least every `status_seconds`.
 
-        `watch` knows whether the server still works for us while it is silent; `decode` reads a
+        `monitor` knows whether the server still works for us while it is silent; `decode` reads a
         payload, None where it is nothing to store.
         """
         self._decode = decode
-        self._watch = watch
+        self._monitor = monitor
         self._reason: LoaderError | None = None
         self._connection = connection
         self._queue = queue
-        self._durable = position
-        self._sent = 0
+        self._flushed_lsn = position
+        self._sent_lsn = 0
         self._sent_at = float("-inf")
         self._heard_at = time.monotonic()
         self._asked = False
@@ -68,9 +68,9 @@ class SlotReader:
 
     def confirm(self, position: int) -> None:
         """Let the server know, soon, that everything before the position is durable."""
-        self._durable = max(self._durable, position)
+        self._flushed_lsn = max(self._flushed_lsn, position)
 
-    def leave(self, reason: LoaderError) -> None:
+    def stop(self, reason: LoaderError) -> None:
         """Free the slot at once, also while the queue is full; whoever takes gets the reason."""
         self._reason = self._reason or reason
         self._stopping.set()
@@ -129,24 +129,24 @@ class SlotReader:
                 self._keep_up()
         if not arrived:
             if not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
-                self._watch_silence()
+                self._check_silence()
         elif size < _SMALL_BUNDLE:
             # Woken for each message, reader and server would spend more on that than on it.
             time.sleep(_GATHER_SECONDS)
 
-    def _watch_silence(self) -> None:
+    def _check_silence(self) -> None:
         """Take a silent server for what it is: gone only where the server says so.
 
         One that skips a transaction without changes for us is silent for minutes; a new session
         would have to skip the same again. A network that is gone ends the connections by their
         keepalives and tcp_user_timeout; where something between answers for the server, the
-        watch gets no answer either.
+        source monitor gets no answer either.
         """
         silence = time.monotonic() - self._heard_at
         if silence > _SILENCE_TO_ASK and not self._asked:
             self._asked = True
-            self._connection.send_status(self._durable, want_reply=True)
-        if silence > _SILENCE_TO_EXPLAIN and not self._watch.is_ours:
+            self._connection.send_status(self._flushed_lsn, want_reply=True)
+        if silence > _SILENCE_TO_EXPLAIN and not self._monitor.has_slot:
             raise ProtocolError(f"it has been silent for {silence:.0f} s, and the slot is free")
         if silence > max(self._explain_at, _SILENCE_TO_EXPLAIN):
             self._explain_at = silence + _EXPLAIN_AGAIN
@@ -159,20 +159,21 @@ class SlotReader:
     def _keep_up(self) -> None:
         """Send what is due, and do not stream where nobody can see what we do to the server."""
         self._send_status_if_due()
-        if (blind := self._watch.blind_seconds) > watch.BLIND_SECONDS:
+        silent_for = self._monitor.seconds_without_answer
+        if silent_for > source_monitor.MAX_SECONDS_WITHOUT_ANSWER:
             raise CannotConnect(
                 "The source cannot be reached: the second connection had no answer for "
-                f"{blind:.0f} s",
+                f"{silent_for:.0f} s",
                 "check that the server runs and has a free connection for the loader",
             )
 
     def _send_status_if_due(self) -> None:
         overdue = time.monotonic() - self._sent_at >= self._status_seconds
-        if overdue or self._durable > self._sent:
+        if overdue or self._flushed_lsn > self._sent_lsn:
             self._send_status()
 
     def _send_status(self) -> None:
-        durable = self._durable
-        self._connection.send_status(durable)
-        self._sent = durable
+        flushed_lsn = self._flushed_lsn
+        self._connection.send_status(flushed_lsn)
+        self._sent_lsn = flushed_lsn
         self._sent_at = time.monotonic()

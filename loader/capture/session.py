@@ -1,32 +1,25 @@
-"""One try at following the slot: both connections open, judged sound, and streaming."""
+"""One try at following the slot: stores batch after batch and confirms what is stored."""
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from threading import Event
 
-from loader.capture import columns, handshake
 from loader.capture.batches import Batcher
 from loader.capture.copy_rows import CopyRows, Stopped
 from loader.capture.events import Committed, Notify, ignore
-from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
 from loader.capture.queue import MessageQueue
 from loader.capture.reader import SlotReader
 from loader.capture.run_state import RunState
-from loader.capture.undecodable import Examiner
-from loader.capture.watch import Watch
-from loader.preflight import slot_facts, standby_facts, table_identity
-from loader.preflight.slot_admin import origin_name
-from loader.preflight.slot_state import RENEW, why_not_followable
+from loader.capture.stream import open_stream
+from loader.preflight.slot_state import RENEW
 from loader.staging.change_log import ChangeLog
-from loader.staging.records import SlotPosition
 from waltally import failpoints
 from waltally.errors import EncodingUnfit, Interrupted, LoaderError, RowTooLarge, unexpected
 from waltally.settings import Settings
-from waltally.tables import not_registered
 
 log = logging.getLogger("loader")
 
@@ -46,107 +39,32 @@ class Session:
         self._settings = settings
         self._stop = stop
         self._run_state = run_state
-        self._examiner: Examiner | None = None
         self._log = ChangeLog(settings.target, settings.schema, settings.slot)
         try:
-            self._open()
+            stream = open_stream(settings, self._log, run_state.check_encoding_to)
         except BaseException:
-            self._close_target()
+            self._log.close()
             raise
-
-    def _open(self) -> None:
-        settings, name = self._settings, self._settings.slot
-        replication = handshake.connect_replication(settings.source)
-        watch: Watch | None = None
-        try:
-            watch = Watch(handshake.beside(settings.source, replication), name)
-            found = handshake.shake_hands(replication, name, self._log.record)
-            finding = why_not_followable(name, found.server, found.state, found.record)
-            finding = finding or standby_facts.ask(watch.connection)
-            if finding is not None:
-                raise finding
-            self._check_tables(replication, found.record)
-            self._log.use_encoding(found.encoding)
-            decode = self._decoder(replication, found)
-            position = found.record.position_lsn
-            handshake.start(replication, name, position, settings.tables, found.origin)
-            # The slot is ours from here on; only now is the record final, and the slot's place.
-            self._log.fence()
-            record = self._log.record()
-            self._check_again(watch, found.pid, record)
-            target = self._log.system_identifier()
-            self._writes_own_wal = target == found.server.system_identifier
-            if self._writes_own_wal:
-                self._log.commit_locally()
-            # Another cluster may have an origin of this name, of a source of its own.
-            if found.origin is not None and target in (found.server.system_identifier, None):
-                self._log.use_origin(origin_name(name))
-        except ProtocolError as error:
-            _end(replication, watch)
-            raise protocol_error(error, name) from error
-        except BaseException:
-            _end(replication, watch)
-            raise
-        position = record.position_lsn
+        self._encoding_checker = stream.encoding_checker
+        self._writes_own_wal = stream.writes_own_wal
+        position = stream.position_lsn
         queue = MessageQueue()
-        self._batcher = Batcher(name, position, clock=time.monotonic)
-        self._rows = CopyRows(queue, self._batcher, self._stop)
-        self._run_state.position = position
+        self._batcher = Batcher(settings.slot, position, clock=time.monotonic)
+        self._rows = CopyRows(queue, self._batcher, stop)
+        run_state.position = position
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
-        self._watch = watch
-        self._reader = SlotReader(replication, queue, position, found.status_seconds, watch, decode)
+        self._monitor = stream.monitor
+        self._reader = SlotReader(
+            stream.replication,
+            queue,
+            position,
+            stream.status_seconds,
+            stream.monitor,
+            stream.decode,
+        )
         self._reader.start()
-        watch.start(found.pid, self._reader.leave)
-
-    def _decoder(
-        self, replication: ReplicationConnection, found: handshake.Handshake
-    ) -> columns.Decode:
-        """Return what reads a payload; it examines each change where the last try asked for it."""
-        decode = columns.decoder(replication, self._settings, found.encoding)
-        examine_to = self._run_state.examine_to
-        if examine_to <= found.record.position_lsn:
-            return decode
-        self._examiner = Examiner(self._settings.target, found.encoding, examine_to)
-        return self._examiner.reading(decode)
-
-    def _check_again(self, watch: Watch, pid: int, record: SlotPosition) -> None:
-        """Judge once more what can no longer move.
-
-        The server takes a position below the slot's own for the slot's own, without a word: if
-        the slot was moved after the first look, the changes between would be missing.
-        """
-        name = self._settings.slot
-        state = slot_facts.read_state(watch.connection, name)
-        server = slot_facts.read_server(watch.connection)
-        finding = why_not_followable(name, server, state, record)
-        if finding is not None:
-            raise finding
-        if state is None or state.active_pid != pid:
-            raise Interrupted(
-                f"A second connection to the source does not see that process {pid} streams {name}",
-                "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
-            )
-
-    def _check_tables(self, replication: ReplicationConnection, record: SlotPosition) -> None:
-        """Raise SettingError for other tables than setup registered, TableUnfit for missing ones.
-
-        The slot passes over the changes of a table that is not named, or has another name now.
-        Where a name means another table than was counted the log can go on: that is only said.
-        """
-        settings = self._settings
-        other = not_registered(settings.tables, record.tables, settings.slot, logged=True)
-        if other is not None:
-            raise other
-        ((text,),) = replication.query(table_identity.query(settings.tables))
-        found = json.loads(str(text))
-        for table in settings.tables:
-            if str(table) not in found:
-                raise table_identity.missing(table, settings.tables)
-        counted = table_identity.counted(self._log.connection, settings.schema, settings.slot)
-        finding = table_identity.replaced(counted, found, settings.archive)
-        if finding is not None:
-            log.warning(finding.sentence)
+        stream.monitor.start(stream.pid, self._reader.stop)
 
     def follow(self, until: int | None) -> None:
         """Store what comes until the stop event is set or everything before `until` is stored.
@@ -183,13 +101,10 @@ class Session:
         """Free the slot and close the target."""
         self._run_state.open_since = None
         self._reader.close()
-        self._watch.close()
-        self._close_target()
-
-    def _close_target(self) -> None:
+        self._monitor.close()
         self._log.close()
-        if self._examiner is not None:
-            self._examiner.close()
+        if self._encoding_checker is not None:
+            self._encoding_checker.close()
 
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
@@ -213,16 +128,16 @@ class Session:
             if self._rows.failure is not None:
                 raise self._rows.failure from None
             if isinstance(error, EncodingUnfit):
-                raise self._must_examine(error) from error
+                raise self._with_encoding_check(error) from error
             raise
         self._store_position()
 
-    def _must_examine(self, error: EncodingUnfit) -> LoaderError:
+    def _with_encoding_check(self, error: EncodingUnfit) -> LoaderError:
         """Have the batch sent again, and each of its changes examined, as COPY names no row."""
         newest = self._batcher.newest_lsn
-        if self._run_state.examine_to >= newest:
+        if self._run_state.check_encoding_to >= newest:
             return error
-        self._run_state.examine_to = newest
+        self._run_state.check_encoding_to = newest
         return Interrupted(
             f"{error}; its changes are now examined one by one",
             "nothing; what cannot be stored as text is kept in hexadecimal and rejected",
@@ -265,9 +180,3 @@ class Session:
             self._batcher.received_lsn > reached + _IDLE_BYTES
             and time.monotonic() - self._idle_since >= _IDLE_SECONDS
         )
-
-
-def _end(replication: ReplicationConnection, watch: Watch | None) -> None:
-    replication.finish()
-    if watch is not None:
-        watch.close()

@@ -17,7 +17,7 @@ from waltally.database import connect, explained
 Decode = Callable[[bytes], Begin | Commit | Change | None]
 
 
-class Examiner:
+class EncodingChecker:
     """Asks the target of each change whether it can hold the text; a session of its own."""
 
     def __init__(self, target: str, encoding: str, until: int) -> None:
@@ -28,13 +28,13 @@ class Examiner:
         self._connection = connect(target, "target")
         self._encoding = encoding
         self._until = until
-        self._examines = True
+        self._checks = True
 
     def close(self) -> None:
         """End the session."""
         self._connection.close()
 
-    def reading(self, decode: Decode) -> Decode:
+    def checking(self, decode: Decode) -> Decode:
         """Return `decode` with each change replaced that the target cannot hold.
 
         What it returns raises LoaderError where the target cannot be asked.
@@ -43,14 +43,14 @@ class Examiner:
         def read(payload: bytes) -> Begin | Commit | Change | None:
             message = decode(payload)
             if type(message) is Begin:
-                self._examines = message.commit_lsn <= self._until
-            elif type(message) is bytes and self._examines and not message.isascii():
-                return self._fitting(message)
+                self._checks = message.commit_lsn <= self._until
+            elif type(message) is bytes and self._checks and not message.isascii():
+                return self._storable(message)
             return message
 
         return read
 
-    def _fitting(self, change: Change) -> Change:
+    def _storable(self, change: Change) -> Change:
         if self._text(change) is not None:
             return change
         kept: dict[str, object] = {}

@@ -24,7 +24,7 @@ _WAL_STATES = ("reserved", "extended", "unreserved", "lost")
 
 
 @dataclass(frozen=True)
-class SourceFigures:
+class SourceSample:
     """The slot and the WAL's end, and where the position of record was just before."""
 
     state: SlotState | None
@@ -33,7 +33,7 @@ class SourceFigures:
     lag_seconds: float
 
 
-class Figures(Collector):
+class GaugeCollector(Collector):
     """Serves the newest answers; a place that does not answer only takes its own series away."""
 
     def __init__(self, settings: Settings, run_state: RunState) -> None:
@@ -87,7 +87,7 @@ class Figures(Collector):
         if target is not None:
             yield from self._of_target(target)
 
-    def _of_source(self, source: SourceFigures) -> Iterator[GaugeMetricFamily]:
+    def _of_source(self, source: SourceSample) -> Iterator[GaugeMetricFamily]:
         yield self._gauge(
             "waltally_source_wal_bytes", "Where the source's WAL ends.", source.server.wal_end
         )
@@ -163,7 +163,7 @@ class Figures(Collector):
     def _by_model(self, name: str, meaning: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(name, meaning, labels=["slot", "model"])
 
-    def _ask_source(self, connection: extensions.connection) -> SourceFigures:
+    def _ask_source(self, connection: extensions.connection) -> SourceSample:
         # The position first: the WAL's end, read later, can only lie beyond it.
         position = self._run_state.position
         state = slot_facts.read_state(connection, self._settings.slot)
@@ -172,9 +172,11 @@ class Figures(Collector):
         target = self._target.latest
         if target is not None:
             since = now - target.age(target.moved_at)
-            self._clock.began(since, target.record.position_lsn)
-        self._clock.note(now, server.wal_end)
-        return SourceFigures(state, server, position, self._clock.seconds_behind(position, now))
+            self._clock.add_earlier(since, target.record.position_lsn)
+        self._clock.add(now, server.wal_end)
+        return SourceSample(state, server, position, self._clock.seconds_behind(position, now))
 
     def _ask_target(self, connection: extensions.connection) -> TargetState | None:
-        return target_state.read(connection, self._settings.schema, self._settings.slot)
+        return target_state.read_target_state(
+            connection, self._settings.schema, self._settings.slot
+        )

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from loader.capture.events import BuildBroke, Built, Committed, Event, Failed, Following, Notify
 from loader.capture.run_state import RunState
-from loader.monitoring.gauges import Figures
+from loader.monitoring.gauges import GaugeCollector
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import Settings
 
@@ -124,9 +124,9 @@ def served(settings: Settings, run_state: RunState, address: str, port: int) -> 
     Raises SettingError where the address or the port cannot be had.
     """
     registry = CollectorRegistry()
-    figures = Figures(settings, run_state)
+    gauges = GaugeCollector(settings, run_state)
     metrics = Metrics(settings.slot, registry)
-    registry.register(figures)
+    registry.register(gauges)
     try:
         server, _ = prometheus_client.start_http_server(port, address, registry)
     except OSError as error:
@@ -135,10 +135,10 @@ def served(settings: Settings, run_state: RunState, address: str, port: int) -> 
             "set LOADER_METRICS_PORT to a free port and LOADER_METRICS_ADDRESS to an address of "
             "this machine",
         ) from error
-    figures.start()
+    gauges.start()
     try:
         yield metrics
     finally:
-        figures.close()
+        gauges.close()
         server.shutdown()
         server.server_close()

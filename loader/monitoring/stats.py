@@ -126,7 +126,7 @@ def service(text: str) -> str:
         ) from None
 
 
-def read(target: str, schema: str, dbt_schema: str, service_id: str) -> Stats:
+def read_stats(target: str, schema: str, dbt_schema: str, service_id: str) -> Stats:
     """Return the counts of a service at one moment; of one that nobody knows, none.
 
     Raises NotSetUp where the fact was never built, MissingRight, CannotConnect, LoginRefused.
@@ -163,7 +163,7 @@ def _freshness(
     notes = []
     if lacks_seed:
         notes.append(
-            "The counts are partial: the fact stands on no seed, so rows from before the slot are "
+            "The counts are partial: the fact has no baseline, so rows from before the slot are "
             "missing. Try: `spark-submit spark/seed.py`, then `dbt build`"
         )
     if rejected:

@@ -9,7 +9,7 @@ from typing import Any
 
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.preflight import slot_facts, standby_facts
-from loader.preflight.setup import table_findings, table_replaced
+from loader.preflight.findings import table_findings, table_replaced
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import TargetState
@@ -17,9 +17,9 @@ from waltally import lsn
 from waltally.database import connect
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
 from waltally.settings import Settings
-from waltally.tables import not_registered
+from waltally.tables import registration_finding
 
-SEED = "`spark-submit spark/seed.py`, then `dbt build`"
+_TAKE_BASELINE = "`spark-submit spark/seed.py`, then `dbt build`"
 
 JSON_VERSION = 1
 """Raised whenever a field of the JSON changes its meaning or goes."""
@@ -41,20 +41,22 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     Raises LoaderError where source or target cannot be asked.
     """
     with closing(connect(settings.source, "source")) as source:
-        problems = table_findings(settings, source)
-        synchronous = standby_facts.ask(source)
-        problems += [synchronous] if synchronous else []
+        findings = table_findings(settings, source)
+        synchronous = standby_facts.synchronous_finding(source)
+        findings += [synchronous] if synchronous else []
         with closing(connect(settings.target, "target")) as target:
-            facts = slot_facts.read(settings, source, target)
+            facts = slot_facts.read_facts(settings, source, target)
             state, server = facts.state, facts.server
             found = (
-                target_state.read(target, settings.schema, settings.slot) if facts.record else None
+                target_state.read_target_state(target, settings.schema, settings.slot)
+                if facts.record
+                else None
             )
             replaced = table_replaced(settings, source, target) if found else None
-    problems += [replaced] if replaced else []
+    findings += [replaced] if replaced else []
     if facts.record is not None:
-        other = not_registered(settings.tables, facts.tables, settings.slot, logged=True)
-        problems += [other] if other else []
+        other = registration_finding(settings.tables, facts.tables, settings.slot, logged=True)
+        findings += [other] if other else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
         "source": {
@@ -67,21 +69,21 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         "thresholds": asdict(thresholds),
     }
     if found is None:
-        problems.append(NotSetUp(f"The slot {settings.slot} is not set up", "run `loader setup`"))
+        findings.append(NotSetUp(f"The slot {settings.slot} is not set up", "run `loader setup`"))
     else:
         first = [facts.finding] if facts.finding else []
-        problems = [*first, *problems, *_partial(found), *_passed(body, thresholds)]
-    body["problems"] = [
+        findings = [*first, *findings, *_partial(found), *_passed(body, thresholds)]
+    body["findings"] = [
         {
-            "code": problem.exit_code,
-            "kind": type(problem).__name__,
-            "message": str(problem),
-            "remedy": problem.remedy,
+            "code": finding.exit_code,
+            "kind": type(finding).__name__,
+            "message": str(finding),
+            "remedy": finding.remedy,
         }
-        for problem in problems
+        for finding in findings
     ]
-    body["healthy"] = not problems
-    return body, problems[0] if problems else None
+    body["healthy"] = not findings
+    return body, findings[0] if findings else None
 
 
 def wal_held(state: SlotState, server: Server) -> int | None:
@@ -96,7 +98,7 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
         "exists": True,
         "active_pid": state.active_pid,
         "wal_status": state.wal_status,
-        "confirmed_lsn": _show(state.confirmed_lsn),
+        "confirmed_lsn": _show(state.confirmed_flush_lsn),
         "restart_lsn": _show(state.restart_lsn),
         "wal_held_bytes": wal_held(state, server),
         "safe_wal_bytes": state.safe_wal_size,
@@ -158,9 +160,9 @@ def _partial(found: TargetState) -> list[LoaderError]:
     """Return a problem for each fact that lacks the rows from before the slot."""
     partial = "so rows from before the slot are missing, and its counts may be below zero"
     if found.seed_id is None:
-        said, remedy = f"stands on no seed, {partial}", SEED
+        said, remedy = f"has no baseline, {partial}", _TAKE_BASELINE
     else:
-        said, remedy = f"was not built since the seed was taken, {partial}", "`dbt build`"
+        said, remedy = f"was not built since its baseline was taken, {partial}", "`dbt build`"
     return [
         Unhealthy(f"The fact {model.name} {said}", remedy)
         for model in found.models
@@ -170,10 +172,10 @@ def _partial(found: TargetState) -> list[LoaderError]:
 
 def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
     """Return a problem for each threshold that is passed."""
-    problems: list[LoaderError] = []
+    findings: list[LoaderError] = []
     limit = thresholds.lag_seconds
     if body["position"]["lag_seconds"] > limit:
-        problems.append(
+        findings.append(
             Unhealthy(
                 f"The position has stood still for {body['position']['lag_seconds']:.0f} s while "
                 "the source went on",
@@ -182,7 +184,7 @@ def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
         )
     for model in body["models"]:
         if model["lag_seconds"] > limit:
-            problems.append(
+            findings.append(
                 Unhealthy(
                     f"The model {model['name']} was last applied {model['lag_seconds']:.0f} s ago "
                     "and more is staged",
@@ -191,7 +193,7 @@ def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
             )
     held = body["slot"].get("wal_held_bytes") or 0
     if held > thresholds.wal_held_bytes:
-        problems.append(
+        findings.append(
             Unhealthy(
                 f"The slot holds {held / 2**30:.1f} GiB of WAL on the source's disk",
                 "start the loader, or end the oldest transaction of the source",
@@ -199,7 +201,7 @@ def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
         )
     safe = body["slot"].get("safe_wal_bytes")
     if safe is not None and safe < min(thresholds.min_safe_wal_bytes, held):
-        problems.append(
+        findings.append(
             Unhealthy(
                 f"The slot is lost after {max(0, safe) / 2**20:.0f} MiB more of the source's WAL "
                 "(max_slot_wal_keep_size)",
@@ -207,7 +209,7 @@ def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
                 "max_slot_wal_keep_size there gains time",
             )
         )
-    return problems
+    return findings
 
 
 def _show(position: int | None) -> str | None:

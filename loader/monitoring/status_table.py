@@ -49,7 +49,7 @@ def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
         stored = f"{position['stored_changes']:,} changes"
         facts.add_row("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s")
     if body["seed"] and body["seed"]["rejected_count"]:
-        facts.add_row("seed", Text(_rejected_in_seed(body["seed"])))
+        facts.add_row("baseline", Text(_rejected_in_seed(body["seed"])))
     if error:
         facts.add_row(
             "last error", Text(f"{duration(error['age_seconds'])} ago: {error['message']}")
@@ -58,8 +58,8 @@ def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
     if body["models"]:
         parts.append(_models(body["models"]))
     parts.append("healthy" if body["healthy"] else "not healthy:")
-    for problem in body["problems"]:
-        parts.append(Text(f"  {problem['message']}\n  Try: {problem['remedy']}"))
+    for finding in body["findings"]:
+        parts.append(Text(f"  {finding['message']}\n  Try: {finding['remedy']}"))
     return Group(*parts)
 
 

@@ -17,12 +17,12 @@ class WalClock:
         self._points: list[tuple[int, float]] = []
         """Position and moment, both ascending."""
 
-    def began(self, moment: float, position: int) -> None:
+    def add_earlier(self, moment: float, position: int) -> None:
         """Note a position of before the first moment that was seen; a later one adds nothing."""
         if not self._points or (position < self._points[0][0] and moment < self._points[0][1]):
             self._points.insert(0, (position, moment))
 
-    def note(self, moment: float, wal_end: int) -> None:
+    def add(self, moment: float, wal_end: int) -> None:
         """Note where the WAL ends now."""
         points = self._points
         if points and wal_end < points[-1][0]:

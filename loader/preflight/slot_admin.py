@@ -6,19 +6,17 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
-from loader.preflight.checks import plugin_missing, plugin_remedy, replication_remedy
+from loader.preflight.slot_errors import slot_finding
 from loader.preflight.slot_facts import SlotFacts
 from waltally import lsn
 from waltally.database import explain
 from waltally.errors import (
     LoaderError,
-    MissingRight,
-    NoFreeSlot,
     NotOurs,
-    PluginNotAllowed,
     SlotCreationBlocked,
     SlotInUse,
 )
+from waltally.server_errors import ServerError
 
 
 def create_slot(source: extensions.connection, name: str, timeout: int, *, temporary: bool) -> int:
@@ -45,34 +43,17 @@ def create_slot(source: extensions.connection, name: str, timeout: int, *, tempo
             "let them end or end them, then `loader setup` again; --timeout waits longer",
         ) from None
     except psycopg2.Error as error:
-        if (refused := refusal(error, source)) is not None:
-            raise refused from None
+        if (finding := creation_finding(error, source)) is not None:
+            raise finding from None
         raise explain(error, "source") from error
     assert row is not None
     return lsn.parse(row[0])
 
 
-def refusal(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:
-    """Return what the server's refusal to make a slot means, None where it is something else.
-
-    Messages may be translated; a setting's name and an SQLSTATE are not.
-    """
-    said = " ".join((error.diag.message_primary or str(error)).split())
-    if "output_plugin_libraries" in str(error):
-        return PluginNotAllowed(f"The source does not allow wal2json: {said}", plugin_remedy(None))
-    if isinstance(error, pg.UndefinedFile):
-        return plugin_missing(source.server_version // 10_000)
-    if isinstance(error, pg.ConfigurationLimitExceeded):
-        return NoFreeSlot(
-            f"The source has no free slot: {said}",
-            "alter system set max_replication_slots = 20; "
-            "-- then restart the source; or drop a slot that nobody needs",
-        )
-    if isinstance(error, pg.InsufficientPrivilege):
-        return MissingRight(
-            f"The source denies a right: {said}", replication_remedy(source.info.user)
-        )
-    return None
+def creation_finding(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:
+    """Return why the server does not make a slot, None where the reason is another."""
+    major = source.server_version // 10_000
+    return slot_finding(ServerError.of(error), "", source.info.user, major)
 
 
 def _writers(source: extensions.connection) -> str:
@@ -85,7 +66,7 @@ def _writers(source: extensions.connection) -> str:
     return ", ".join(f"pid {pid} of {role} for {age}" for pid, role, age in rows) or "now over"
 
 
-def slot_not_ours(facts: SlotFacts) -> LoaderError | None:
+def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:
     """Return why the slot may not be dropped, None where `loader setup` made it or took it over.
 
     Ours is a logical slot of wal2json in this database that slot_position of this schema knows,

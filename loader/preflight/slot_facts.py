@@ -46,7 +46,7 @@ class SlotFacts:
         return why_not_followable(self.slot, self.server, self.state, self.record)
 
 
-def read(
+def read_facts(
     settings: Settings, source: extensions.connection, target: extensions.connection
 ) -> SlotFacts:
     """Ask both sides. Raises LoaderError where one cannot be asked."""

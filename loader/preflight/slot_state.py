@@ -28,7 +28,7 @@ class SlotState:
     database: str | None
     active_pid: int | None
     wal_status: str | None
-    confirmed_lsn: int | None
+    confirmed_flush_lsn: int | None
     restart_lsn: int | None
     safe_wal_size: int | None
 
@@ -63,16 +63,16 @@ def why_not_followable(
             f"source, then {RENEW}",
             safe,
         )
-    if slot.wal_status == "lost" or slot.confirmed_lsn is None:
+    if slot.wal_status == "lost" or slot.confirmed_flush_lsn is None:
         return SlotLost(
             f"The server has dropped WAL that the slot {name} needed (max_slot_wal_keep_size)",
             RENEW,
             f"{safe}, what came after it is lost",
         )
-    if slot.confirmed_lsn > record.position_lsn:
+    if slot.confirmed_flush_lsn > record.position_lsn:
         return SlotMoved(
-            f"The slot {name} is at {lsn.show(slot.confirmed_lsn)}, beyond the position of record: "
-            "it was moved or remade, or the target was restored",
+            f"The slot {name} is at {lsn.show(slot.confirmed_flush_lsn)}, beyond the position of "
+            "record: it was moved or remade, or the target was restored",
             RENEW,
             f"{safe}, changes between are lost",
         )

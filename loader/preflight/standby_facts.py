@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psycopg2 import extensions
 
-from loader.preflight.synchronous import finding
+from loader.preflight.synchronous import judge
 from waltally.database import explained
 from waltally.errors import SynchronousStandby
 
@@ -25,7 +25,7 @@ select
 """
 
 
-def ask(connection: extensions.connection) -> SynchronousStandby | None:
+def synchronous_finding(connection: extensions.connection) -> SynchronousStandby | None:
     """Return why a loader with this connection's application_name may not stream now.
 
     None where no commit of the source would wait for it. Raises LoaderError.
@@ -34,4 +34,4 @@ def ask(connection: extensions.connection) -> SynchronousStandby | None:
         cursor.execute(_STANDBYS)
         row = cursor.fetchone()
     assert row is not None
-    return finding(*row)
+    return judge(*row)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltally.errors import SynchronousStandby
+from waltally.tables import quoted
 
 _HEAD = re.compile(r"\s*(?:(first|any)\s+)?(\d+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s,"]+))\s*(?:,|$)')
@@ -27,7 +28,7 @@ _FOR_PSQL = (
 
 
 @dataclass(frozen=True)
-class Names:
+class StandbyNames:
     """A value of synchronous_standby_names."""
 
     method: str
@@ -35,20 +36,20 @@ class Names:
     number: int
     names: tuple[str, ...]
 
-    def of(self, names: Sequence[str]) -> str:
+    def with_names(self, names: Sequence[str]) -> str:
         """Return the setting's text with other names."""
         if not names:
             return ""
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        return f"{self.method} {min(self.number, len(names))} ({quoted})"
+        listed = ", ".join(map(quoted, names))
+        return f"{self.method} {min(self.number, len(names))} ({listed})"
 
 
-def parse(setting: str) -> Names:
+def parse(setting: str) -> StandbyNames:
     """Return what the setting says; no names where it is empty."""
     head = _HEAD.fullmatch(setting)
     method, number, listed = head.groups() if head else (None, "1", setting)
-    names = [quoted.replace('""', '"') or plain for quoted, plain in _NAME.findall(listed)]
-    return Names((method or "first").upper(), int(number), tuple(names))
+    names = [in_quotes.replace('""', '"') or plain for in_quotes, plain in _NAME.findall(listed)]
+    return StandbyNames((method or "first").upper(), int(number), tuple(names))
 
 
 def matches(name: str, application_name: str) -> bool:
@@ -56,7 +57,7 @@ def matches(name: str, application_name: str) -> bool:
     return name == "*" or name.lower() == application_name.lower()
 
 
-def finding(
+def judge(
     setting: str, application_name: str, standbys: Sequence[str] | None
 ) -> SynchronousStandby | None:
     """Return why the loader may not stream now, None where no commit would wait for it.
@@ -73,7 +74,7 @@ def finding(
     else:
         if "*" in value.names:
             left += [name for name in standbys or () if name not in left]
-        text = value.of(left).replace("'", "''")
+        text = value.with_names(left).replace("'", "''")
         remedy = f"alter system set synchronous_standby_names = '{text}'; select pg_reload_conf();"
         if not left:
             remedy += " -- no standby is connected; name yours when there is one"

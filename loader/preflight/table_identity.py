@@ -13,9 +13,9 @@ from psycopg2 import extensions, sql
 
 from waltally.database import explained
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
-from waltally.tables import COUNTED, DIMENSIONS, Table, listed
+from waltally.tables import COUNTED, DIMENSIONS, Table, format_tables
 
-Known = Mapping[str, Mapping[str, int]]
+TableIdentities = Mapping[str, Mapping[str, int]]
 """By name: the table's oid under `oid`, the attribute number of each dimension that it has, and
 under `named` the transaction that last gave the table its name.
 
@@ -50,7 +50,7 @@ def query(tables: Iterable[Table]) -> str:
     return _QUERY.replace("DIMENSIONS", names).replace("WANTED", literal)
 
 
-def counted(target: extensions.connection, schema: str, slot: str) -> Known:
+def read_counted(target: extensions.connection, schema: str, slot: str) -> TableIdentities:
     """Return what the newest seed counted, or setup found where there is none. Raises NotSetUp.
 
     Empty where that is not known: a seed from an export, or a slot set up by an older loader.
@@ -66,7 +66,7 @@ def counted(target: extensions.connection, schema: str, slot: str) -> Known:
     return (row and row[0]) or {}
 
 
-def present(source: extensions.connection, tables: Iterable[Table]) -> Known:
+def read_current(source: extensions.connection, tables: Iterable[Table]) -> TableIdentities:
     """Return what is known of the tables now. Raises LoaderError."""
     with explained("source"), source, source.cursor() as cursor:
         cursor.execute(query(tables))
@@ -74,7 +74,9 @@ def present(source: extensions.connection, tables: Iterable[Table]) -> Known:
     return json.loads(row[0]) if row else {}
 
 
-def replaced(counted: Known, found: Known, archive: Table | None) -> LoaderError | None:
+def replaced_finding(
+    counted: TableIdentities, found: TableIdentities, archive: Table | None
+) -> LoaderError | None:
     """Return what is another table or column than was counted, None where all is as it was.
 
     A table that was renamed away and back is the same one, but changes that were made under the
@@ -117,7 +119,7 @@ def replaced(counted: Known, found: Known, archive: Table | None) -> LoaderError
     return None
 
 
-def missing(table: Table, registered: Sequence[Table]) -> LoaderError:
+def missing_finding(table: Table, registered: Sequence[Table]) -> LoaderError:
     """Return the error for a registered table that the source does not have."""
     said = f"The table {table} does not exist at the source, or has another name now"
     if table in registered[:COUNTED]:
@@ -126,5 +128,5 @@ def missing(table: Table, registered: Sequence[Table]) -> LoaderError:
             "give the table its name back or make it again; what was written under another name "
             "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    rest = shlex.quote(listed(each for each in registered if each != table))
+    rest = shlex.quote(format_tables(each for each in registered if each != table))
     return TableUnfit(said, f"export LOADER_TABLES={rest}; loader setup; loader run")

@@ -10,9 +10,10 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
 from loader.preflight import slot_facts
-from loader.preflight.slot_admin import drop_origin, drop_slot, slot_not_ours
+from loader.preflight.slot_admin import drop_origin, drop_slot, foreign_slot_finding
 from loader.staging import migrate
 from loader.staging.pruned import IS_LIKE_THE_LOG
+from loader.staging.target_state import SLOT_POSITIONS, slot_position
 from waltally.database import connect, explained
 from waltally.errors import NotOurs, SlotInUse
 from waltally.settings import Settings
@@ -56,8 +57,8 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
         closing(connect(settings.source, "source")) as source,
         closing(connect(settings.target, "target")) as target,
     ):
-        facts = slot_facts.read(settings, source, target)
-        if (other := slot_not_ours(facts)) is not None:
+        facts = slot_facts.read_facts(settings, source, target)
+        if (other := foreign_slot_finding(facts)) is not None:
             raise other
         if facts.state is not None and facts.state.active_pid is not None:
             raise SlotInUse(
@@ -96,13 +97,9 @@ def _clear(cursor: extensions.cursor, settings: Settings, purge: bool) -> list[s
 
 
 def _other_slots(cursor: extensions.cursor, settings: Settings) -> list[str]:
-    cursor.execute(
-        sql.SQL("select slot_name from {}.slot_position where slot_name <> %s order by 1").format(
-            sql.Identifier(settings.schema)
-        ),
-        (settings.slot,),
-    )
-    return [str(name) for (name,) in cursor.fetchall()]
+    query = sql.SQL(f"{SLOT_POSITIONS} where slot_name <> %s order by slot_name")
+    cursor.execute(query.format(sql.Identifier(settings.schema)), (settings.slot,))
+    return [slot_position(row).slot_name for row in cursor.fetchall()]
 
 
 def _delete(cursor: extensions.cursor, settings: Settings, tables: tuple[str, ...]) -> None:

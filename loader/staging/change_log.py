@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.staging.layout import COLUMNS, PARTITION_BITS, partition_number
-from loader.staging.pruned import IS_LIKE_THE_LOG, IS_MARKED
+from loader.staging.layout import COLUMNS, partition_number
+from loader.staging.make_partition import make_partition
 from loader.staging.records import SlotPosition
-from loader.staging.retention import attach_sql
 from loader.staging.target_state import read_slot_position
 from waltally import failpoints, lsn
 from waltally.database import connect, explained
 from waltally.errors import Interrupted, LoaderError, NotSetUp
-from waltally.tables import Table
 
 _LOCK = "hashtext('waltally loader')"
-_PARTITIONS_LOCK = "hashtext('waltally partitions'), hashtext(%s)"
 _PATIENCE = 15.0
-
-_PARTITION = f"""
-select
-    case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
-        else 'attached' end,
-    {IS_MARKED},
-    {IS_LIKE_THE_LOG}
-from pg_class as c
-inner join pg_namespace as n on n.oid = c.relnamespace
-inner join pg_class as log on log.relnamespace = n.oid and log.relname = 'change_log'
-left join pg_inherits as i on i.inhrelid = c.oid and i.inhparent = log.oid
-where n.nspname = %s and c.relname = %s
-"""
-
-
-class _Found(NamedTuple):
-    """What has a partition's name: its state, and whether prune marked it and it is a log's."""
-
-    state: str
-    is_pruned: bool = False
-    is_ours: bool = True
 
 
 class Rows(Protocol):
@@ -93,7 +69,7 @@ class ChangeLog:
         with explained("target"), self.connection, self.connection.cursor() as cursor:
             cursor.execute("set synchronous_commit to 'local'")
 
-    def fence(self) -> None:
+    def acquire_slot_lock(self) -> None:
         """Make this the only session that writes for the slot.
 
         Whoever streams the slot owns it, and the server lets only one; so a session that still
@@ -137,16 +113,14 @@ class ChangeLog:
             cursor.execute("set client_encoding to %s", (name,))
 
     def ensure_partitions(self, position: int) -> None:
-        """Make the partitions for a commit LSN and for what follows, where they are missing.
+        """Make the partition that holds a commit LSN, and the next one, where they are missing.
 
-        What a killed prune left in their place is dropped first. Raises Interrupted where that
-        is in use, NotSetUp where somebody detached a partition by hand or another program's
-        table has its name.
+        Raises what `make_partition` raises.
         """
         for number in (partition_number(position), partition_number(position) + 1):
             if number not in self._partitions:
                 with explained("target"), self.connection, self.connection.cursor() as cursor:
-                    self._make_partition(cursor, number)
+                    make_partition(cursor, self._schema, number)
                 self._partitions.add(number)
 
     def append(self, rows: Rows) -> None:
@@ -204,71 +178,6 @@ class ChangeLog:
         """Return where the target's own WAL ends now."""
         with explained("target"):
             return lsn.parse(str(self._scalar("select pg_current_wal_insert_lsn()")))
-
-    def _make_partition(self, cursor: extensions.cursor, number: int) -> None:
-        name = f"change_log_{number:08x}"
-        if self._partition(cursor, name).state == "attached":
-            return
-        cursor.execute("set local lock_timeout to '5s'")
-        # The loader of a second slot may be about to make, or to drop, the same one.
-        cursor.execute(f"select pg_advisory_xact_lock({_PARTITIONS_LOCK})", (self._schema,))
-        found = self._partition(cursor, name)
-        if found.state == "attached":
-            return
-        parent, partition = (sql.Identifier(self._schema, n) for n in ("change_log", name))
-        bounds = (lsn.show(number << PARTITION_BITS), lsn.show(number + 1 << PARTITION_BITS))
-        if found.state != "missing":
-            if not found.is_ours:
-                raise self._in_the_way(name)
-            if not found.is_pruned:
-                raise self._detached_by_hand(name, found.state, bounds)
-            self._drop_pruned(cursor, name, found.state)
-        # Attached, not created as a partition: that would lock out readers of the whole log.
-        make = sql.SQL("create table {} (like {} including all)")
-        cursor.execute(make.format(partition, parent))
-        cursor.execute(
-            sql.SQL("alter table {} attach partition {} for values from (%s) to (%s)").format(
-                parent, partition
-            ),
-            bounds,
-        )
-
-    def _partition(self, cursor: extensions.cursor, name: str) -> _Found:
-        cursor.execute(_PARTITION, (self._schema, name))
-        row = cursor.fetchone()
-        return _Found(*row) if row else _Found("missing")
-
-    def _drop_pruned(self, cursor: extensions.cursor, name: str, state: str) -> None:
-        """Finish what a killed prune began: its rows may be of an older log, so none may stay."""
-        parent, partition = (sql.Identifier(self._schema, n) for n in ("change_log", name))
-        try:
-            if state == "pending":
-                detach = sql.SQL("alter table {} detach partition {} finalize")
-                cursor.execute(detach.format(parent, partition))
-            cursor.execute(sql.SQL("drop table if exists {}").format(partition))
-        except (pg.LockNotAvailable, pg.UndefinedTable, pg.ObjectNotInPrerequisiteState):
-            raise Interrupted(
-                f"The table {name} that a prune left cannot be dropped now: another session "
-                "uses it or the log",
-                "wait, or end that session; pg_stat_activity shows open transactions",
-            ) from None
-
-    def _detached_by_hand(self, name: str, state: str, bounds: tuple[str, str]) -> NotSetUp:
-        table, log = (Table(self._schema, n).quoted for n in (name, "change_log"))
-        finish = f"alter table {log} detach partition {table} finalize; "
-        finish = finish if state == "pending" else ""
-        return NotSetUp(
-            f"The partition {name} was detached from the change log, and not by `loader prune`",
-            f"{finish}{attach_sql(table, log, bounds)} -- or, only where its rows are of no use: "
-            f"{finish}drop table {table};",
-        )
-
-    def _in_the_way(self, name: str) -> NotSetUp:
-        return NotSetUp(
-            f"Another program's {name} in schema {self._schema} has the name of a partition that "
-            "the change log needs now",
-            f"alter table {Table(self._schema, name).quoted} rename to {name}_other;",
-        )
 
     def _scalar(self, query: str, arguments: tuple[object, ...] = ()) -> object:
         with self.connection, self.connection.cursor() as cursor:

@@ -8,6 +8,7 @@ from psycopg2 import extensions, sql
 
 from waltally.database import explained
 from waltally.errors import StagingTooNew
+from waltally.tables import quoted
 
 MADE_BY_SETUP = "Made by loader setup: loader teardown --purge may drop it."
 """The comment of a schema that setup made; one without it was there before and stays."""
@@ -49,7 +50,7 @@ def upgrade(connection: extensions.connection, schema: str) -> list[str]:
             cursor.execute(sql.SQL("create schema {}").format(made))
             cursor.execute(sql.SQL("comment on schema {} is %s").format(made), (MADE_BY_SETUP,))
         _enter(cursor, schema)
-        cursor.execute("select to_regclass(%s)", (f"{_quoted(schema)}.schema_migration",))
+        cursor.execute("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",))
         if cursor.fetchone() == (None,):
             cursor.execute(_LEDGER)
         present = _version(cursor)
@@ -68,7 +69,7 @@ def upgrade(connection: extensions.connection, schema: str) -> list[str]:
 def version(connection: extensions.connection, schema: str) -> int:
     """Return the newest migration the schema has, 0 where it has none. Raises StagingTooNew."""
     with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute("select to_regclass(%s)", (f"{_quoted(schema)}.schema_migration",))
+        cursor.execute("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",))
         if cursor.fetchone() == (None,):
             return 0
         _enter(cursor, schema)
@@ -95,7 +96,3 @@ def _refuse_newer(present: int) -> None:
             f"The staging schema is at version {present}, this loader knows up to {known}",
             "upgrade waltally here to the version that made the schema",
         )
-
-
-def _quoted(schema: str) -> str:
-    return '"' + schema.replace('"', '""') + '"'

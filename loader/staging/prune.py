@@ -13,90 +13,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
-
-from psycopg2 import extensions, sql
+from typing import Literal, TypeVar
 
 from loader.staging import migrate
-from loader.staging.pruned import IS_LIKE_THE_LOG, IS_MARKED, LOCK, MARK
+from loader.staging.consumers import read_consumers
+from loader.staging.partitions import read_partitions
+from loader.staging.prune_session import PruneSession
+from loader.staging.pruned import MARK
 from loader.staging.retention import (
-    Archive,
-    Facts,
-    Hold,
+    Blocker,
+    Consumers,
     Partition,
-    Slot,
-    Watermark,
-    holds,
+    find_blockers,
+    find_detached_blockers,
     plan,
-    promises,
 )
 from waltally import failpoints, lsn
-from waltally.database import connect, explained
+from waltally.database import connect
 from waltally.errors import Interrupted, NotSetUp
 from waltally.settings import Settings
 from waltally.tables import Table
-
-_PARTITIONS = f"""
-select
-    c.relname,
-    case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
-        else 'attached' end,
-    coalesce(pg_total_relation_size(c.oid), 0),
-    pg_get_expr(c.relpartbound, c.oid),
-    {IS_MARKED}
-from pg_class as c
-inner join pg_namespace as n on n.oid = c.relnamespace
-inner join pg_class as log on log.relnamespace = n.oid and log.relname = 'change_log'
-left join pg_inherits as i on i.inhrelid = c.oid and i.inhparent = log.oid
-where
-    n.nspname = %s
-    and c.relname ~ '^change_log_[0-9a-f]{{{{8}}}}$'
-    and {IS_LIKE_THE_LOG}
-order by c.relname
-"""
-
-# Row by row over the primary key: first the slots that the partition has, then each one's last row.
-_AGE = """
-with recursive slot (name) as (
-    (select slot_name from {0}.{1} order by slot_name limit 1)
-    union all
-    select (select slot_name from {0}.{1} where slot_name > slot.name order by slot_name limit 1)
-    from slot
-    where slot.name is not null
-)
-select extract(epoch from now() - max(newest.staged_at))::float8
-from slot
-cross join lateral (
-    select staged_at from {0}.{1} as log
-    where log.slot_name = slot.name
-    order by log.slot_name desc, log.commit_lsn desc, log.ordinal desc
-    limit 1
-) as newest
-"""
-
-_SLOTS = "select slot_name, start_lsn, position_lsn from {0}.slot_position order by slot_name"
-_WATERMARKS = """
-select
-    model_name,
-    slot_name,
-    applied_lsn,
-    exists (
-        select from pg_class as c
-        inner join pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname || '.' || c.relname = model_name
-    )
-from {0}.model_watermark
-order by model_name
-"""
-# A seed of another cluster than the slot's feeds no rebuild.
-_SEEDS = """
-select slot_name, seed.snapshot_lsn
-from {0}.historical_snapshot as seed
-inner join {0}.slot_position using (slot_name, system_identifier)
-"""
-_ARCHIVES = "select slot_name, from_lsn, archived_lsn from {0}.archive_position"
 
 _MOVE_START = """
 update {0}.slot_position
@@ -122,8 +60,6 @@ where
     )
 """
 
-_TRY_SECONDS = 2
-"""The longest wait for a lock while another is held; an autovacuum gives way within a second."""
 _PAUSE_SECONDS = 0.2
 
 _DETACH = "alter table {0}.change_log detach partition {0}.{1} "
@@ -133,7 +69,7 @@ _WHEN_IT_ENDS = (
 )
 
 Result = TypeVar("Result")
-Fate = Literal["would drop", "dropped", "kept", "left"]
+Status = Literal["would drop", "dropped", "kept", "left"]
 
 
 @dataclass(frozen=True)
@@ -141,8 +77,8 @@ class Outcome:
     """What became of a partition: `left` is one that could not be dropped now."""
 
     partition: Partition
-    fate: Fate
-    holds: list[Hold]
+    status: Status
+    blockers: list[Blocker]
 
 
 def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[Outcome]:
@@ -158,104 +94,57 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
                 f"The staging schema {settings.schema} is not there or not up to date",
                 "run `loader setup`",
             )
-        log = _Log(connection, settings.schema, timeout)
+        session = PruneSession(connection, settings.schema, timeout)
         if not dry_run:
-            log.be_the_only_prune()
-        facts = log.facts()
-        if not facts.slots:
+            session.acquire_prune_lock()
+        consumers = read_consumers(session)
+        if not consumers.slots:
             raise NotSetUp(f"No slot is set up in schema {settings.schema}", "run `loader setup`")
-        planned = plan(log.partitions(), facts, keep)
+        planned = plan(read_partitions(session), consumers, keep)
         if dry_run:
-            return [Outcome(each, "kept" if held else "would drop", held) for each, held in planned]
-        return list(_apply(log, planned, keep))
+            return [
+                Outcome(each, "kept" if blockers else "would drop", blockers)
+                for each, blockers in planned
+            ]
+        return list(_apply(_Dropper(session), planned, keep))
 
 
 def _apply(
-    log: _Log, planned: Iterable[tuple[Partition, list[Hold]]], keep: float
+    dropper: _Dropper, planned: Iterable[tuple[Partition, list[Blocker]]], keep: float
 ) -> Iterator[Outcome]:
-    obstacle: Hold | None = None
-    for partition, held in planned:
-        if held:
-            yield Outcome(partition, "kept", held)
+    first_blocker: Blocker | None = None
+    for partition, blockers in planned:
+        if blockers:
+            yield Outcome(partition, "kept", blockers)
             continue
-        if obstacle is not None:
-            yield Outcome(partition, "left", [obstacle])
+        if first_blocker is not None:
+            yield Outcome(partition, "left", [first_blocker])
             continue
         try:
             # What holds it is asked again just before: something may have changed since the plan.
-            held = log.drop(partition, keep)
-            yield Outcome(partition, "kept" if held else "dropped", held)
+            blockers = dropper.drop(partition, keep)
+            yield Outcome(partition, "kept" if blockers else "dropped", blockers)
         except Interrupted as error:
-            held = [Hold(f"another session still uses the log ({error})", _WHEN_IT_ENDS)]
-            yield Outcome(partition, "left", held)
-        if held:
-            obstacle = Hold(f"{partition.name} goes first")
+            blockers = [Blocker(f"another session still uses the log ({error})", _WHEN_IT_ENDS)]
+            yield Outcome(partition, "left", blockers)
+        if blockers:
+            first_blocker = Blocker(f"{partition.name} goes first")
 
 
-class _Log:
-    """The change log at the target, in a session of its own."""
+class _Dropper:
+    """Drops one partition after another."""
 
-    def __init__(self, connection: extensions.connection, schema: str, timeout: int) -> None:
-        self._connection = connection
-        self._schema = schema
-        self._timeout = timeout
-        connection.autocommit = True
-        with explained("target"), connection.cursor() as cursor:
-            cursor.execute("select set_config('lock_timeout', %s, false)", (f"{timeout}s",))
-            # A killed prune must not hold its lock until the wait is over.
-            cursor.execute("set client_connection_check_interval to '1s'")
+    def __init__(self, session: PruneSession) -> None:
+        self._session = session
 
-    def be_the_only_prune(self) -> None:
-        """Hold off every other prune until the session ends. Raises Interrupted."""
-        deadline = time.monotonic() + self._timeout
-        # Asked again and again: a session that waits in a statement would hold up a detach.
-        while not self._ask(f"select 1 where pg_try_advisory_lock({LOCK})", self._schema):
-            if time.monotonic() > deadline:
-                raise Interrupted(
-                    f"Another prune or a setup of schema {self._schema} is running",
-                    "let it end; pg_locks shows it as advisory",
-                )
-            time.sleep(0.2)
-
-    def partitions(self) -> list[Partition]:
-        """Return the loader's partitions; what has other columns or bounds is somebody else's."""
-        found = []
-        for name, state, size, bounds, is_pruned in self._ask(_PARTITIONS, self._schema):
-            number = int(name[-8:], 16)
-            partition = Partition(number, state, size, None, is_pruned)
-            first, end = lsn.show(partition.from_lsn), lsn.show(partition.to_lsn)
-            if state == "detached" or bounds == f"FOR VALUES FROM ('{first}') TO ('{end}')":
-                found.append(Partition(number, state, size, self._age(name), is_pruned))
-        return found
-
-    def facts(self, lock: bool = False) -> Facts:
-        """Return what those who need the log say; `lock` keeps the slots' rows as they are.
-
-        Raises Interrupted where a slot's row is locked by somebody else at the moment.
-        """
-        slots = self._ask(_SLOTS + (" for no key update nowait" if lock else ""))
-        return Facts(
-            self._schema,
-            tuple(Slot(name, lsn.parse(start), lsn.parse(at)) for name, start, at in slots),
-            tuple(
-                Watermark(model, slot, lsn.parse(applied), exists)
-                for model, slot, applied, exists in self._ask(_WATERMARKS)
-            ),
-            {slot: lsn.parse(at) for slot, at in self._ask(_SEEDS)},
-            tuple(
-                Archive(slot, lsn.parse(first), lsn.parse(end))
-                for slot, first, end in self._ask(_ARCHIVES)
-            ),
-        )
-
-    def drop(self, partition: Partition, keep: float) -> list[Hold]:
+    def drop(self, partition: Partition, keep: float) -> list[Blocker]:
         """Drop the partition, or return what holds it now. Raises Interrupted."""
         if partition.state == "attached":
             if found := self._in_tries(lambda: self._move_start(partition, keep)):
                 return found
             failpoints.reach("start-moved")
             self._in_tries(lambda: self._refuse_direct_readers(partition))
-            self._run(_DETACH + "concurrently", table=partition.name)
+            self._session.run(_DETACH + "concurrently", table=partition.name)
         elif partition.state == "pending":
             self._in_tries(lambda: self._finish_detach(partition))
         failpoints.reach("partition-detached")
@@ -263,7 +152,7 @@ class _Log:
 
     def _in_tries(self, step: Callable[[], Result]) -> Result:
         """Return what the step returns, tried again while others are in its way."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._session.timeout
         while True:
             try:
                 return step()
@@ -273,14 +162,14 @@ class _Log:
             # Between two tries nothing is locked, so whoever waits for us gets its turn.
             time.sleep(_PAUSE_SECONDS)
 
-    def _move_start(self, partition: Partition, keep: float) -> list[Hold]:
-        with self._transaction():
-            self._run(f"comment on table {{0}}.{{1}} is '{MARK}'", table=partition.name)
-            found = holds(partition, self._locked_facts(), keep)
+    def _move_start(self, partition: Partition, keep: float) -> list[Blocker]:
+        with self._session.transaction():
+            self._session.run(f"comment on table {{0}}.{{1}} is '{MARK}'", table=partition.name)
+            found = find_blockers(partition, self._locked_consumers(), keep)
             if found:
-                self._connection.rollback()
+                self._session.connection.rollback()
             else:
-                self._run(_MOVE_START, {"end": lsn.show(partition.to_lsn)})
+                self._session.run(_MOVE_START, {"end": lsn.show(partition.to_lsn)})
         return found
 
     def _refuse_direct_readers(self, partition: Partition) -> None:
@@ -288,55 +177,27 @@ class _Log:
 
         The detach would wait for it with a lock that keeps the loader from attaching another one.
         """
-        names = [Table(self._schema, name).quoted for name in (partition.name, "change_log")]
-        ((pids,),) = self._ask(_DIRECT_READERS, *names)
+        names = [
+            Table(self._session.schema, name).quoted for name in (partition.name, "change_log")
+        ]
+        ((pids,),) = self._session.query(_DIRECT_READERS, *names)
         if pids:
             raise Interrupted(f"process {pids} reads {partition.name} by its own name")
 
     def _finish_detach(self, partition: Partition) -> None:
-        with self._transaction():
-            self._run(_DETACH + "finalize", table=partition.name)
+        with self._session.transaction():
+            self._session.run(_DETACH + "finalize", table=partition.name)
 
-    def _drop(self, partition: Partition) -> list[Hold]:
-        with self._transaction():
-            self._run("lock table {0}.{1} in access exclusive mode", table=partition.name)
-            found = promises(partition, self._locked_facts())
+    def _drop(self, partition: Partition) -> list[Blocker]:
+        with self._session.transaction():
+            self._session.run("lock table {0}.{1} in access exclusive mode", table=partition.name)
+            found = find_detached_blockers(partition, self._locked_consumers())
             if not found:
-                self._run("drop table {0}.{1}", table=partition.name)
+                self._session.run("drop table {0}.{1}", table=partition.name)
         return found
 
-    def _locked_facts(self) -> Facts:
+    def _locked_consumers(self) -> Consumers:
         # The first reading takes the locks of all tables, so the second one, which locks the rows
         # that a loader writes, waits for nobody.
-        self.facts()
-        return self.facts(lock=True)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        # The driver begins one where autocommit is off; the connection commits at the end of it.
-        self._connection.autocommit = False
-        try:
-            with explained("target"), self._connection:
-                self._run(f"set local lock_timeout = '{min(_TRY_SECONDS, self._timeout)}s'")
-                yield
-        finally:
-            if not self._connection.closed:
-                self._connection.autocommit = True
-
-    def _age(self, name: str) -> float | None:
-        ((age,),) = self._ask(_AGE, table=name)
-        return None if age is None else float(age)
-
-    def _ask(self, query: str, *values: object, table: str = "") -> list[tuple[Any, ...]]:
-        with explained("target"), self._connection.cursor() as cursor:
-            cursor.execute(self._named(query, table), values or None)
-            return cursor.fetchall()
-
-    def _run(
-        self, statement: str, values: dict[str, object] | None = None, table: str = ""
-    ) -> None:
-        with explained("target"), self._connection.cursor() as cursor:
-            cursor.execute(self._named(statement, table), values)
-
-    def _named(self, statement: str, table: str) -> sql.Composed:
-        return sql.SQL(statement).format(sql.Identifier(self._schema), sql.Identifier(table))
+        read_consumers(self._session)
+        return read_consumers(self._session, lock=True)

@@ -12,6 +12,7 @@ from waltally.tables import Table
 class SlotPosition:
     """A slot's row in slot_position."""
 
+    slot_name: str
     system_identifier: str
     source_database: str
     start_lsn: int

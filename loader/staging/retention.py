@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loader.staging.layout import PARTITION_BITS
+from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.tables import Table
@@ -20,15 +21,6 @@ State = Literal["attached", "pending", "detached"]
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A slot's row in slot_position."""
-
-    name: str
-    start_lsn: int
-    position_lsn: int
 
 
 @dataclass(frozen=True)
@@ -51,17 +43,17 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Consumers:
     """What those who need the log say of themselves, read at one moment."""
 
     schema: str
-    slots: tuple[Slot, ...]
+    slots: tuple[SlotPosition, ...]
     watermarks: tuple[Watermark, ...]
-    seeds: dict[str, int]
-    """By slot, the position of the seed that a rebuild would start from."""
+    baselines: dict[str, int]
+    """By slot, the position of the baseline that a rebuild would start from."""
     archives: tuple[Archive, ...]
 
-    def needing(self, end: int) -> list[Slot]:
+    def slots_starting_before(self, end: int) -> list[SlotPosition]:
         """Return the slots whose log, as it promises to be whole, begins before `end`."""
         return [slot for slot in self.slots if slot.start_lsn < end]
 
@@ -94,7 +86,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Hold:
+class Blocker:
     """Why a partition is kept, and what would end that where somebody can end it."""
 
     reason: str
@@ -118,8 +110,8 @@ def show_age(seconds: float) -> str:
 
 
 def plan(
-    partitions: Sequence[Partition], facts: Facts, keep: float
-) -> Iterator[tuple[Partition, list[Hold]]]:
+    partitions: Sequence[Partition], consumers: Consumers, keep: float
+) -> Iterator[tuple[Partition, list[Blocker]]]:
     """Yield each partition, from the oldest, with what holds it: nothing where it may go.
 
     `keep` is in seconds. Only what everything older goes with may go, as the log must stay whole
@@ -129,35 +121,35 @@ def plan(
     is_held = False
     for partition in sorted(partitions, key=lambda each: each.number):
         if partition.state != "attached":
-            found = promises(partition, facts)
+            found = find_detached_blockers(partition, consumers)
         elif partition.number == last:
-            found = [Hold("it is the newest partition")]
+            found = [Blocker("it is the newest partition")]
         else:
-            found = holds(partition, facts, keep)
+            found = find_blockers(partition, consumers, keep)
             if is_held and not found:
-                found = [Hold("an older partition is kept")]
+                found = [Blocker("an older partition is kept")]
             is_held = is_held or bool(found)
         yield partition, found
 
 
-def promises(partition: Partition, facts: Facts) -> list[Hold]:
+def find_detached_blockers(partition: Partition, consumers: Consumers) -> list[Blocker]:
     """Return who still counts on a partition that is no longer, or soon not, part of the log.
 
     Pruning moves start_lsn before it detaches, so somebody else detached what is held here.
     """
-    table, log = (Table(facts.schema, name).quoted for name in (partition.name, "change_log"))
+    table, log = (Table(consumers.schema, name).quoted for name in (partition.name, "change_log"))
     drop = f"drop table {table};"
     if not partition.is_pruned:
         bounds = (lsn.show(partition.from_lsn), lsn.show(partition.to_lsn))
         attach = attach_sql(table, log, bounds)
         drop = f"{attach} -- or, only where its rows are of no use: {drop}"
     return [
-        Hold(
-            f"it is detached, but the log of slot {slot.name} starts before its end, "
+        Blocker(
+            f"it is detached, but the log of slot {slot.slot_name} starts before its end, "
             f"at {lsn.show(slot.start_lsn)}",
             drop,
         )
-        for slot in facts.needing(partition.to_lsn)
+        for slot in consumers.slots_starting_before(partition.to_lsn)
     ]
 
 
@@ -167,49 +159,52 @@ def attach_sql(table: str, log: str, bounds: tuple[str, str]) -> str:
     return f"alter table {log} attach partition {table} for values from ('{first}') to ('{end}');"
 
 
-def holds(partition: Partition, facts: Facts, keep: float) -> list[Hold]:
+def find_blockers(partition: Partition, consumers: Consumers, keep: float) -> list[Blocker]:
     """Return everything that keeps a partition of the log."""
     found = []
-    for slot in facts.needing(partition.to_lsn):
-        found += _position(partition, slot) or [
-            *_models(partition, slot, facts),
-            *_rebuilds(partition, slot, facts),
+    for slot in consumers.slots_starting_before(partition.to_lsn):
+        found += _slot_blockers(partition, slot) or [
+            *_model_blockers(partition, slot, consumers),
+            *_rebuild_blockers(partition, slot, consumers),
         ]
     if partition.age is not None and partition.age < keep:
         found.append(
-            Hold(f"its newest row is {show_age(partition.age)} old, --keep is {show_age(keep)}")
+            Blocker(f"its newest row is {show_age(partition.age)} old, --keep is {show_age(keep)}")
         )
     return found
 
 
-def _position(partition: Partition, slot: Slot) -> list[Hold]:
+def _slot_blockers(partition: Partition, slot: SlotPosition) -> list[Blocker]:
     if slot.position_lsn >= partition.to_lsn:
         return []
+    name = slot.slot_name
     return [
-        Hold(
-            f"slot {slot.name} is at {lsn.show(slot.position_lsn)} and may still write to it",
-            f"loader run for slot {slot.name}, if it does not run; only where the source has no "
-            f"such slot any more and nobody will renew it: loader teardown --slot {slot.name}",
+        Blocker(
+            f"slot {name} is at {lsn.show(slot.position_lsn)} and may still write to it",
+            f"loader run for slot {name}, if it does not run; only where the source has no "
+            f"such slot any more and nobody will renew it: loader teardown --slot {name}",
         )
     ]
 
 
-def _models(partition: Partition, slot: Slot, facts: Facts) -> list[Hold]:
-    marks = [mark for mark in facts.watermarks if mark.slot == slot.name]
+def _model_blockers(
+    partition: Partition, slot: SlotPosition, consumers: Consumers
+) -> list[Blocker]:
+    marks = [mark for mark in consumers.watermarks if mark.slot == slot.slot_name]
     if not marks:
-        return [Hold(f"no model has applied anything of slot {slot.name}", "dbt build")]
+        return [Blocker(f"no model has applied anything of slot {slot.slot_name}", "dbt build")]
     return [
-        Hold(
+        Blocker(
             f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
-            f"{slot.name} only up to {lsn.show(mark.applied_lsn)}",
-            "dbt build" if mark.exists else _forget(mark, facts.schema),
+            f"{slot.slot_name} only up to {lsn.show(mark.applied_lsn)}",
+            "dbt build" if mark.exists else _delete_watermark_sql(mark, consumers.schema),
         )
         for mark in marks
         if mark.applied_lsn < partition.to_lsn
     ]
 
 
-def _forget(mark: Watermark, schema: str) -> str:
+def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
     table = Table(schema, "model_watermark").quoted
     model, slot = (text.replace("'", "''") for text in (mark.model, mark.slot))
     return (
@@ -218,21 +213,23 @@ def _forget(mark: Watermark, schema: str) -> str:
     )
 
 
-def _rebuilds(partition: Partition, slot: Slot, facts: Facts) -> list[Hold]:
-    """A rebuild reads the log from the newest seed on; what is archived can still be replayed."""
-    seed = facts.seeds.get(slot.name)
-    if seed is not None and seed >= partition.to_lsn:
+def _rebuild_blockers(
+    partition: Partition, slot: SlotPosition, consumers: Consumers
+) -> list[Blocker]:
+    """A rebuild reads the log from the newest baseline on, unless an archive has that part."""
+    baseline = consumers.baselines.get(slot.slot_name)
+    if baseline is not None and baseline >= partition.to_lsn:
         return []
     first = max(partition.from_lsn, slot.start_lsn)
     if any(
-        each.slot == slot.name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
-        for each in facts.archives
+        each.slot == slot.slot_name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
+        for each in consumers.archives
     ):
         return []
-    newest = "no seed" if seed is None else f"a seed at {lsn.show(seed)}"
+    newest = "no baseline" if baseline is None else f"a baseline at {lsn.show(baseline)}"
     return [
-        Hold(
-            f"a rebuild of slot {slot.name} needs it: there is {newest} and no archive of it",
+        Blocker(
+            f"a rebuild of slot {slot.slot_name} needs it: there is {newest} and no archive of it",
             "spark-submit spark/seed.py, or spark-submit spark/archive.py",
         )
     ]

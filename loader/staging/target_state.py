@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
@@ -10,32 +13,42 @@ from loader.staging.watermarks import MORE_IS_STAGED
 from waltally import lsn
 from waltally.database import explained
 from waltally.errors import NotSetUp
-from waltally.tables import Table, from_names
+from waltally.tables import Table, tables_from_json
 
-_POSITION = """
+_SLOT_POSITION = """
+slot_name,
+system_identifier,
+source_database,
+start_lsn,
+position_lsn,
+registered_tables
+"""
+
+_STATE = f"""
 select
-    system_identifier,
-    source_database,
-    start_lsn,
-    position_lsn,
+    {_SLOT_POSITION},
     now(),
     moved_at,
     stored_changes,
     last_error,
     last_error_at,
     (
-        select log.committed_at from {0}.change_log as log
+        select log.committed_at from {{0}}.change_log as log
         where log.slot_name = slot_position.slot_name
         order by log.slot_name desc, log.commit_lsn desc, log.ordinal desc
         limit 1
     ),
     (
-        select seed.seed_id::text from {0}.historical_snapshot as seed
+        select seed.seed_id::text from {{0}}.historical_snapshot as seed
         where seed.slot_name = slot_position.slot_name
     )
-from {0}.slot_position
+from {{0}}.slot_position
 where slot_name = %s
 """
+
+SLOT_POSITIONS = f"select {_SLOT_POSITION} from {{0}}.slot_position"
+"""What `slot_position` takes; the schema's name is to be filled in, and a condition may follow."""
+_WIDTH = 6
 
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_IN_SEED = """
@@ -96,10 +109,10 @@ order by model_name
 """
 
 
-def read(target: extensions.connection, schema: str, slot: str) -> TargetState | None:
+def read_target_state(target: extensions.connection, schema: str, slot: str) -> TargetState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
     with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(sql.SQL(_POSITION).format(sql.Identifier(schema)), (slot,))
+        cursor.execute(sql.SQL(_STATE).format(sql.Identifier(schema)), (slot,))
         row = cursor.fetchone()
         rejected_in_seed = _rejected_in_seed(cursor, schema, slot)
         cursor.execute(sql.SQL(_MODELS).format(sql.Identifier(schema)), (slot,))
@@ -121,11 +134,9 @@ def read(target: extensions.connection, schema: str, slot: str) -> TargetState |
         ]  # fmt: skip
     if row is None:
         return None
-    system, database, start, position, *times = row
-    asked_at, moved_at, changes, error, error_at, commit_at, seed_id = times
-    record = SlotPosition(system, database, lsn.parse(start), lsn.parse(position))
+    asked_at, moved_at, changes, error, error_at, commit_at, seed_id = row[_WIDTH:]
     return TargetState(
-        record,
+        slot_position(row[:_WIDTH]),
         asked_at,
         moved_at,
         changes,
@@ -162,11 +173,7 @@ def read_slot_position(
     connection: extensions.connection, schema: str, slot: str
 ) -> SlotPosition | None:
     """Return a slot's row in slot_position, None where it has none. Raises NotSetUp."""
-    query = sql.SQL(
-        "select system_identifier, source_database, start_lsn, position_lsn, "
-        # Not wanted here: commit_position needs it, and a missing column is seen at the start.
-        "stored_changes, registered_tables from {}.slot_position where slot_name = %s"
-    ).format(sql.Identifier(schema))
+    query = sql.SQL(f"{SLOT_POSITIONS} where slot_name = %s").format(sql.Identifier(schema))
     with explained("target"), connection, connection.cursor() as cursor:
         try:
             cursor.execute(query, (slot,))
@@ -175,9 +182,15 @@ def read_slot_position(
                 f"The schema {schema} was made by an older loader", "run `loader setup`"
             ) from None
         row = cursor.fetchone()
-    if row is None:
-        return None
-    return SlotPosition(row[0], row[1], lsn.parse(row[2]), lsn.parse(row[3]), from_names(row[5]))
+    return None if row is None else slot_position(row)
+
+
+def slot_position(row: Sequence[Any]) -> SlotPosition:
+    """Return the record from a row of the statement SLOT_POSITIONS."""
+    slot, system, database, start, position, tables = row
+    return SlotPosition(
+        slot, system, database, lsn.parse(start), lsn.parse(position), tables_from_json(tables)
+    )
 
 
 def clear_last_error(target: extensions.connection, schema: str, slot: str) -> None:

@@ -47,7 +47,7 @@ class Watermarks:
         }
 
 
-def read(connection: extensions.connection, schema: str, slot: str) -> Watermarks:
+def read_watermarks(connection: extensions.connection, schema: str, slot: str) -> Watermarks:
     """Return a slot's watermarks. Raises LoaderError where the target cannot be asked."""
     query = sql.SQL(
         "select position_lsn, model_name, applied_lsn, "

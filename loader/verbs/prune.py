@@ -44,7 +44,7 @@ def prune_command(
         else:
             for outcome in outcomes:
                 typer.echo("\n".join(_lines(outcome)))
-        left = [outcome.partition.name for outcome in outcomes if outcome.fate == "left"]
+        left = [outcome.partition.name for outcome in outcomes if outcome.status == "left"]
         if left:
             raise Interrupted(
                 f"{', '.join(left)} could not be dropped now",
@@ -57,13 +57,13 @@ def _lines(outcome: Outcome) -> list[str]:
     age = "empty" if partition.age is None else f"newest row {show_age(partition.age)} old"
     said = (
         f"{partition.name}  {lsn.show(partition.from_lsn)} to {lsn.show(partition.to_lsn)}  "
-        f"{partition.size / 2**20:,.1f} MB  {age}: {outcome.fate}"
+        f"{partition.size / 2**20:,.1f} MB  {age}: {outcome.status}"
     )
     lines = [said]
-    for hold in outcome.holds:
-        lines.append(f"  {hold.reason}")
-        if hold.remedy:
-            lines.append(f"  Try: {hold.remedy}")
+    for blocker in outcome.blockers:
+        lines.append(f"  {blocker.reason}")
+        if blocker.remedy:
+            lines.append(f"  Try: {blocker.remedy}")
     return lines
 
 
@@ -77,9 +77,10 @@ def _body(outcomes: list[Outcome]) -> dict[str, object]:
                 "to_lsn": lsn.show(outcome.partition.to_lsn),
                 "bytes": outcome.partition.size,
                 "newest_row_age_seconds": outcome.partition.age,
-                "fate": outcome.fate,
+                "status": outcome.status,
                 "reasons": [
-                    {"reason": hold.reason, "remedy": hold.remedy or None} for hold in outcome.holds
+                    {"reason": blocker.reason, "remedy": blocker.remedy or None}
+                    for blocker in outcome.blockers
                 ],
             }
             for outcome in outcomes

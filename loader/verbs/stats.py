@@ -30,7 +30,7 @@ def stats_command(
     with reported():
         service_id = stats.service(service)
         place = connection(target or source, "LOADER_TARGET_DSN")
-        found = stats.read(place, schema, dbt_schema, service_id)
+        found = stats.read_stats(place, schema, dbt_schema, service_id)
         if as_json:
             typer.echo(json.dumps(found.as_json(), indent=2))
         else:

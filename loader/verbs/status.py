@@ -63,5 +63,5 @@ def status_command(
             typer.echo(json.dumps(body, indent=2))
         else:
             body = status_table.show(report, output_console())
-        if body["problems"]:
-            raise typer.Exit(body["problems"][0]["code"])
+        if body["findings"]:
+            raise typer.Exit(body["findings"][0]["code"])

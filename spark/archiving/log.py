@@ -16,8 +16,8 @@ from archiving.manifests import Contents, Origin
 from archiving.settings import ArchiveSettings
 from waltally import lsn
 from waltally.errors import AnotherCluster, CannotConnect, MissingRight, NotSetUp, SourceBehind
-from waltally.login import told
-from waltally.tables import COUNTED, Table, from_names
+from waltally.login import one_line
+from waltally.tables import COUNTED, Table, tables_from_json
 
 _NEW_PLACE = "archive to a new place: give another --to"
 
@@ -44,17 +44,17 @@ def asked() -> Iterator[None]:
         psycopg.errors.InvalidSchemaName,
     ) as error:
         raise NotSetUp(
-            f"the target's staging schema lacks something: {told(error)}",
+            f"the target's staging schema lacks something: {one_line(error)}",
             "run `loader setup` with the same LOADER_SCHEMA and target",
         ) from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise MissingRight(
-            f"the target refuses: {told(error)}",
+            f"the target refuses: {one_line(error)}",
             "grant it to the role, or use the role that ran `loader setup`",
         ) from None
     except psycopg.OperationalError as error:
         raise CannotConnect(
-            f"the connection to the target broke: {told(error)}", "run it again"
+            f"the connection to the target broke: {one_line(error)}", "run it again"
         ) from None
 
 
@@ -86,7 +86,7 @@ def read(target: Connection, settings: ArchiveSettings) -> Log:
             "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target",
         )
     system, database, start, position, tables = row
-    counted = from_names(cast("list[list[str]]", tables))[:COUNTED]
+    counted = tables_from_json(cast("list[list[str]]", tables))[:COUNTED]
     origin = Origin(str(system), str(database))
     return Log(origin, lsn.parse(str(start)), lsn.parse(str(position)), counted)
 

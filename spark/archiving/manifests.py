@@ -15,7 +15,7 @@ from typing import Any
 from common.errors import ArchiveIncomplete
 
 from waltally import lsn
-from waltally.tables import Table, as_names, from_names
+from waltally.tables import Table, tables_from_json, tables_to_json
 
 VERSION = 1
 FOLDER = "manifests"
@@ -56,7 +56,7 @@ class Slice:
                 "to_lsn": lsn.show(self.to_lsn),
                 "rows": self.rows,
                 "files": self.files,
-                "tables": as_names(self.tables),
+                "tables": tables_to_json(self.tables),
             },
         )
 
@@ -183,7 +183,7 @@ def _slice(said: dict[str, Any]) -> Slice:
         said["rows"],
         tuple(said["files"]),
         # An older waltally did not write them.
-        from_names(said.get("tables", ())),
+        tables_from_json(said.get("tables", ())),
     )
 
 

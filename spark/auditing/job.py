@@ -21,7 +21,7 @@ from seeding import job
 from auditing import purges, verdict
 from auditing.report import Report
 from loader.preflight import table_identity
-from loader.preflight.table_identity import Known
+from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
 from waltally.errors import SourceBehind
 from waltally.tables import Table
@@ -99,7 +99,7 @@ def kept(rows: DataFrame) -> DataFrame:
     return rows
 
 
-def refuse(stored: fact.Fact, position: int, found: Known, archive: Table) -> None:
+def refuse(stored: fact.Fact, position: int, found: TableIdentities, archive: Table) -> None:
     """Raise SourceBehind or TableReplaced where the fact cannot be of these tables."""
     if position < stored.position:
         raise SourceBehind(
@@ -107,7 +107,7 @@ def refuse(stored: fact.Fact, position: int, found: Known, archive: Table) -> No
             f" {lsn.show(stored.position)}: it was restored or failed over with loss",
             "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    finding = table_identity.replaced(stored.counted, found, archive)
+    finding = table_identity.replaced_finding(stored.counted, found, archive)
     if finding is not None:
         raise finding
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from waltally.login import told
+from waltally.login import one_line
 
 LOCK_TIMEOUT = "5s"
 
@@ -115,4 +115,4 @@ def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[
             yield from cursor.fetch_record_batch()
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         # What fails after the first batch comes through Arrow, as an OSError.
-        raise ReadFailed(told(error)) from None
+        raise ReadFailed(one_line(error)) from None

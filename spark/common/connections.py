@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from waltally import login, session_settings
 from waltally.errors import CannotConnect, MissingRight
-from waltally.settings import words
+from waltally.settings import parse_conninfo
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -25,13 +25,13 @@ _ALIVE = {
 def connect(dsn: str, setting: str, work: str = "seed") -> Connection:
     """Open a session in autocommit mode. Raises CannotConnect, SettingError."""
     named = {"application_name": f"waltally {work}"}
-    complete = make_conninfo("", **{**_ALIVE, **named, **words(dsn, setting)})
+    complete = make_conninfo("", **{**_ALIVE, **named, **parse_conninfo(dsn, setting)})
     try:
         connection = psycopg.connect(login.pinned(complete), autocommit=True)
         connection.execute(session_settings.PIN_NEWER)
     except psycopg.OperationalError as error:
         raise CannotConnect(
-            f"cannot connect ({setting}): {login.told(error)}",
+            f"cannot connect ({setting}): {login.one_line(error)}",
             f"check {setting}, PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD or PGPASSFILE",
         ) from None
     return connection
@@ -72,6 +72,6 @@ def asked(work: str) -> Iterator[None]:
         ) from None
     except psycopg.Error as error:
         raise CannotConnect(
-            f"a server ended the {work}'s session: {login.told(error)}",
+            f"a server ended the {work}'s session: {login.one_line(error)}",
             f"run the {work} again once it answers",
         ) from None

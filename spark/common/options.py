@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from common.console import restore_stderr
 from waltally.errors import LoaderError, SettingError
-from waltally.settings import words
+from waltally.settings import parse_conninfo
 
 
 def without_password(
@@ -22,7 +22,9 @@ def without_password(
     name = parameter.name or ""
     given = context.get_parameter_source(name)
     on_command_line = value and given is not None and given.name == "COMMANDLINE"
-    if on_command_line and any("password" in word for word in words(value or "", f"--{name}")):
+    if on_command_line and any(
+        "password" in word for word in parse_conninfo(value or "", f"--{name}")
+    ):
         raise SettingError(
             f"--{name} has a password, which every user of this machine could read",
             f"give it in LOADER_{name.upper()}_DSN, PGPASSWORD or PGPASSFILE",

@@ -10,11 +10,12 @@ from common.connections import Connection
 from common.errors import SnapshotTooOld
 from common.settings import Settings
 
-from loader.preflight.checks import countable, server_findings
+from loader.preflight.checks import server_findings
 from loader.preflight.source_facts import SERVER, TABLE, ServerFacts, table_facts
+from loader.preflight.table_checks import countable
 from waltally import lsn
-from waltally.errors import AnotherCluster, IsStandby, LoaderError, MissingRight, NotSetUp, together
-from waltally.tables import DIMENSIONS, Table, from_names, not_registered, quoted
+from waltally.errors import AnotherCluster, IsStandby, LoaderError, MissingRight, NotSetUp, combine
+from waltally.tables import DIMENSIONS, Table, quoted, registration_finding, tables_from_json
 
 STAGING_TABLES = ("slot_position", "historical_snapshot", "historical_counts")
 
@@ -61,9 +62,9 @@ def staging(target: Connection, settings: Settings, stores: bool = True) -> Slot
         raise NotSetUp(
             f"slot {settings.slot} has no row in {settings.schema}.slot_position", remedy
         )
-    other = not_registered(
+    other = registration_finding(
         settings.tables,
-        from_names(cast(list[list[str]], row[3])),
+        tables_from_json(cast(list[list[str]], row[3])),
         settings.slot,
         logged=False,
     )
@@ -98,7 +99,7 @@ def source(connection: Connection, position: SlotPosition) -> None:
             "point LOADER_SOURCE_DSN or PGHOST at the database that `loader setup` was run on",
         )
     if found := server_findings(facts):
-        raise together(found)
+        raise combine(found)
 
 
 def tables(connection: Connection, wanted: Sequence[Table]) -> None:
@@ -107,7 +108,7 @@ def tables(connection: Connection, wanted: Sequence[Table]) -> None:
     The tables are judged as `loader setup` does; all findings are raised together.
     """
     if found := [finding for table in wanted for finding in table_findings(connection, table)]:
-        raise together(found)
+        raise combine(found)
 
 
 def table_findings(connection: Connection, table: Table) -> list[LoaderError]:

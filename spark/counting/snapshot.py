@@ -19,10 +19,10 @@ from psycopg2.extras import LogicalReplicationConnection
 from counting import blockers, ranges
 from counting.visibility import Visibility, unfinished
 from loader.preflight import slot_admin
-from loader.preflight.checks import replication_remedy, senders_remedy
+from loader.preflight.remedies import replication_remedy, senders_remedy
 from waltally import lsn
 from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
-from waltally.login import told
+from waltally.login import one_line
 from waltally.tables import DIMENSIONS, Table
 
 _POLL_SECONDS = 0.1
@@ -103,7 +103,7 @@ def connect_replication(conninfo: str) -> LogicalReplicationConnection:
     try:
         return psycopg2.connect(conninfo, connection_factory=LogicalReplicationConnection)
     except psycopg2.OperationalError as error:
-        text = told(error)
+        text = one_line(error)
         if "max_wal_senders" in text:
             raise NoFreeSlot("the source has no free WAL sender", senders_remedy()) from None
         if "replication role" in text or "start WAL sender" in text:
@@ -159,7 +159,7 @@ def open_slot(
             told = now
             tell(f"waiting for writers, {blockers.sentence(blockers.writers(monitor))}")
     if failed:
-        raise slot_admin.refusal(failed[0], holder) or SnapshotLost(
+        raise slot_admin.creation_finding(failed[0], holder) or SnapshotLost(
             f"the slot could not be made: {str(failed[0]).strip()}",
             f"run the {settings.work} again",
         ) from None

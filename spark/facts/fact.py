@@ -17,7 +17,7 @@ from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 
 from facts.settings import FactSettings
-from loader.preflight.table_identity import Known
+from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
 from waltally.errors import NotSetUp
 from waltally.tables import Table
@@ -79,7 +79,7 @@ class Fact:
     remembered_query: str
     is_seeded: bool
     is_on_newest_seed: bool
-    counted: Known
+    counted: TableIdentities
     rejected: Rejected
 
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -171,7 +171,7 @@ def _read(target: Connection, settings: FactSettings, snapshot: Snapshot) -> Fac
         remembered.as_string(target),
         built_on is not None,
         built_on == newest,
-        cast(Known, counted or {}),
+        cast(TableIdentities, counted or {}),
         _rejected(target, settings),
     )
 

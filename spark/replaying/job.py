@@ -24,7 +24,7 @@ from replaying import fact, stored
 from replaying.settings import ReplaySettings
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.tables import DIMENSIONS, not_registered
+from waltally.tables import DIMENSIONS, registration_finding
 
 MOST_DIFFERENCES = 1000
 """How many are listed; the number is of all."""
@@ -96,7 +96,7 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
             )
         # Of other tables no change would count, and live rows could be taken for archived ones.
-        other = held.tables and not_registered(
+        other = held.tables and registration_finding(
             settings.tables, held.tables, settings.slot, logged=False
         )
         if other:

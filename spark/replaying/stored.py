@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from replaying.settings import ReplaySettings
 from waltally import lsn
 from waltally.errors import NotSetUp
-from waltally.tables import from_names, not_registered
+from waltally.tables import registration_finding, tables_from_json
 
 _SCHEMA = (
     "service_id string, template_id string, notification_type string, notification_status string,"
@@ -62,8 +62,8 @@ def hold(target: Connection, settings: ReplaySettings) -> Iterator[Stored]:
             (settings.slot,),
         ).fetchone()
         if registered is not None:
-            tables = from_names(cast(list[list[str]], registered[0]))
-            other = not_registered(settings.tables, tables, settings.slot, logged=False)
+            tables = tables_from_json(cast(list[list[str]], registered[0]))
+            other = registration_finding(settings.tables, tables, settings.slot, logged=False)
             if other is not None:
                 raise other
         applied, seed_id, snapshot = row

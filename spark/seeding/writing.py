@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from waltally.login import told
+from waltally.login import one_line
 from waltally.tables import quoted
 
 
@@ -59,7 +59,7 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
                         groups += batch.num_rows
                     connection.commit()
             except (dbapi.Error, pa.ArrowException, OSError) as error:
-                raise WriteFailed(told(error)) from None
+                raise WriteFailed(one_line(error)) from None
             return Written(attempt, groups)
 
         def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -33,7 +33,7 @@ def problems(bench: Bench) -> list[str]:
     assert (problem is None) == body["healthy"]
     # The tables were empty at setup: there is nothing to seed, and tests/operations has that one.
     return [
-        found["kind"] for found in body["problems"] if "stands on no seed" not in found["message"]
+        found["kind"] for found in body["findings"] if "has no baseline" not in found["message"]
     ]
 
 
@@ -71,7 +71,7 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(
     bench.execute(ddl.replace("notifications", "notification_history"))
     bench.execute(f"{insert} limit 1")
     body, _ = status.report(bench.settings, status.Thresholds(300, 2**40))
-    (problem,) = [found for found in body["problems"] if found["kind"] == "TableReplaced"]
+    (problem,) = [found for found in body["findings"] if found["kind"] == "TableReplaced"]
     command = problem["remedy"].split("`")[1].split()
     done = run([str(LOADER.with_name(command[0])), *command[1:]], os.environ)
     assert done.returncode == 0, done.stderr

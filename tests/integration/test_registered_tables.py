@@ -34,7 +34,7 @@ def test_run_and_status_refuse_other_tables(source: Database, tables: str) -> No
     assert done.returncode == 2, done.stderr
     assert tables in done.stderr and PAIR in done.stderr
     body = json.loads(source.loader("status", "--json", LOADER_TABLES=tables).stdout)
-    assert 2 in [problem["code"] for problem in body["problems"]]
+    assert 2 in [problem["code"] for problem in body["findings"]]
     assert source.staged() == 0
     source.must("run", "--once", **exported(done.stderr))
     assert source.staged() == 3

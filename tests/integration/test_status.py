@@ -68,7 +68,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert body["healthy"] is True
     assert set(body) == {
         "version", "source", "slot", "position", "seed", "models", "last_error", "thresholds",
-        "problems", "healthy",
+        "findings", "healthy",
     }  # fmt: skip
     assert body["slot"]["name"] == source.slot
     assert body["position"]["lsn"] == source.value("select position_lsn from cdc.slot_position")
@@ -146,7 +146,7 @@ def test_status_is_unhealthy_past_a_threshold(source: Database) -> None:
     source.insert(5000)
     done = source.loader("status", "--json", LOADER_MAX_WAL_HELD_BYTES="1000")
     assert done.returncode == 3
-    (problem,) = json.loads(done.stdout)["problems"]
+    (problem,) = json.loads(done.stdout)["findings"]
     assert problem["kind"] == "Unhealthy"
 
 
@@ -168,7 +168,7 @@ def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
     wait_until(lambda: limited.execute(written) and safe_bytes(limited) < 50 * 2**20, "it fills")
     done = limited.loader("status", "--json")
     assert done.returncode == 3
-    (problem,) = json.loads(done.stdout)["problems"]
+    (problem,) = json.loads(done.stdout)["findings"]
     assert "max_slot_wal_keep_size" in problem["message"]
     limited.must("status", "--min-safe-wal-bytes", str(2**20))
     limited.must("status", LOADER_MIN_SAFE_WAL_BYTES=str(2**20))
@@ -223,7 +223,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
         writing = pool.submit(write)
         try:
             for _ in range(100):
-                assert status.report(settings, thresholds)[0]["problems"] == []
+                assert status.report(settings, thresholds)[0]["findings"] == []
                 assert setup.check(settings) == []
         finally:
             stop.set()

@@ -66,9 +66,9 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(scene: Scene)
     scene.build()
     assert scene.target.value(f"select sum(live_count) from {FACT}") == -2
     code, body = status(scene)
-    (problem,) = body["problems"]
+    (problem,) = body["findings"]
     assert (code, problem["kind"], fact(body)["seed_id"]) == (3, "Unhealthy", None)
-    assert f"The fact {FACT} stands on no seed" in problem["message"]
+    assert f"The fact {FACT} has no baseline" in problem["message"]
     assert problem["remedy"] == "`spark-submit spark/seed.py`, then `dbt build`"
     assert "The counts are partial" in notes(scene)[0]
     assert "The counts are partial" in " ".join(stats(scene).split())
@@ -76,10 +76,10 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(scene: Scene)
     scene.seed()
     code, body = status(scene)
     assert code == 3
-    assert "not built since the seed was taken" in body["problems"][0]["message"]
+    assert "not built since its baseline was taken" in body["findings"][0]["message"]
     scene.build()
     code, body = status(scene)
-    assert (code, body["problems"]) == (0, [])
+    assert (code, body["findings"]) == (0, [])
     seed = scene.target.value("select seed_id::text from cdc.historical_snapshot")
     assert fact(body)["seed_id"] == seed
     assert notes(scene) == []

@@ -112,13 +112,13 @@ def planned(scene: Scene) -> list[Outcome]:
 
 def fates(scene: Scene) -> dict[str, str]:
     """What it would do with each partition, by its number."""
-    return {each.partition.name[-1]: each.fate for each in planned(scene)}
+    return {each.partition.name[-1]: each.status for each in planned(scene)}
 
 
-def holds(scene: Scene) -> str:
+def blockers(scene: Scene) -> str:
     """What holds the oldest partition that it would keep, and the remedy."""
-    kept = next(each for each in planned(scene) if each.fate == "kept")
-    return f"{kept.holds[0].reason}\n{kept.holds[0].remedy}"
+    kept = next(each for each in planned(scene) if each.status == "kept")
+    return f"{kept.blockers[0].reason}\n{kept.blockers[0].remedy}"
 
 
 def goes(upto: int) -> dict[str, str]:
@@ -135,9 +135,9 @@ def test_a_dry_run_says_what_a_prune_does_and_changes_nothing(scene: Scene) -> N
     assert "it is the newest partition" in said
     assert (partitions(scene.target), start(scene.target)) == (before, "1/0")
     listed = json.loads(scene.must("prune", "--dry-run", "--json"))["partitions"]
-    assert {each["name"][-1]: each["fate"] for each in listed} == goes(3) == fates(scene)
+    assert {each["name"][-1]: each["status"] for each in listed} == goes(3) == fates(scene)
     assert listed[0].keys() == {
-        *("name", "from_lsn", "to_lsn", "bytes", "newest_row_age_seconds", "fate", "reasons")
+        *("name", "from_lsn", "to_lsn", "bytes", "newest_row_age_seconds", "status", "reasons")
     }
     assert 8 * 86_400 <= listed[2]["newest_row_age_seconds"] < 8 * 86_400 + 600
 
@@ -159,7 +159,7 @@ def test_whoever_needs_a_partition_keeps_it(scene: Scene) -> None:
     run = scene.target.execute
     run("insert into cdc.model_watermark values ('dev.it''s', %s, '2/10')", scene.slot)
     assert fates(scene) == goes(1)
-    said = holds(scene)
+    said = blockers(scene)
     assert f"dev.it's, which does not exist, has applied slot {scene.slot} only up to 2/10" in said
     remedy = re.search(r"delete from .*;", said)
     assert remedy
@@ -173,12 +173,12 @@ def test_whoever_needs_a_partition_keeps_it(scene: Scene) -> None:
     run("insert into cdc.model_watermark values ('analytics.ft_service_stats', 'other', '9/0')")
     run("insert into cdc.archive_position values ('other', 'somewhere', '1/0', '9/0')")
     assert fates(scene) == goes(1)
-    assert "slot other is at 2/8" in holds(scene)
+    assert "slot other is at 2/8" in blockers(scene)
     run("delete from cdc.slot_position where slot_name = 'other'")
 
     run("update cdc.historical_snapshot set snapshot_lsn = '2/0'")
     assert fates(scene) == goes(1)
-    assert "there is a seed at 2/0 and no archive of it" in holds(scene)
+    assert "there is a baseline at 2/0 and no archive of it" in blockers(scene)
     run("insert into cdc.archive_position values (%s, 'here', '1/0', '4/0')", scene.slot)
     assert fates(scene) == goes(3)
 
@@ -337,7 +337,7 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(
             wait_until(lambda: applied(database, "4/0"), "all models are in the next window")
             # The seed is too old for a rebuild: the archive must hold what goes.
             said = scene.must("prune", "--keep", "0s")
-            assert "there is a seed at 3/" in said
+            assert "there is a baseline at 3/" in said
             database.execute(
                 "insert into cdc.archive_position "
                 "select slot_name, 'somewhere', start_lsn, '4/0' from cdc.slot_position"

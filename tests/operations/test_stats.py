@@ -70,7 +70,7 @@ def test_a_program_gets_the_documented_fields(built: Database) -> None:
     found = as_json(built)
     freshness = found.pop("freshness")
     (note,) = cast("list[str]", found.pop("notes"))
-    assert note.startswith("The counts are partial: the fact stands on no seed")
+    assert note.startswith("The counts are partial: the fact has no baseline")
     assert found == {
         "version": 1,
         "service_id": service(built),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.capture import reader, watch
+from loader.capture import reader, source_monitor
 from tests.soak.proxy import Proxy
 from tests.support import wait_until
 from tests.trouble.following import background
@@ -19,9 +19,9 @@ from tests.trouble.scene import Scene
 # A process of its own: the proxy must go on while the loader connects.
 _IMPATIENT = """
 import sys
-from loader import watch
+from loader.capture import source_monitor
 from loader.cli import app
-watch.LOOK_SECONDS, watch.BLIND_SECONDS = 0.1, 2.0
+source_monitor.CHECK_SECONDS, source_monitor.MAX_SECONDS_WITHOUT_ANSWER = 0.1, 2.0
 sys.argv = ["loader", "run"]
 app()
 """
@@ -35,8 +35,8 @@ def impatient(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
     patch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
     patch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
-    patch.setattr(watch, "LOOK_SECONDS", 0.1)
-    patch.setattr(watch, "BLIND_SECONDS", 2.0)
+    patch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
+    patch.setattr(source_monitor, "MAX_SECONDS_WITHOUT_ANSWER", 2.0)
 
 
 def walsender(scene: Scene) -> int:
@@ -118,7 +118,7 @@ def test_a_network_that_swallows_everything_is_noticed(scene: Scene, tmp_path: P
 
 def test_the_watch_connects_again(scene: Scene, patch: pytest.MonkeyPatch) -> None:
     """Its end alone does not end the stream."""
-    patch.setattr(watch, "LOOK_SECONDS", 0.1)
+    patch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
     scene.must("setup")
     watchers = (
         "select pid from pg_stat_activity where application_name = 'waltally loader' "

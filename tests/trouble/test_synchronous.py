@@ -12,7 +12,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.capture import watch
+from loader.capture import source_monitor
 from tests.support import Database, wait_until
 from tests.trouble.conftest import Staging
 from tests.trouble.following import background
@@ -57,7 +57,7 @@ def test_setup_and_start_refuse_and_the_remedy_works(staging: Staging, rough: Cl
     scene.source.insert(2)
     with names(scene.source, "*"):
         body = json.loads(scene.loader("status", "--json").stdout)
-        assert [problem["code"] for problem in body["problems"]] == [37]
+        assert [problem["code"] for problem in body["findings"]] == [37]
         for command in (("setup",), ("setup", "--check"), ("run", "--once")):
             code, said = scene.refused(*command)
             assert (code, "synchronous standby" in said) == (37, True), said
@@ -159,7 +159,7 @@ def test_an_unwatched_moment_holds_no_commit_up(
     scene = staging(family.primary)
     scene.must("setup")
     standby = standby_of(family)
-    patch.setattr(watch, "LOOK_SECONDS", 3600.0)
+    patch.setattr(source_monitor, "CHECK_SECONDS", 3600.0)
     with background(scene) as loader, Writer(scene.source) as writer:
         loader.wait_until_following()
         scene.source.insert(1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from loader.preflight import checks
+from loader.preflight import checks, table_checks
 from loader.preflight.source_facts import ServerFacts, TableFacts
 from waltally.errors import LoaderError
 from waltally.tables import DIMENSIONS, Table
@@ -59,7 +59,7 @@ def test_an_existing_slot_needs_no_free_place() -> None:
 
 
 def finding(facts: TableFacts) -> LoaderError | None:
-    found = checks.table_findings(facts, counted=True)
+    found = table_checks.table_findings(facts, counted=True)
     return found[0] if found else None
 
 
@@ -107,4 +107,6 @@ def test_each_table_fault_has_its_code_and_remedy(
 
 
 def test_a_table_that_is_only_logged_needs_no_dimensions() -> None:
-    assert checks.table_findings(replace(TABLE, columns={}, identity="d"), counted=False) == []
+    assert (
+        table_checks.table_findings(replace(TABLE, columns={}, identity="d"), counted=False) == []
+    )

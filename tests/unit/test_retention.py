@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from loader.staging.records import SlotPosition
 from loader.staging.retention import (
     Archive,
-    Facts,
+    Consumers,
     Partition,
-    Slot,
     Watermark,
     parse_age,
     plan,
@@ -17,9 +17,15 @@ from loader.staging.retention import (
 from waltally.errors import SettingError
 
 DAY = 86_400
-FACTS = Facts(
+
+
+def slot(name: str, start_lsn: int, position_lsn: int) -> SlotPosition:
+    return SlotPosition(name, "7", "notify", start_lsn, position_lsn)
+
+
+FACTS = Consumers(
     "cdc",
-    (Slot("s", 0x100000010, 0x900000000),),
+    (slot("s", 0x100000010, 0x900000000),),
     (Watermark("analytics.ft", "s", 0x900000000, True),),
     {"s": 0x880000000},
     (),
@@ -35,15 +41,15 @@ def log(*ages: float) -> list[Partition]:
     return [Partition(number, "attached", 0, age * DAY) for number, age in enumerate(ages, 1)]
 
 
-def droppable(facts: Facts, partitions: list[Partition], days: float = 7) -> list[int]:
-    return [each.number for each, held in plan(partitions, facts, days * DAY) if not held]
+def droppable(facts: Consumers, partitions: list[Partition], days: float = 7) -> list[int]:
+    return [each.number for each, blockers in plan(partitions, facts, days * DAY) if not blockers]
 
 
-def reasons(facts: Facts, partitions: list[Partition], number: int, days: float = 7) -> str:
+def reasons(facts: Consumers, partitions: list[Partition], number: int, days: float = 7) -> str:
     """What is said of a partition, remedies included."""
-    for each, held in plan(partitions, facts, days * DAY):
+    for each, blockers in plan(partitions, facts, days * DAY):
         if each.number == number:
-            return " | ".join(f"{hold.reason} -> {hold.remedy}" for hold in held)
+            return " | ".join(f"{blocker.reason} -> {blocker.remedy}" for blocker in blockers)
     raise AssertionError("no such partition")
 
 
@@ -70,8 +76,8 @@ def test_an_empty_partition_is_old() -> None:
     assert droppable(FACTS, partitions) == [1]
 
 
-def with_slot(start: int, position: int) -> Facts:
-    return replace(FACTS, slots=(*FACTS.slots, Slot("other", start, position)))
+def with_slot(start: int, position: int) -> Consumers:
+    return replace(FACTS, slots=(*FACTS.slots, slot("other", start, position)))
 
 
 HELD = {
@@ -104,32 +110,32 @@ HELD = {
         "delete from \"cdc\".\"model_watermark\" where model_name = 'dev.it''s' "
         "and slot_name = 's';",
     ),
-    "for a rebuild from an old seed": (
-        replace(FACTS, seeds={"s": at(3)}),
+    "for a rebuild from an old baseline": (
+        replace(FACTS, baselines={"s": at(3)}),
         [1, 2],
-        "there is a seed at 3/0 and no archive of it",
+        "there is a baseline at 3/0 and no archive of it",
         "spark/seed.py",
     ),
-    "for a rebuild from no seed": (
-        replace(FACTS, seeds={"other": at(9)}),
+    "for a rebuild from no baseline": (
+        replace(FACTS, baselines={"other": at(9)}),
         [],
-        "there is no seed and no archive of it",
+        "there is no baseline and no archive of it",
         "spark/archive.py",
     ),
     "for what the archive has not yet": (
-        replace(FACTS, seeds={}, archives=(Archive("s", at(1) + 0x10, at(4) - 1),)),
+        replace(FACTS, baselines={}, archives=(Archive("s", at(1) + 0x10, at(4) - 1),)),
         [1, 2],
         "no archive of it",
         "spark/archive.py",
     ),
     "for what the archive began too late for": (
-        replace(FACTS, seeds={}, archives=(Archive("s", at(1) + 0x11, at(9)),)),
+        replace(FACTS, baselines={}, archives=(Archive("s", at(1) + 0x11, at(9)),)),
         [],
         "no archive of it",
         "spark/archive.py",
     ),
     "for a slot that is not in the archive": (
-        replace(FACTS, seeds={}, archives=(Archive("other", 0, at(9)),)),
+        replace(FACTS, baselines={}, archives=(Archive("other", 0, at(9)),)),
         [],
         "no archive of it",
         "spark/archive.py",
@@ -149,11 +155,11 @@ def test_a_partition_is_kept(case: str) -> None:
 
 def test_two_archives_do_not_cover_a_partition_between_them() -> None:
     halves = (Archive("s", 0, at(1) + 0x80), Archive("s", at(1) + 0x80, at(9)))
-    assert droppable(replace(FACTS, seeds={}, archives=halves), log(*AGES)) == []
+    assert droppable(replace(FACTS, baselines={}, archives=halves), log(*AGES)) == []
 
 
 def test_an_archive_stands_for_a_seed() -> None:
-    facts = replace(FACTS, seeds={"s": at(2)}, archives=(Archive("s", at(1) + 0x10, at(6)),))
+    facts = replace(FACTS, baselines={"s": at(2)}, archives=(Archive("s", at(1) + 0x10, at(6)),))
     assert droppable(facts, log(*AGES)) == [1, 2, 3, 4, 5]
 
 
@@ -163,7 +169,7 @@ def test_a_slot_whose_log_starts_later_holds_nothing() -> None:
 
 @pytest.mark.parametrize("state", ["pending", "detached"])
 def test_what_a_prune_left_behind_goes_whatever_its_age(state: str) -> None:
-    moved = replace(FACTS, slots=(Slot("s", at(2), at(9)),))
+    moved = replace(FACTS, slots=(slot("s", at(2), at(9)),))
     left = [Partition(1, state, 0, 0.0), *log(0, 0)[1:]]  # type: ignore[arg-type]
     assert droppable(moved, left) == [1]
     assert droppable(FACTS, left) == []

@@ -9,7 +9,7 @@ from loader.staging.records import SlotPosition
 
 SERVER = Server("7", "notify", wal_end=200)
 SLOT = SlotState("wal2json", "notify", None, "reserved", 100, 90, None)
-RECORD = SlotPosition("7", "notify", start_lsn=50, position_lsn=100)
+RECORD = SlotPosition("s", "7", "notify", start_lsn=50, position_lsn=100)
 
 
 def test_a_slot_at_the_record_is_sound() -> None:
@@ -17,7 +17,7 @@ def test_a_slot_at_the_record_is_sound() -> None:
 
 
 def test_a_slot_behind_the_record_is_sound_as_the_server_saves_it_lazily() -> None:
-    assert why_not_followable("s", SERVER, replace(SLOT, confirmed_lsn=60), RECORD) is None
+    assert why_not_followable("s", SERVER, replace(SLOT, confirmed_flush_lsn=60), RECORD) is None
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_a_slot_behind_the_record_is_sound_as_the_server_saves_it_lazily() -> No
         (replace(SERVER, database="other"), SLOT, 23),
         (SERVER, None, 21),
         (SERVER, replace(SLOT, wal_status="lost"), 21),
-        (SERVER, replace(SLOT, confirmed_lsn=101), 22),
+        (SERVER, replace(SLOT, confirmed_flush_lsn=101), 22),
         (SERVER, replace(SLOT, plugin="pgoutput"), 22),
-        (replace(SERVER, wal_end=99), replace(SLOT, confirmed_lsn=99), 25),
+        (replace(SERVER, wal_end=99), replace(SLOT, confirmed_flush_lsn=99), 25),
     ],
 )
 def test_what_cannot_be_followed_is_refused(

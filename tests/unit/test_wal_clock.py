@@ -12,7 +12,7 @@ MB = 1024 * 1024
 def clock(*points: tuple[float, int]) -> WalClock:
     made = WalClock()
     for moment, wal_end in points:
-        made.note(moment, wal_end)
+        made.add(moment, wal_end)
     return made
 
 
@@ -37,9 +37,9 @@ def test_a_source_that_was_idle_does_not_add_its_rest_to_the_lag() -> None:
 def test_a_loader_that_starts_behind_knows_since_when() -> None:
     known = clock((3600, 60 * MB))
     assert known.seconds_behind(10 * MB, 3600) == 0
-    known.began(0, 0)
+    known.add_earlier(0, 0)
     assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
-    known.began(3590, 59 * MB)
+    known.add_earlier(3590, 59 * MB)
     assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
 
 

@@ -24,14 +24,14 @@ from waltally.errors import LoaderError, unexpected
 
 log = logging.getLogger("loader")
 
-LOOK_SECONDS = 1.0
-BLIND_SECONDS = 60.0
+CHECK_SECONDS = 1.0
+MAX_SECONDS_WITHOUT_ANSWER = 60.0
 """How long the stream may go on while this connection is broken or does not answer."""
 
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 3.0
 
-_LOOK = (
+_CHECK = (
     "select current_setting('synchronous_standby_names'), (select active_pid = %(pid)s from "
     "pg_replication_slots where slot_name = %(slot)s)"
 )
@@ -41,7 +41,7 @@ _TERMINATE = (
 )
 
 
-class Watch:
+class SourceMonitor:
     """Looks about once a second; a thread of its own, once started."""
 
     def __init__(self, dsn: str, slot: str) -> None:
@@ -49,11 +49,11 @@ class Watch:
         self._dsn = dsn
         self._slot = slot
         self._pid = 0
-        self._ours = True
-        self._seen_at = time.monotonic()
+        self._has_slot = True
+        self._answered_at = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source watch", daemon=True)
-        self._leave: Callable[[LoaderError], None] = lambda _: None
+        self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         self._connection: extensions.connection | None = self._connect()
 
     @property
@@ -62,22 +62,22 @@ class Watch:
         assert self._connection is not None
         return self._connection
 
-    def start(self, pid: int, leave: Callable[[LoaderError], None]) -> None:
+    def start(self, pid: int, stop: Callable[[LoaderError], None]) -> None:
         """Begin to look after the walsender `pid`; `leave` gets the reason to end its stream."""
         self._pid = pid
-        self._leave = leave
-        self._seen_at = time.monotonic()
+        self._stop_stream = stop
+        self._answered_at = time.monotonic()
         self._thread.start()
 
     @property
-    def blind_seconds(self) -> float:
+    def seconds_without_answer(self) -> float:
         """How long ago the server last answered here."""
-        return time.monotonic() - self._seen_at
+        return time.monotonic() - self._answered_at
 
     @property
-    def is_ours(self) -> bool:
+    def has_slot(self) -> bool:
         """Whether our walsender still had the slot when the server last answered here."""
-        return self._ours
+        return self._has_slot
 
     def close(self) -> None:
         """See that the slot is free, as far as the server answers, and end the connection."""
@@ -89,7 +89,7 @@ class Watch:
         if self._thread.is_alive():
             # It waits for a server that does not answer. Where it is just connecting, it ends
             # by itself after connect_timeout.
-            self._wake()
+            self._shut_down_socket()
             self._thread.join(_CLOSE_SECONDS)
 
     def _connect(self) -> extensions.connection:
@@ -101,33 +101,33 @@ class Watch:
         try:
             while not self._stopping.is_set():
                 try:
-                    self._look()
+                    self._check()
                 except LoaderError as error:
                     self._disconnect()
-                    if self.blind_seconds > BLIND_SECONDS:
-                        self._leave(error)
-                self._stopping.wait(LOOK_SECONDS)
+                    if self.seconds_without_answer > MAX_SECONDS_WITHOUT_ANSWER:
+                        self._stop_stream(error)
+                self._stopping.wait(CHECK_SECONDS)
             with suppress(LoaderError):
                 self._release()
         except Exception as error:
             log.debug("the watch broke", exc_info=error)
-            self._leave(unexpected(error))
+            self._stop_stream(unexpected(error))
         finally:
             self._disconnect()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._connection is None:
             self._connection = self._connect()
-        names, ours = self._ask(_LOOK)
-        self._ours = bool(ours)
-        self._seen_at = time.monotonic()
-        if names and (finding := standby_facts.ask(self._connection)) is not None:
-            self._leave(finding)
+        names, has_slot = self._ask(_CHECK)
+        self._has_slot = bool(has_slot)
+        self._answered_at = time.monotonic()
+        if names and (finding := standby_facts.synchronous_finding(self._connection)) is not None:
+            self._stop_stream(finding)
 
     def _release(self) -> None:
         """End a walsender that has not noticed that we are gone: one that is busy for minutes."""
         deadline = time.monotonic() + _RELEASE_SECONDS
-        while self._connection is not None and self._ask(_LOOK)[1]:
+        while self._connection is not None and self._ask(_CHECK)[1]:
             if time.monotonic() > deadline:
                 self._ask(_TERMINATE)
                 return
@@ -144,7 +144,7 @@ class Watch:
             with suppress(psycopg2.Error):
                 connection.close()
 
-    def _wake(self) -> None:
+    def _shut_down_socket(self) -> None:
         """Let a question that waits for an answer fail."""
         connection = self._connection
         with suppress(psycopg2.Error, OSError, AttributeError):

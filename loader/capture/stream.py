@@ -1,0 +1,140 @@
+"""Opens everything that streams the slot, in the order that makes its answers true."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from loader.capture import columns, handshake
+from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.protocol_errors import protocol_error
+from loader.capture.source_monitor import SourceMonitor
+from loader.capture.undecodable import EncodingChecker
+from loader.preflight import slot_facts, standby_facts, table_identity
+from loader.preflight.slot_admin import origin_name
+from loader.preflight.slot_state import why_not_followable
+from loader.staging.change_log import ChangeLog
+from loader.staging.records import SlotPosition
+from waltally.errors import Interrupted
+from waltally.settings import Settings
+from waltally.tables import registration_finding
+
+log = logging.getLogger("loader")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A slot that is being streamed and is ours."""
+
+    replication: ReplicationConnection
+    monitor: SourceMonitor
+    decode: columns.Decode
+    """What reads a payload."""
+    encoding_checker: EncodingChecker | None
+    """Checks each change where the last try met text that the target cannot hold."""
+    position_lsn: int
+    pid: int
+    """The walsender's process."""
+    status_seconds: float
+    writes_own_wal: bool
+    """Whether the target is the source's own cluster, so that its WAL holds our writes."""
+
+
+def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: int) -> Stream:
+    """Check everything and start to stream. Raises LoaderError; the slot is then as it was.
+
+    Changes up to the commit LSN `check_encoding_to` are checked one by one for text that the target
+    cannot hold.
+    """
+    name = settings.slot
+    with ExitStack() as on_failure:
+        try:
+            replication = handshake.connect_replication(settings.source)
+            on_failure.callback(replication.finish)
+            monitor = SourceMonitor(handshake.beside(settings.source, replication), name)
+            on_failure.callback(monitor.close)
+            found = handshake.shake_hands(replication, name, change_log.record)
+            finding = why_not_followable(name, found.server, found.state, found.record)
+            finding = finding or standby_facts.synchronous_finding(monitor.connection)
+            if finding is not None:
+                raise finding
+            _check_tables(settings, change_log, replication, found.record)
+            change_log.use_encoding(found.encoding)
+            decode = columns.decoder(replication, settings, found.encoding)
+            checker = None
+            if check_encoding_to > found.record.position_lsn:
+                checker = EncodingChecker(settings.target, found.encoding, check_encoding_to)
+                on_failure.callback(checker.close)
+                decode = checker.checking(decode)
+            position = found.record.position_lsn
+            handshake.start(replication, name, position, settings.tables, found.origin)
+            # Only the owner of the slot moves the record and the slot. We own it from here on, so
+            # both are read and checked again.
+            change_log.acquire_slot_lock()
+            record = change_log.record()
+            _check_again(name, monitor, found.pid, record)
+            target = change_log.system_identifier()
+            writes_own_wal = target == found.server.system_identifier
+            if writes_own_wal:
+                change_log.commit_locally()
+            # Another cluster may have an origin of this name for a source of its own.
+            if found.origin is not None and target in (found.server.system_identifier, None):
+                change_log.use_origin(origin_name(name))
+        except ProtocolError as error:
+            raise protocol_error(error, name) from error
+        on_failure.pop_all()
+    return Stream(
+        replication,
+        monitor,
+        decode,
+        checker,
+        record.position_lsn,
+        found.pid,
+        found.status_seconds,
+        writes_own_wal,
+    )
+
+
+def _check_again(name: str, monitor: SourceMonitor, pid: int, record: SlotPosition) -> None:
+    """Judge once more what can no longer move.
+
+    The server takes a position below the slot's own for the slot's own, without a word: if
+    the slot was moved after the first look, the changes between would be missing.
+    """
+    state = slot_facts.read_state(monitor.connection, name)
+    server = slot_facts.read_server(monitor.connection)
+    finding = why_not_followable(name, server, state, record)
+    if finding is not None:
+        raise finding
+    if state is None or state.active_pid != pid:
+        raise Interrupted(
+            f"A second connection to the source does not see that process {pid} streams {name}",
+            "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
+        )
+
+
+def _check_tables(
+    settings: Settings,
+    change_log: ChangeLog,
+    replication: ReplicationConnection,
+    record: SlotPosition,
+) -> None:
+    """Raise SettingError for other tables than setup registered, TableUnfit for missing ones.
+
+    The slot passes over the changes of a table that is not named, or has another name now.
+    Where a name means another table than was counted the log can go on: that is only said.
+    """
+    other = registration_finding(settings.tables, record.tables, settings.slot, logged=True)
+    if other is not None:
+        raise other
+    ((text,),) = replication.query(table_identity.query(settings.tables))
+    found = json.loads(str(text))
+    for table in settings.tables:
+        if str(table) not in found:
+            raise table_identity.missing_finding(table, settings.tables)
+    counted = table_identity.read_counted(change_log.connection, settings.schema, settings.slot)
+    finding = table_identity.replaced_finding(counted, found, settings.archive)
+    if finding is not None:
+        log.warning(finding.sentence)

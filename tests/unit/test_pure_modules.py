@@ -1,0 +1,57 @@
+"""The pure core decodes, batches and judges without a database driver."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import ROOT
+
+PURE = (
+    "waltally.errors",
+    "waltally.failpoints",
+    "waltally.lsn",
+    "waltally.server_errors",
+    "waltally.session_settings",
+    "waltally.tables",
+    "loader.capture.batches",
+    "loader.capture.copy_rows",
+    "loader.capture.events",
+    "loader.capture.messages",
+    "loader.capture.queue",
+    "loader.capture.run_state",
+    "loader.capture.wal2json",
+    "loader.monitoring.wal_clock",
+    "loader.preflight.checks",
+    "loader.preflight.remedies",
+    "loader.preflight.slot_errors",
+    "loader.preflight.slot_state",
+    "loader.preflight.source_facts",
+    "loader.preflight.synchronous",
+    "loader.preflight.table_checks",
+    "loader.staging.layout",
+    "loader.staging.records",
+    "loader.staging.retention",
+)
+
+DRIVERS = ("adbc_driver_manager", "adbc_driver_postgresql", "psycopg", "psycopg2")
+
+
+def drivers_after(statement: str) -> list[str]:
+    """Return the drivers that a fresh interpreter has loaded after the statement."""
+    code = f"{statement}; import sys; print(*[name for name in {DRIVERS} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_a_pure_module_imports_no_driver(module: str) -> None:
+    assert drivers_after(f"import {module}") == []
+
+
+def test_a_driver_would_be_seen() -> None:
+    assert drivers_after("import waltally.database") == ["psycopg", "psycopg2"]
