@@ -53,16 +53,13 @@ BENCHES := $(addprefix bench-,$(STAGES))
 
 bench: $(BENCHES)  ## Measure every stage, well over an hour; bench-capture and the like for one
 
-bench-idle: MODULE := idle_wal
-bench-catch-up: MODULE := catch_up
-$(BENCHES): MODULE ?= $(@:bench-%=%)
 $(BENCHES): install
-	$(BIN)/python -m benchmarks.$(MODULE) $(ARGS)
+	$(BIN)/python -m benchmarks.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 install-debezium: install  ## Install the engine that bench-capture compares with, 400 MB
 	test -x .venv-debezium/bin/python || $(PYTHON) -m venv .venv-debezium
 	.venv-debezium/bin/python -m pip install --quiet --disable-pip-version-check \
-		-r benchmarks/debezium-requirements.txt
+		-r benchmarks/capture/debezium-requirements.txt
 
 fix:  ## Format and mend what the linters can
 	$(BIN)/ruff check --fix .

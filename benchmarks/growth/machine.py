@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks.growth_build import Build
-from benchmarks.growth_changes import CPU, IDENTITIES, KINDS, Costs, PerChange
+from benchmarks.growth.build import Build
+from benchmarks.growth.changes import CPU, IDENTITIES, KINDS, Costs, PerChange
 
 MIX = {"insert": 1, "update": 3, "archive": 1, "delete": 1}
 """Changes in the life of a notification: six."""

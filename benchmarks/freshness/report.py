@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks import report
-from benchmarks.freshness_bench import Step
-from benchmarks.lags import Lag, percentile, summary
+from benchmarks.freshness.delays import Lag, percentile, summary
+from benchmarks.freshness.load import Step
 
 
 @dataclass

@@ -169,7 +169,7 @@ class Field:
             for cluster in (self.primary, self.warehouse)
         ]
         words = (*urls, self.primary.dsn())
-        return self._submit("local[2]", jar, "benchmarks/seed_contenders.py", words, JDBC_COUNTS)
+        return self._submit("local[2]", jar, "benchmarks/seed/contenders.py", words, JDBC_COUNTS)
 
     def _submit(
         self,

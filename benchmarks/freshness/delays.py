@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from benchmarks.paced_writer import Committed
-from benchmarks.watcher import Sight
+from benchmarks.freshness.poller import Sight
+from benchmarks.freshness.writer import Committed
 
 
 class Lag(NamedTuple):

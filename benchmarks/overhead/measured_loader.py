@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import psutil
 
-from benchmarks.conditions import Identity, set_identity
-from benchmarks.cores import ELSEWHERE, on
 from benchmarks.measure import ROOT
+from benchmarks.overhead.conditions import Identity, set_identity
+from benchmarks.overhead.cores import ELSEWHERE, on
 from benchmarks.workload import LOADER
 from demo.cluster import Cluster
 from demo.source import transaction

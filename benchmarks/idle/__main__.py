@@ -1,6 +1,6 @@
 """How much WAL a slot holds back while only other tables and databases are written to.
 
-python -m benchmarks.idle_wal --seconds 120
+python -m benchmarks.idle --seconds 120
 
 Two slots for the same tables on one server: `loader run` follows one, nobody the other. Writers
 touch an unrelated table and another database. Drawn into docs/figures/idle-wal.svg.
@@ -28,7 +28,7 @@ from demo.cluster import Cluster
 matplotlib.use("svg")
 from matplotlib import pyplot as plt  # after the backend is chosen
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 FIGURE = ROOT / "docs" / "figures" / "idle-wal.svg"
 SLOT = "notify_dashboard_replication_slot"
 UNFOLLOWED = "unfollowed"

@@ -17,7 +17,7 @@ from statistics import median
 import psycopg2
 
 from benchmarks import measure, workload
-from benchmarks.growth_build import SLOT, Build, settings, timed_build
+from benchmarks.growth.build import SLOT, Build, settings, timed_build
 from demo import source
 from demo.cluster import Cluster
 from demo.source import Identity, transaction

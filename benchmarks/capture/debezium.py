@@ -1,9 +1,9 @@
 """Capture by Debezium: its engine follows a pgoutput slot, its JSON events go into a table.
 
-python -m benchmarks.debezium --source DSN --slot NAME --prepare
-python -m benchmarks.debezium --source DSN --target DSN --slot NAME --rows N [--discard]
+python -m benchmarks.capture.debezium --source DSN --slot NAME --prepare
+python -m benchmarks.capture.debezium --source DSN --target DSN --slot NAME --rows N [--discard]
 
-A baseline for the capture benchmark, run by a Python that has benchmarks/debezium-requirements.txt
+A baseline for the capture benchmark, run by a Python that has debezium-requirements.txt
 and Java 17. `--prepare` makes slot and publication before the changes are written; the second
 command stores exactly N changes in `debezium_log`, each batch committed before the engine takes it
 for processed, and prints JSON, its last line. Debezium does no work here that the loader is spared:

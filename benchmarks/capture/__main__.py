@@ -95,7 +95,7 @@ def decode_alone(world: World, slot: str) -> Result:
 def read_in_python(world: World, slot: str) -> Result:
     """Read the slot as the loader does, into nothing."""
     words = ["--source", world.source.dsn(), "--slot", slot, "--end", world.end]
-    command = [sys.executable, "-m", "benchmarks.discard", *words]
+    command = [sys.executable, "-m", "benchmarks.capture.discard", *words]
     cost = run(command, workload.environment(world.source, world.target, slot), world.clusters)
     return Result(float(cost.output.split()[-1]), cost)
 
@@ -131,17 +131,17 @@ def loader_and_dbt(world: World, slot: str) -> Result:
 
 def side_by_side(world: World, slot: str) -> Result:
     """Stage the payloads alone, with psycopg2's own reader and COPY in two threads."""
-    return _streamed("side_by_side", world, slot)
+    return _streamed("reader_and_copy", world, slot)
 
 
 def side_by_side_as_log(world: World, slot: str) -> Result:
     """The same with the loader's rows, looked at as the loader does and under the log's key."""
-    return _streamed("side_by_side", world, slot, "--as-log")
+    return _streamed("reader_and_copy", world, slot, "--as-log")
 
 
 def first_seed(world: World, slot: str) -> Result:
     """Count the first seed's way."""
-    return _streamed("first_seed", world, slot)
+    return _streamed("sql_polling", world, slot)
 
 
 def debezium(world: World, slot: str) -> Result:
@@ -171,7 +171,7 @@ def prepare(world: World, name: str, slot: str) -> None:
     if name.startswith("loader"):
         workload.set_up(world.source, world.target, slot)
     elif name in ("Debezium", "first seed, to the fact"):
-        module = "debezium" if name == "Debezium" else "first_seed"
+        module = "debezium" if name == "Debezium" else "sql_polling"
         run([*_other(module, world, slot), "--prepare"], _environment(world), {})
     else:
         decoding.make_slot(world.source, slot)
@@ -288,7 +288,7 @@ def _psql(world: World, words: str) -> Cost:
 def _other(module: str, world: World, slot: str) -> list[str | Path]:
     python = _DEBEZIUM if module == "debezium" else Path(sys.executable)
     words = ["--source", world.source.dsn(), "--target", world.target.dsn(), "--slot", slot]
-    return [python, "-m", f"benchmarks.{module}", *words, "--rows", str(world.rows)]
+    return [python, "-m", f"benchmarks.capture.{module}", *words, "--rows", str(world.rows)]
 
 
 def _streamed(module: str, world: World, slot: str, *more: str) -> Result:

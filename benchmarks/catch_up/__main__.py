@@ -25,11 +25,11 @@ from contextlib import ExitStack
 from itertools import accumulate, pairwise
 
 from benchmarks import decoding, report, workload
-from benchmarks.building import building
-from benchmarks.catch_up_report import Round, draw, table
-from benchmarks.catch_up_watch import watch
+from benchmarks.catch_up.poller import watch
+from benchmarks.catch_up.report import Round, draw, table
+from benchmarks.freshness.poller import MODEL
+from benchmarks.loader_process import building
 from benchmarks.measure import say
-from benchmarks.watcher import MODEL
 from demo.cluster import Cluster
 from demo.recount import differences
 from demo.source import transaction

@@ -26,11 +26,11 @@ from contextlib import ExitStack
 from dataclasses import asdict
 
 from benchmarks import report
-from benchmarks.application import SETTINGS, Application
-from benchmarks.conditions import CONDITIONS, NOTHING
-from benchmarks.cores import ELSEWHERE, HERE, on
 from benchmarks.measure import say
-from benchmarks.overhead_sample import Bench, Sample
+from benchmarks.overhead.application import SETTINGS, Application
+from benchmarks.overhead.conditions import CONDITIONS, NOTHING
+from benchmarks.overhead.cores import ELSEWHERE, HERE, on
+from benchmarks.overhead.sample import Bench, Sample
 from demo.cluster import Cluster
 
 GOALS = {"throughput lost to the loader, at most": 0.05, "triggers lose at least": 0.15}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.application import TEMPLATES, Application
-from benchmarks.conditions import (
+from benchmarks.measure import server_cpu
+from benchmarks.overhead.application import TEMPLATES, Application
+from benchmarks.overhead.conditions import (
     NOTHING,
     Condition,
     check_triggers,
     make_triggers,
     set_identity,
 )
-from benchmarks.following import Following, following
-from benchmarks.measure import server_cpu
-from benchmarks.pgbench import Written, write
+from benchmarks.overhead.measured_loader import Following, following
+from benchmarks.overhead.pgbench import Written, write
 from demo.cluster import Cluster
 
 

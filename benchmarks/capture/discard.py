@@ -1,6 +1,6 @@
 """Reading the slot as the loader does and throwing the changes away.
 
-python -m benchmarks.discard --source DSN --slot NAME --end LSN
+python -m benchmarks.capture.discard --source DSN --slot NAME --end LSN
 
 Prints the seconds from the start of the stream to the end position.
 """

@@ -10,8 +10,8 @@ python -m benchmarks.growth --rounds 5
    no checkpoint comes between, so neither is in the figures.
 2. Planning the fact's batch, as each build does, as partitions grow; and what is left when the
    partitions are dropped that hold only applied changes.
-3. What one change costs in bytes and CPU (benchmarks.growth_changes).
-4. What machine --notifications a year need by that (benchmarks.growth_machine). CPU for storing
+3. What one change costs in bytes and CPU (benchmarks.growth.changes).
+4. What machine --notifications a year need by that (benchmarks.growth.machine). CPU for storing
    and applying is taken from benchmarks.apply where that has run.
 """
 
@@ -26,11 +26,11 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import report, workload
-from benchmarks.growth_build import SLOT, in_dbt_home
-from benchmarks.growth_cases import TOUCHED, Case, build_rows, make_cases, time_builds
-from benchmarks.growth_changes import CPU, Costs, Pipeline
-from benchmarks.growth_machine import MIX, PEAK, machine, with_measured
-from benchmarks.growth_state import State
+from benchmarks.growth.build import SLOT, in_dbt_home
+from benchmarks.growth.cases import TOUCHED, Case, build_rows, make_cases, time_builds
+from benchmarks.growth.changes import CPU, Costs, Pipeline
+from benchmarks.growth.machine import MIX, PEAK, machine, with_measured
+from benchmarks.growth.warehouse import State
 from benchmarks.measure import say
 from demo.cluster import Cluster
 from demo.source import transaction

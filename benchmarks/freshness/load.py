@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 
 from benchmarks import decoding
-from benchmarks.building import Building
-from benchmarks.lags import percentile, visible
-from benchmarks.paced_writer import Writer
-from benchmarks.watcher import Watcher
+from benchmarks.freshness.delays import percentile, visible
+from benchmarks.freshness.poller import Watcher
+from benchmarks.freshness.writer import Writer
+from benchmarks.loader_process import Building
 from demo.cluster import Cluster
 
 GROWTH, ALLOWANCE, CATCH_UP = 1.5, 0.5, 3.0

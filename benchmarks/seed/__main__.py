@@ -29,7 +29,7 @@ from adbc_driver_postgresql import dbapi
 
 from benchmarks import report, workload
 from benchmarks.measure import say
-from benchmarks.seed_contenders import JAR, SLOT, Field, Outcome, standalone
+from benchmarks.seed.contenders import JAR, SLOT, Field, Outcome, standalone
 from demo import source
 from demo.cluster import Cluster
 from demo.replay import DIMENSIONS

@@ -28,13 +28,13 @@ import time
 from contextlib import ExitStack
 
 from benchmarks import decoding, report, workload
-from benchmarks.building import building
-from benchmarks.freshness_bench import ALLOWANCE, CATCH_UP, GROWTH, Bench, Step
-from benchmarks.freshness_report import Found, draw, steps_table, table
-from benchmarks.lags import parts
+from benchmarks.freshness.delays import parts
+from benchmarks.freshness.load import ALLOWANCE, CATCH_UP, GROWTH, Bench, Step
+from benchmarks.freshness.poller import Watcher
+from benchmarks.freshness.report import Found, draw, steps_table, table
+from benchmarks.freshness.writer import Writer
+from benchmarks.loader_process import building
 from benchmarks.measure import say
-from benchmarks.paced_writer import Writer
-from benchmarks.watcher import Watcher
 from demo.cluster import Cluster
 from demo.recount import differences
 from demo.source import transaction

@@ -1,7 +1,7 @@
 """Counting the first seed's way: poll the slot by SQL, parse in Python, upsert, advance the slot.
 
-python -m benchmarks.first_seed --source DSN --target DSN --slot NAME --prepare
-python -m benchmarks.first_seed --source DSN --target DSN --slot NAME --rows N
+python -m benchmarks.capture.sql_polling --source DSN --target DSN --slot NAME --prepare
+python -m benchmarks.capture.sql_polling --source DSN --target DSN --slot NAME --rows N
 
 A baseline for the capture benchmark, with the same end as loader and dbt: the fact. One turn is
 what the first seed's periodic task did: an advisory lock, pg_logical_slot_peek_changes up to 10,000

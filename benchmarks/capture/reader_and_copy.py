@@ -1,6 +1,6 @@
 """Staging with psycopg2's own means: a thread that reads the slot, a thread that copies.
 
-python -m benchmarks.side_by_side --source DSN --target DSN --slot NAME --rows N [--as-log]
+python -m benchmarks.capture.reader_and_copy --source DSN --target DSN --slot S --rows N [--as-log]
 
 What the loader is to be as fast as, spared what makes it right: the payloads alone go into a table
 without a key, in one transaction, with no position beside them and nothing looked at but the

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import psycopg2
 
-from benchmarks.watcher import MODEL
+from benchmarks.freshness.poller import MODEL
 
 _POLL = 0.02
 _PATIENCE = 900.0

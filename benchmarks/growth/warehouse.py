@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg2
 
-from benchmarks.growth_build import SCHEMA, SLOT, Build, settings, timed_build
+from benchmarks.growth.build import SCHEMA, SLOT, Build, settings, timed_build
 from demo.cluster import Cluster
 from demo.source import transaction
 from loader.build.builder import Models

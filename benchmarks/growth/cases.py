@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.growth_build import Build
-from benchmarks.growth_state import State
+from benchmarks.growth.build import Build
+from benchmarks.growth.warehouse import State
 from demo.cluster import Cluster
 from loader.build.builder import Models
 

@@ -1,0 +1,1 @@
+"""From raw JSON to the merged fact: CPU per change."""

@@ -1,0 +1,1 @@
+"""How long the loader needs after a stop."""

@@ -1,0 +1,1 @@
+"""From a commit to the fact: how long a change takes."""

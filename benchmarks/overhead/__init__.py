@@ -1,0 +1,1 @@
+"""What a loader or triggers cost the application that writes."""

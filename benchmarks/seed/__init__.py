@@ -1,0 +1,1 @@
+"""What counting the existing rows costs, beside other ways to count."""
