@@ -1,4 +1,4 @@
-"""The loader dies at each named place; what follows is as if it had not."""
+"""SIGKILL at each failpoint of the loader: nothing is lost and nothing is staged twice."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from tests.acceptance.pipeline import Pipeline
 from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import Database
 
-PLACES = ["copy-chunk", "copy-chunk:2", "before-commit", "after-commit"]
+FAILPOINTS = ["copy-chunk", "copy-chunk:2", "before-commit", "after-commit"]
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-def test_nothing_is_lost_or_doubled_where_the_loader_dies(
-    source: Database, place: str, large: bool
-) -> None:
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_small_transactions_are_staged_once(source: Database, failpoint: str) -> None:
+    other = other_slot(source)
+    source.must("setup")
+    source.insert(1)
+    dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
+    assert dead.returncode == -signal.SIGKILL
+    assert source.staged() == (1 if failpoint == "after-commit" else 0)
+    for _ in range(20):
+        source.insert(1)
+    dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
+    assert dead.returncode == -signal.SIGKILL
+    source.insert(3)
+    source.must("run", "--once")
+    assert source.staged() == 24
+    assert change_log(source) == second_opinion(source, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_a_large_transaction_is_staged_once(source: Database, failpoint: str) -> None:
     other = other_slot(source)
     source.must("setup")
     source.insert(20)
     source.must("run", "--once")
-    if large:
-        source.insert(20_000)
-        source.execute("update notifications set notification_status = 'sent'")
-    else:
-        for _ in range(20):
-            source.insert(1)
+    source.insert(20_000)
+    source.execute("update notifications set notification_status = 'sent'")
     for _ in range(2):
-        dead = source.loader("run", "--once", WALTALLY_KILL_AT=place)
-        # In a repeated attempt the place may lie behind: everything is stored already.
+        dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
+        # The second attempt may have too little left to reach the failpoint.
         assert dead.returncode in (-signal.SIGKILL, 0)
         source.insert(3)
     source.must("run", "--once")
     assert change_log(source) == second_opinion(source, other)
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_every_named_place_is_reached(source: Database, place: str) -> None:
-    source.must("setup")
-    source.insert(1)
-    dead = source.loader("run", "--once", WALTALLY_KILL_AT=place)
-    assert dead.returncode == -signal.SIGKILL
-    after = 1 if place == "after-commit" else 0
-    assert source.staged() == after
-    source.must("run", "--once")
-    assert source.staged() == 1
-
-
 @pytest.mark.slow
-def test_amid_a_large_transaction_under_traffic_the_fact_stays_exact(
+def test_killed_while_it_stages_and_builds_under_traffic_the_fact_is_exact(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
     pipeline = Pipeline(cluster, database, tmp_path, "full", 31)
     pipeline.run("loader", "setup")
     pipeline.run("spark-submit", "spark/seed.py")
     pipeline.traffic.start()
-    for place in ("copy-chunk:40", "before-commit", "after-commit:2"):
+    for failpoint in ("copy-chunk:40", "before-commit", "after-commit:2"):
         update_all(database)
         pipeline.write()
-        pipeline.environment["WALTALLY_KILL_AT"] = place
+        pipeline.environment["WALTALLY_KILL_AT"] = failpoint
         loader = pipeline.start("loader", "run", "--build")
         loader.communicate(timeout=120)
         assert loader.returncode == -signal.SIGKILL
@@ -74,7 +74,7 @@ def test_amid_a_large_transaction_under_traffic_the_fact_stays_exact(
 
 
 def update_all(database: Database) -> None:
-    """Update every row in one transaction; it may meet the traffic in a deadlock and lose."""
+    """Update every row in one transaction; repeat it after a deadlock with the traffic."""
     while True:
         try:
             database.execute("update notifications set notification_status = 'sending'")
