@@ -62,7 +62,7 @@ class Outcome:
         return True
 
 
-def outcome(history: Iterable[Transaction]) -> Outcome:
+def outcome(history: Iterable[Iterable[Change]]) -> Outcome:
     """Return what these transactions come to, from nothing."""
     result = Outcome()
     for number, transaction in enumerate(history):
