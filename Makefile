@@ -7,7 +7,7 @@ INSTALLED := .venv/.installed
 .PHONY: help install install-debezium demo acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 install: $(INSTALLED)  ## Install everything into .venv, Debian packages by apt-get where missing
 
@@ -22,30 +22,37 @@ $(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-s
 demo: install  ## Run the whole pipeline on a private server with live traffic
 	$(BIN)/python -m demo.run
 
-# A file's tests share their servers. Not the files with the fewest tests last: they take longest.
-IN_ORDER := --dist loadfile --no-loadscope-reorder
+acceptance: install  ## Run every slow and exhaustive test, two at a time
+	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"
+	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 2 --dist worksteal -m slow
+	@echo "More random histories for the delta rules"
+	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v tests/properties
 
-acceptance: install  ## Ten random seeds under each replica identity, then the slow tests
-	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 tests/acceptance
-	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 $(IN_ORDER) -m slow --ignore tests/acceptance
-	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest tests/properties
-
-soak: install  ## Random faults under load, both identities: make soak FAULTS=600 or MINUTES=20 SEED=1
+soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINUTES=20 SEED=1
 	$(BIN)/python -m tests.soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
 		--minutes $(or $(MINUTES),$(if $(FAULTS),100000,20))
 
-test: check  ## Run every check and every test, two at a time
-	$(BIN)/python -m pytest -n 2 $(IN_ORDER)
+# The tests of a file share its servers. xdist would start the files with the fewest tests last,
+# and those take longest.
+test: check  ## Run every check and every test but the slow ones, two at a time
+	@echo "Tests on real servers, two at a time"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/unit
 
-check: install  ## Lint, types, dbt parse and unit tests: the gate before a commit
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy waltally loader spark demo tests benchmarks
-	cd spark && PYTHONPATH=..:. ../$(BIN)/lint-imports --config ../pyproject.toml --no-cache
-	$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
-	mkdir -p target && cp profiles.yml.example target/profiles.yml
-	$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats
-	$(BIN)/python -m pytest -q tests/unit
+check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate before a commit
+	@echo "Lint and format of Python (ruff)"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@echo "Types (mypy)"
+	@$(BIN)/mypy --no-error-summary waltally loader spark demo tests benchmarks
+	@echo "Import rules (import-linter)"
+	@found=$$(PYTHONPATH=spark $(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
+	@echo "Lint of SQL (sqlfluff)"
+	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
+	@echo "dbt parse"
+	@mkdir -p target && cp profiles.yml.example target/profiles.yml
+	@$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats
+	@echo "Unit tests (pytest)"
+	@$(BIN)/python -m pytest -q tests/unit
 
 STAGES := capture apply freshness catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
@@ -65,8 +72,8 @@ fix:  ## Format and mend what the linters can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock:  ## Compile requirements.in into requirements.lock
-	$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
+lock:  ## Compile requirements.in into requirements.lock; with UPGRADE=1 to the newest versions
+	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
 		--no-emit-find-links --no-emit-trusted-host -o requirements.lock requirements.in
 
 clean:  ## Remove what was installed and built

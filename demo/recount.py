@@ -7,8 +7,13 @@ from typing import NamedTuple
 
 from psycopg2 import sql
 
-from demo.replay import Counts, Group
 from demo.source import transaction
+
+Group = tuple[str, str, str, str]
+"""Service, template, type and status of one row of the fact."""
+
+Counts = dict[Group, tuple[int, int]]
+"""Live and archived rows of each group; groups with (0, 0) are left out."""
 
 _ROWS = """
 select 'live' as part, service_id, template_id, notification_type, notification_status

@@ -10,7 +10,7 @@ from typing import Literal
 import psycopg2
 from psycopg2.extensions import cursor as Cursor
 
-from demo.replay import DIMENSIONS
+DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
 Identity = Literal["full", "covering"]
 """How old rows show their dimensions: the whole row, or a unique index over not-null columns."""

@@ -32,7 +32,7 @@ from benchmarks.measure import say
 from benchmarks.seed.contenders import JAR, SLOT, Field, Outcome, standalone
 from demo import source
 from demo.cluster import Cluster
-from demo.replay import DIMENSIONS
+from waltally.tables import DIMENSIONS
 
 CPU_GOAL = 1.1
 GOALS = {"primary's CPU, x COPY": CPU_GOAL, "memory": "flat as rows grow", "two workers": 1.6}

@@ -26,7 +26,7 @@ import pyspark
 from benchmarks import measure, workload
 from demo import source
 from demo.cluster import BIN, Cluster, free_port
-from demo.replay import DIMENSIONS
+from waltally.tables import DIMENSIONS
 
 SLOT = "notify_dashboard_replication_slot"
 JAR = Path("/usr/share/java/postgresql.jar")

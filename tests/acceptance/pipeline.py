@@ -1,13 +1,13 @@
-"""One source under random traffic, and the project's commands run on it."""
+"""One source with rows and random traffic, and the project's commands on it."""
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 from demo import recount
 from demo import source as notify
@@ -20,14 +20,14 @@ BIN = Path(sys.executable).parent
 
 
 class Pipeline:
-    """A database with history, its traffic, and the commands in their environment."""
+    """A database with rows, its traffic, and the environment of the commands."""
 
     def __init__(
         self, cluster: Cluster, database: Database, home: Path, identity: Identity, seed: int
     ) -> None:
         self.database = database
         self.dsn = cluster.dsn(database.name)
-        self.dice = random.Random(seed)
+        self.random = Random(seed)
         notify.create(self.dsn)
         notify.fill(
             self.dsn,
@@ -69,8 +69,8 @@ class Pipeline:
         )
 
     def write(self) -> None:
-        """Let some more be written, and come back while the traffic goes on."""
-        until = self.traffic.counts.total() + self.dice.randint(50, 400)
+        """Wait until the traffic has written some more; it goes on."""
+        until = self.traffic.counts.total() + self.random.randint(50, 400)
         while self.traffic.counts.total() < until:
             # The traffic paces itself; there is no condition on a server to wait for.
             self.database.execute("select pg_sleep(0.05)")

@@ -1,4 +1,4 @@
-"""Everything that may run beside everything else, at the same time."""
+"""All that may run at the same time, at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import Database, wait_until
 def test_everything_at_once_under_traffic(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
-    """A loader that builds; a seed, full refreshes, builds and a setup come in between."""
+    """A loader builds while a seed, full refreshes and a setup run."""
     pipeline = Pipeline(cluster, database, tmp_path, "full", 11)
     pipeline.run("loader", "setup")
     pipeline.traffic.start()
@@ -27,17 +27,17 @@ def test_everything_at_once_under_traffic(
         seed = pipeline.start("spark-submit", "spark/seed.py")
         build = pipeline.start("dbt", "run", "--full-refresh")
         pipeline.run("loader", "setup")
-        said, _ = build.communicate(timeout=300)
-        assert build.returncode == 0 or "the historical seed was replaced during" in said
-        _, said = seed.communicate(timeout=300)
-        assert seed.returncode == 0, said
+        output, _ = build.communicate(timeout=300)
+        assert build.returncode == 0 or "the historical seed was replaced during" in output
+        _, errors = seed.communicate(timeout=300)
+        assert seed.returncode == 0, errors
         pipeline.run("dbt", "run", "--full-refresh")
         pipeline.write()
         assert loader.poll() is None
     finally:
         pipeline.traffic.stop()
         loader.send_signal(signal.SIGTERM)
-        _, said = loader.communicate(timeout=60)
-    assert loader.returncode == 0, said
+        _, errors = loader.communicate(timeout=60)
+    assert loader.returncode == 0, errors
     pipeline.run("loader", "run", "--once", "--build")
     assert pipeline.differences() == []

@@ -1,4 +1,4 @@
-"""The README's own commands, on a source with history, from nothing to a tested fact."""
+"""The README's own commands, from a source with rows to a tested fact."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_readme_s_commands_make_an_exact_fact(
 ) -> None:
     pipeline = Pipeline(cluster, database, tmp_path, "covering", 77)
     copy, *rest = commands()
-    assert copy == "cp profiles.yml.example profiles.yml", "the pipeline has done this one"
+    assert copy == "cp profiles.yml.example profiles.yml", "the pipeline has copied it"
     assert [command.split()[0] for command in rest] == [
         "loader", "spark-submit", "loader", "dbt", "dbt",
     ]  # fmt: skip

@@ -14,12 +14,12 @@ import pytest
 from demo.archive_changes import history_purge, purge_and_archive_again
 from demo.cluster import Cluster
 from demo.mix import mix
-from demo.recount import Difference, Row, differences, expected, fact, staged_transactions
-from demo.replay import Counts, replay
+from demo.recount import Counts, Difference, Row, differences, expected, fact, staged_transactions
 from demo.session import Session, templates_of
 from demo.source import Identity, create, fill, set_identity, transaction
 from demo.traffic import Traffic
 from demo.worker import SHAPES
+from tests.oracle import replay
 
 MIGRATION = Path(__file__).parents[2] / "loader" / "staging" / "migrations" / "0001_staging.sql"
 SERVICES, TEMPLATES, SEEDS = 4, 12, range(1, 11)

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.input.bench import nonzero
-from tests.properties.histories import Outcome, Transaction, histories, outcome
+from tests.oracle import Transaction, outcome
+from tests.properties.histories import histories
 from tests.properties.warehouse import Warehouse
 
 SLOW = settings(
@@ -22,11 +22,6 @@ SLOW = settings(
 )
 
 
-def expected(history: list[Transaction]) -> Outcome:
-    judged = outcome(history)
-    return Outcome(nonzero(judged.live), nonzero(judged.archived), judged.rejected)
-
-
 @SLOW
 @given(history=histories, cuts=st.lists(st.integers(1, 11), max_size=3))
 def test_any_cut_of_any_history_gives_the_same_fact(
@@ -37,10 +32,10 @@ def test_any_cut_of_any_history_gives_the_same_fact(
     for start, end in pairwise(places):
         warehouse.append(history[start:end])
         warehouse.bench.build()
-        assert warehouse.outcome() == expected(history[:end])
+        assert warehouse.outcome() == outcome(history[:end])
     in_batches = warehouse.contents()
     warehouse.refresh()
-    assert warehouse.outcome() == expected(history)
+    assert warehouse.outcome() == outcome(history)
     assert warehouse.contents() == in_batches
 
 

@@ -10,7 +10,8 @@ from dbt.contracts.graph.manifest import Manifest
 from psycopg2.extras import execute_values
 
 from tests.input.bench import SLOT, Bench
-from tests.properties.histories import Outcome, Transaction, payload
+from tests.oracle import Outcome, Transaction
+from tests.properties.histories import payload
 from waltally import lsn
 
 START = 0x10_0000

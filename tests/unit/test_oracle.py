@@ -1,17 +1,15 @@
+from collections import Counter
 from typing import Any
 
-import pytest
+from tests.oracle import DIMENSIONS, Outcome, outcome, replay
 
-from demo.mix import mix
-from demo.replay import replay
-
-A = ("s1", "t1", "sms", "created")
-B = ("s1", "t1", "sms", "delivered")
-NAMES = ("service_id", "template_id", "notification_type", "notification_status")
+SERVICE, TEMPLATE = (f"00000000-0000-0000-0000-00000000000{digit}" for digit in "ab")
+A = (SERVICE, TEMPLATE, "sms", "created")
+B = (SERVICE, TEMPLATE, "sms", "delivered")
 
 
 def row(*values: str | None) -> list[dict[str, Any]]:
-    return [{"name": name, "value": value} for name, value in zip(NAMES, values, strict=False)]
+    return [{"name": name, "value": value} for name, value in zip(DIMENSIONS, values, strict=False)]
 
 
 def change(action: str, table: str = "notifications", **parts: Any) -> dict[str, Any]:
@@ -47,19 +45,13 @@ def test_truncate_empties_its_own_part_at_its_place() -> None:
 
 
 def test_row_without_a_dimension_is_left_out_on_both_sides() -> None:
-    null = row("s1", None, "sms", "created")
+    null = row(SERVICE, None, "sms", "created")
     assert replay([change("I", columns=null), change("D", identity=null)]) == {}
 
 
 def test_update_from_null_counts_the_new_row_only() -> None:
-    null = row("s1", None, "sms", "created")
+    null = row(SERVICE, None, "sms", "created")
     assert replay([change("U", columns=row(*A), identity=null)]) == {A: (1, 0)}
-
-
-def test_old_row_of_an_update_takes_what_it_lacks_from_the_new() -> None:
-    narrow = [{"name": "notification_status", "value": "created"}]
-    changes = [change("U", columns=row(*B), identity=narrow)]
-    assert replay(changes, {A: (1, 0)}) == {B: (1, 0)}
 
 
 def test_new_row_takes_an_unchanged_large_value_from_the_old() -> None:
@@ -67,25 +59,25 @@ def test_new_row_takes_an_unchanged_large_value_from_the_old() -> None:
     assert replay(changes, {A: (1, 0)}) == {A: (1, 0)}
 
 
-def test_delete_that_cannot_be_attributed_is_left_out() -> None:
+def test_old_row_that_lacks_a_dimension_is_rejected_and_counts_nothing() -> None:
     narrow = [{"name": "notification_status", "value": "created"}]
-    assert replay([change("D", identity=narrow)], {A: (1, 0)}) == {A: (1, 0)}
+    history = [
+        [change("U", columns=row(*B), identity=narrow)],
+        [change("I", columns=row(*A)), change("D", identity=narrow)],
+    ]
+    assert outcome(history) == Outcome(live=Counter({A: 1}), rejected=[(0, 1), (1, 2)])
+
+
+def test_value_that_its_type_does_not_take_is_rejected() -> None:
+    no_uuid, long = row("no uuid", *A[1:]), row(*A[:3], "é" * 501)
+    history = [[change("I", columns=no_uuid), change("I", columns=long)]]
+    assert outcome(history).rejected == [(0, 1), (0, 2)]
+
+
+def test_what_is_no_change_is_rejected() -> None:
+    assert outcome([["no json"], [change("U", columns=row(*A))]]).rejected == [(0, 1), (1, 1)]
 
 
 def test_other_tables_and_transaction_marks_change_nothing() -> None:
     changes = [{"action": "B"}, change("I", "unrelated", columns=row(*A)), {"action": "C"}]
     assert replay(changes) == {}
-
-
-def test_covering_identity_gets_no_nulls() -> None:
-    extra = {kind.__name__ for kind in mix("full")} - {kind.__name__ for kind in mix("covering")}
-    assert extra == {"null_dimension", "history_null_dimension"}
-
-
-def test_truncates_are_off_unless_asked_for() -> None:
-    assert not [kind for kind in mix() if kind.__name__.startswith("truncate")]
-
-
-def test_weight_of_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="no kind of change is called typo"):
-        mix(weights={"typo": 1})

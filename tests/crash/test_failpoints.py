@@ -1,0 +1,83 @@
+"""SIGKILL at each failpoint of the loader: nothing is lost and nothing is staged twice."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psycopg2.errors
+import pytest
+
+from demo.cluster import Cluster
+from tests.acceptance.pipeline import Pipeline
+from tests.second_opinion import change_log, other_slot, second_opinion
+from tests.support import Database
+
+FAILPOINTS = ["copy-chunk", "copy-chunk:2", "before-commit", "after-commit"]
+
+
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_small_transactions_are_staged_once(source: Database, failpoint: str) -> None:
+    other = other_slot(source)
+    source.must("setup")
+    source.insert(1)
+    dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
+    assert dead.returncode == -signal.SIGKILL
+    assert source.staged() == (1 if failpoint == "after-commit" else 0)
+    for _ in range(20):
+        source.insert(1)
+    dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
+    assert dead.returncode == -signal.SIGKILL
+    source.insert(3)
+    source.must("run", "--once")
+    assert source.staged() == 24
+    assert change_log(source) == second_opinion(source, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_a_large_transaction_is_staged_once(source: Database, failpoint: str) -> None:
+    other = other_slot(source)
+    source.must("setup")
+    source.insert(20)
+    source.must("run", "--once")
+    source.insert(20_000)
+    source.execute("update notifications set notification_status = 'sent'")
+    for _ in range(2):
+        dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
+        # The second attempt may have too little left to reach the failpoint.
+        assert dead.returncode in (-signal.SIGKILL, 0)
+        source.insert(3)
+    source.must("run", "--once")
+    assert change_log(source) == second_opinion(source, other)
+
+
+@pytest.mark.slow
+def test_killed_while_it_stages_and_builds_under_traffic_the_fact_is_exact(
+    cluster: Cluster, database: Database, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(cluster, database, tmp_path, "full", 31)
+    pipeline.run("loader", "setup")
+    pipeline.run("spark-submit", "spark/seed.py")
+    pipeline.traffic.start()
+    for failpoint in ("copy-chunk:40", "before-commit", "after-commit:2"):
+        update_all(database)
+        pipeline.write()
+        pipeline.environment["WALTALLY_KILL_AT"] = failpoint
+        loader = pipeline.start("loader", "run", "--build")
+        loader.communicate(timeout=120)
+        assert loader.returncode == -signal.SIGKILL
+    pipeline.traffic.stop()
+    del pipeline.environment["WALTALLY_KILL_AT"]
+    pipeline.run("loader", "run", "--once", "--build")
+    assert pipeline.differences() == []
+
+
+def update_all(database: Database) -> None:
+    """Update every row in one transaction; repeat it after a deadlock with the traffic."""
+    while True:
+        try:
+            database.execute("update notifications set notification_status = 'sending'")
+        except psycopg2.errors.DeadlockDetected:
+            continue
+        return
