@@ -88,7 +88,7 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
 def test_each_setting_of_the_role_is_another_in_a_build(builder: Warehouse) -> None:
     """Also those that the shipped fact's types do not depend on."""
     macros = jinja2.Environment().from_string(
-        (ROOT / "dbt_project/macros/pin_session.sql").read_text()
+        (ROOT / "dbt_project/macros/postgres/pin_session.sql").read_text()
     )
     names = [name.replace("default_transaction", "transaction") for name in ROLE_SETTINGS]
     ask = "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name in names)

@@ -57,7 +57,7 @@ def cases(connection: psycopg.Connection[Any]) -> list[Case]:
     environment = jinja2.Environment(extensions=["jinja2.ext.do"], autoescape=False)
     environment.globals["tojson"] = json.dumps
     macros = environment.from_string(
-        (ROOT / "dbt_project/macros/unit_tests/staged_change.sql").read_text()
+        (ROOT / "dbt_project/macros/unit_tests/make_change.sql").read_text()
     )
     environment.globals |= {
         name: getattr(macros.module, name) for name in ("staged_change", "staged_truncate")

@@ -20,9 +20,15 @@
     ) }}
 {%- endfor -%}
 {{- config(
-    unique_key=dimensions.keys() | list,
+    materialized='incremental',
     incremental_strategy='additive',
-    post_hook='{{ leave_room_for_updates() }}',
+    unique_key=dimensions.keys() | list,
+    on_schema_change='fail',
+    full_refresh=false,
+    pre_hook=['{{ lock_model() }}', '{{ bound_batch() }}'],
+    post_hook=[
+        '{{ list_rejections() }}', '{{ move_watermark() }}', '{{ leave_room_for_updates() }}'
+    ],
     meta={
         'additive': additive.keys() | list,
         'derived': derived,
