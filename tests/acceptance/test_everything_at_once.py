@@ -28,7 +28,7 @@ def test_everything_at_once_under_traffic(
         build = pipeline.start("dbt", "run", "--full-refresh")
         pipeline.run("loader", "setup")
         said, _ = build.communicate(timeout=300)
-        assert build.returncode == 0 or "the historical seed was replaced during" in said
+        assert build.returncode == 0 or "the baseline was replaced during" in said
         _, said = seed.communicate(timeout=300)
         assert seed.returncode == 0, said
         pipeline.run("dbt", "run", "--full-refresh")

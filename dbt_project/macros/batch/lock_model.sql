@@ -1,6 +1,10 @@
-{# Let one build at a time apply this model, whatever slot it reads. A statement of its own: READ
-   COMMITTED gives the next statement a snapshot that holds everything the waited-for build
-   committed. The first statement of the transaction, so it pins the settings too. #}
+{# Let one build at a time apply this model, whatever slot it reads.
+
+   The lock is a statement of its own. READ COMMITTED gives the next statement a new snapshot, which
+   holds everything that the build before this one has committed. In one statement the snapshot
+   would be older than the lock, and the same changes would be applied twice.
+
+   The first statement of the transaction also pins the settings. #}
 {% macro lock_model() %}
     {%- if target.get('autocommit') -%}
         {{ exceptions.raise_compiler_error(
@@ -13,10 +17,5 @@
         ) }}
     {%- endif -%}
     {{ pin_transaction() }};
-    select pg_advisory_xact_lock(hashtextextended({{ literal('waltally ' ~ model_key()) }}, 0))
+    select pg_advisory_xact_lock(hashtextextended({{ quote_literal('waltally ' ~ get_model_key()) }}, 0))
 {% endmacro %}
-
-{# The model's name in model_watermark: with its schema, so that two targets have one each. #}
-{% macro model_key(relation=this) -%}
-    {{ relation.schema }}.{{ relation.identifier }}
-{%- endmacro %}

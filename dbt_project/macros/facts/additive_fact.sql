@@ -1,14 +1,12 @@
-{# A fact that adds up signed rows by dimension: the body of a model, with its configuration.
+{# A fact that adds up signed rows by dimension: the whole body of a model, with its configuration.
 
    dimensions  {column: type}, the key of the fact.
    additive    {column: {part: live | archived, sum: source column (default: count rows)}}. A count
                is bigint. A sum is numeric: any other type would round it.
    derived     {column: SQL expression of the additive columns}.
-   deltas      a relation of signed_deltas to read. ref('int_service_deltas') leaves out the rows
-               that the historical seed leaves out, so a fact on it starts from that seed. Without
-               it the fact has deltas of its own and starts where the change log does.
-
-   The changes of the batch that cannot be counted are put into rejected_changes (list_rejections).
+   deltas      a relation of compute_deltas to read. With ref('int_service_deltas') the fact starts
+               from the baseline, because both leave out the same rows. Without it the fact has
+               deltas of its own and starts where the change log does.
 
    Every batch is added to the table, a rebuild too: baseline + deltas - what the table holds. So
    readers see the old totals or the new ones, and any cut into batches gives the same. #}
@@ -19,6 +17,9 @@
         column ~ ' has a type: a count is bigint and a sum numeric, remove it.'
     ) }}
 {%- endfor -%}
+{#- Lock, bounds, merge and watermark share one transaction, each a statement of its own: what
+    follows the lock sees what it waited for. A full refresh is a batch like any other, so the table
+    is never swapped and readers never find it missing. -#}
 {{- config(
     materialized='incremental',
     incremental_strategy='additive',
@@ -33,7 +34,7 @@
         'additive': additive.keys() | list,
         'derived': derived,
         'seeded': deltas is not none,
-        'judged_by': dimensions if deltas is none else service_dimensions(),
+        'judged_by': dimensions if deltas is none else get_service_dimensions(),
         'sums': sums,
     },
 ) -}}
@@ -52,79 +53,14 @@ with deltas as materialized (
         {{ sums | join(', ') }}
     from
         {%- if deltas is none %} (
-            {{ signed_deltas(ref('stg_changes'), ref('stg_truncates'), dimensions, sums) }}
+            {{ compute_deltas(ref('stg_changes'), ref('stg_truncates'), dimensions, sums) }}
         ) as signed
         {%- else %} {{ deltas }}
         {%- endif %}
 ),
 
--- A TRUNCATE cancels what came before it, here (signed_deltas) and in the table.
-truncates as (
-    select distinct part
-    from deltas
-    where action = 'T' and rejected_reason is null
-),
-
-{%- if deltas is not none %}
-
-baseline as (
-    select
-        {{ keys }},
-        {{ part_of('source_table') }} as part,
-        row_count
-    from {{ source('cdc', 'historical_counts') }}
-    where {{ is_rebuild() }} and slot_name = '{{ slot_name() }}'
-),
-{%- endif %}
-
 contributions as (
-    select
-        {{ keys }},
-        {%- for column, spec in additive.items() %}
-        case
-            when deltas.part = '{{ spec.part }}'
-                then deltas.sign * deltas.change_count{{ ' * deltas.' ~ spec.sum if spec.sum }}
-            else 0
-        end as {{ column }},
-        {%- endfor %}
-        false as is_stored
-    from deltas
-    where deltas.sign is not null
-    {%- if deltas is not none %}
-
-    union all
-
-    select
-        {{ keys }},
-        {%- for column, spec in additive.items() %}
-        case
-            when baseline.part = '{{ spec.part }}' then baseline.row_count
-            else 0
-        end as {{ column }},
-        {%- endfor %}
-        false as is_stored
-    from baseline
-    where part not in (select part from truncates)
-    {%- endif %}
-    {%- if is_incremental() %}
-
-    union all
-
-    select
-        {{ keys }},
-        {%- for column, spec in additive.items() %}
-        case
-            when
-                {{ is_rebuild() }}
-                or exists (select from truncates where part = '{{ spec.part }}')
-                then -{{ column }}
-            else 0
-        end as {{ column }},
-        {%- endfor %}
-        true as is_stored
-    from {{ this }}
-    where {{ is_rebuild() }} or {{ is_redefined() }} or exists (select from truncates)
-    {%- endif %}
+    {{ collect_contributions(keys, additive, is_seeded=deltas is not none) }}
 ),
 
 totals as (
@@ -135,7 +71,7 @@ totals as (
         {%- endfor %}
     from contributions
     group by {{ keys }}
-    -- A group of the table stays: its derived columns may have to be put right.
+    -- A group of the table stays: its derived columns may have to be corrected.
     having
         {%- for column in additive %}
         sum({{ column }}) <> 0 or
@@ -152,37 +88,5 @@ select
     {%- endfor %}
     {{ additive.keys() | join(', ') }}
 from totals
-where {{ note_uncounted('deltas') }}
+where {{ record_uncounted('deltas') }}
 {% endmacro %}
-
-{# SQL text, always true: tell move_watermark and list_rejections of the newest change that could
-   not be counted, and move_watermark how many rows more belong to no group. #}
-{% macro note_uncounted(deltas) -%}
-    (
-        select
-            set_config(
-                'waltally.rejected_lsn',
-                coalesce(max(last_lsn) filter (where rejected_reason is not null)::text, ''),
-                true
-            )
-        from {{ deltas }}
-    ) is not null
-    and (
-        select
-            set_config(
-                'waltally.left_out', coalesce(jsonb_object_agg(part, left_out)::text, ''), true
-            )
-        from (
-            select
-                part,
-                jsonb_build_object(
-                    'row_count', sum(left_out),
-                    'is_truncated',
-                    coalesce(bool_or(action = 'T' and rejected_reason is null), false)
-                ) as left_out
-            from {{ deltas }}
-            where part is not null
-            group by part
-        ) as parts
-    ) is not null
-{%- endmacro %}

@@ -1,18 +1,19 @@
 {# The delta rules: raw changes to signed rows, for any dimensions of the counted tables.
 
-   changes      a relation like stg_changes; truncates one like stg_truncates.
-   dimensions   {column: type}; an image with a null in one of them belongs to no group.
+   changes      a relation like stg_changes.
+   truncates    a relation like stg_truncates.
+   dimensions   {column: type}. An image with a null in one of them belongs to no group.
    sums         numeric columns that additive columns add up instead of counting rows.
-   each_change  judge change by change and keep position and payload, instead of judging changes
-                that look alike together, which is most of what makes a batch cheap.
+   each_change  judge change by change, and keep position and payload. Otherwise changes that look
+                alike are judged together, which is most of what makes a batch cheap.
 
-   One row for each image that counts and its number of changes, with its sign: the new one +1, the
-   old one -1. One row without a sign for the last TRUNCATE of each part, for changes that cannot be
-   counted, with rejected_reason, and for images that belong to no group: left_out says how many rows
-   more or fewer do. What a TRUNCATE cancelled has no row.
+   One row for each image that counts, with its number of changes and its sign: 1 for the new image,
+   -1 for the old one. Three kinds of row have no sign: the last TRUNCATE of each part; changes that
+   cannot be counted, with rejected_reason; images that belong to no group, where left_out says how
+   many rows more or fewer there are. What a TRUNCATE took away has no row.
 
-   Of an old image nothing is guessed: a column that it lacks may have changed too. #}
-{% macro signed_deltas(
+   A column that an old image lacks is never guessed: it may have changed too. #}
+{% macro compute_deltas(
     changes, truncates, dimensions, sums=[], each_change=false
 ) %}
 {%- set columns = dimensions.keys() | list + sums -%}
@@ -42,8 +43,8 @@ with plain as (
             (changes.commit_lsn, changes.ordinal) < (truncates.commit_lsn, truncates.ordinal)
         ) is true as is_cancelled,
         {%- for column in columns %}
-        {{ plain_string('changes.old_image', column) }} as old_{{ column }},
-        {{ plain_string('changes.new_image', column) }} as new_{{ column }}{{ ',' if not loop.last }}
+        {{ find_plain_string('changes.old_image', column) }} as old_{{ column }},
+        {{ find_plain_string('changes.new_image', column) }} as new_{{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
     from {{ changes }} as changes
     left join {{ truncates }} as truncates on changes.part = truncates.part
@@ -53,7 +54,7 @@ with plain as (
         and (changes.part is not null or changes.source_table is null)
         -- A purge of history removes storage, not history.
         and (changes.part = 'archived' and changes.action = 'D') is not true
-    -- Else the planner repeats each search wherever its result is used.
+    -- Without this the planner repeats each search wherever its result is used.
     offset 0
 ),
 
@@ -64,7 +65,8 @@ fields as (
         {%- for image in ['old', 'new'] %}
         {%- set last_image = loop.last %}
         {%- for column in columns %}
-        {{ image_value(image ~ '_image', column, image ~ '_' ~ column) }} as {{ image }}_{{ column }}
+        {%- set value = image ~ '_' ~ column %}
+        {{ read_image_value(image ~ '_image', column, value) }} as {{ value }}
         {{- ',' if not (loop.last and last_image) }}
         {%- endfor %}
         {%- endfor %}
@@ -87,8 +89,8 @@ resolved as (
 moved as (
     select
         {{ (kept + kind) | join(', ') }},
-        {{ prefixed('old', columns) }},
-        {{ prefixed('new', columns) }},
+        {{ prefix_columns('old', columns) }},
+        {{ prefix_columns('new', columns) }},
         {%- if each_change %}
         1::bigint as change_count,
         last_lsn
@@ -100,10 +102,10 @@ moved as (
     where
         (
             action = 'U'
-            and ({{ prefixed('old', columns) }}) = ({{ prefixed('new', columns) }})
+            and ({{ prefix_columns('old', columns) }}) = ({{ prefix_columns('new', columns) }})
         ) is not true
     {%- if not each_change %}
-    group by {{ kind | join(', ') }}, {{ prefixed('old', columns) }}, {{ prefixed('new', columns) }}
+    group by {{ kind | join(', ') }}, {{ prefix_columns('old', columns) }}, {{ prefix_columns('new', columns) }}
     {%- endif %}
 ),
 
@@ -125,12 +127,12 @@ imaged as (
 judged as (
     select
         *,
-        {{ rejected_reason(dimensions, sums) }} as rejected_reason
+        {{ explain_rejection(dimensions, sums) }} as rejected_reason
     from imaged
     offset 0
 ),
 
--- A join with constants: a lateral join over wide rows would be memoized, hash by hash.
+-- A join with constants. A lateral join over wide rows would be memoized, at the price of a hash each.
 images as (
     select
         {%- for column in kept + ['part', 'action', 'source_table', 'rejected_reason'] %}
@@ -142,8 +144,8 @@ images as (
         case when {{ counts }} then 0 else coalesce(side.sign * judged.change_count, 0) end as left_out,
         {%- for column in columns %}
         case
-            when side.sign = 1 and judged.has_new then {{ value_text('judged.new_' ~ column) }}
-            when side.sign = -1 and judged.has_old then {{ value_text('judged.old_' ~ column) }}
+            when side.sign = 1 and judged.has_new then {{ read_value_text('judged.new_' ~ column) }}
+            when side.sign = -1 and judged.has_old then {{ read_value_text('judged.old_' ~ column) }}
         end as {{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
     from judged
@@ -156,7 +158,7 @@ images as (
             when side.sign = -1 then judged.action in ('U', 'D')
             else judged.action = 'T'
         end
-    -- Else a filter on a dimension could be evaluated, with its cast, before this one.
+    -- Without this a filter on a dimension, with its cast, could run before the filter above.
     offset 0
 )
 
@@ -174,8 +176,3 @@ select
     {%- endfor %}
 from images
 {% endmacro %}
-
-{# The columns of one image: old_a, old_b. #}
-{% macro prefixed(image, columns) -%}
-    {%- for column in columns %}{{ image }}_{{ column }}{{ ', ' if not loop.last }}{% endfor -%}
-{%- endmacro %}

@@ -1,6 +1,6 @@
-{# SQL text: why a change cannot be counted, null where it can. For a row with has_old and has_new,
-   and each image's values as image_value gives them. #}
-{% macro rejected_reason(dimensions, sums) -%}
+{# SQL text: why a change cannot be counted; null where it can. For a row that says by has_old and
+   has_new which images count, with each image's values as read_image_value gives them. #}
+{% macro explain_rejection(dimensions, sums) -%}
         {%- set columns = dimensions.keys() | list + sums -%}
         case
             when not is_json then 'the payload is not valid JSON'
@@ -12,7 +12,7 @@
                 ('new', 'the row has no column '),
                 ('old', 'the replica identity does not carry the old '),
             ] %}
-            when has_{{ image }} and num_nulls({{ prefixed(image, columns) }}) > 0
+            when has_{{ image }} and num_nulls({{ prefix_columns(image, columns) }}) > 0
                 then '{{ says }}' || concat_ws(
                     ', ',
                     {%- for column in columns %}
@@ -27,9 +27,9 @@
                 !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
                 then 'the value of {{ column }} is not a uuid'
             {%- endfor %}
-            -- An index entry of the fact holds all of them in 2,700 bytes.
+            -- An entry of the fact's index holds all dimensions in 2,700 bytes, or the build fails.
             {%- for column, type in dimensions.items() if type == 'text' %}
-            when has_{{ image }} and octet_length({{ value_text(image ~ '_' ~ column) }}) > 1000
+            when has_{{ image }} and octet_length({{ read_value_text(image ~ '_' ~ column) }}) > 1000
                 then 'the value of {{ column }} is longer than 1000 bytes'
             {%- endfor %}
             {%- for column in sums %}

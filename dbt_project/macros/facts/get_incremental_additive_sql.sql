@@ -1,5 +1,6 @@
-{# The incremental strategy `additive`: add the batch's additive columns to the stored ones, compute
-   the derived ones anew. Needs a unique index on the model's unique_key. #}
+{# The incremental strategy `additive`: add the batch's additive columns to the stored ones and
+   compute the derived columns anew. It needs a unique index on the model's unique_key. A row that
+   would stay as it is is not written, so that an empty batch writes nothing. #}
 {% macro get_incremental_additive_sql(arg_dict) %}
     {%- set additive = config.get('meta').additive -%}
     {%- set derived = config.get('meta').derived -%}

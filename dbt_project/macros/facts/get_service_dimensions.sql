@@ -1,5 +1,5 @@
-{# What ft_service_stats counts by: {column: type}. #}
-{% macro service_dimensions() %}
+{# The dimensions of ft_service_stats: {column: type}. #}
+{% macro get_service_dimensions() %}
     {{ return({
         'service_id': 'uuid',
         'template_id': 'uuid',

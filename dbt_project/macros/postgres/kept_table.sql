@@ -1,5 +1,5 @@
-{# A table that others fill: made once, with its contract, then left alone. Two first builds at once
-   make it once. #}
+{# The materialization of a table that the facts fill: made once, with its contract, then left
+   alone. The lock lets one of two first builds at once make it. #}
 {% materialization kept_table, adapter='postgres' %}
     {%- set relation = this.incorporate(type='table') -%}
 
@@ -13,8 +13,8 @@
         {% call statement('main') %}
 do $make_table$
 begin
-    perform pg_advisory_xact_lock(hashtextextended({{ literal('waltally ' ~ model_key()) }}, 0));
-    if to_regclass({{ literal(this.include(database=false) | string) }}) is null then
+    perform pg_advisory_xact_lock(hashtextextended({{ quote_literal('waltally ' ~ get_model_key()) }}, 0));
+    if to_regclass({{ quote_literal(this.include(database=false) | string) }}) is null then
         {{ get_create_table_as_sql(false, relation, sql) }}
     end if;
 end

@@ -1,15 +1,14 @@
-{# dbt's own view is swapped by every build: for a moment locked, and without the grants and the
-   views on it that readers had made. This one stays: a build that finds it as it should be does not
-   touch it, and a change replaces it in place, which may add columns at the end and no more. #}
-{% materialization view, adapter='postgres' %}
+{# The materialization of a view that readers have grants and views of their own on. dbt's `view`
+   makes a new view in each build and drops the old one, with those grants and views. This one
+   leaves a view that is as it should be alone, and replaces any other in place, which may add
+   columns at the end and change nothing else about them. #}
+{% materialization kept_view, adapter='postgres' %}
     {%- set relation = this.incorporate(type='view') -%}
     {%- set name = relation.include(database=false) -%}
     {%- set candidate = this.identifier ~ '__candidate' -%}
     {%- set existing = load_cached_relation(this) -%}
 
-    {{ run_hooks(pre_hooks, inside_transaction=false) }}
     {% call statement('pins') %}{{ pin_transaction() }}{% endcall %}
-    {{ run_hooks(pre_hooks, inside_transaction=true) }}
 
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(sql) -%}
@@ -18,19 +17,19 @@
     {% call statement('main') %}
 do $make_view$
 begin
-    perform pg_advisory_xact_lock(hashtextextended('waltally {{ model_key() }}', 0));
+    perform pg_advisory_xact_lock(hashtextextended({{ quote_literal('waltally ' ~ get_model_key()) }}, 0));
 
     create temporary view "{{ candidate }}" as (
         {{ sql }}
     );
-    if to_regclass('{{ name }}') is null then
+    if to_regclass({{ quote_literal(name | string) }}) is null then
         create view {{ name }} as (
             {{ sql }}
         );
     elsif pg_get_viewdef('"{{ candidate }}"'::regclass)
-        <> pg_get_viewdef(to_regclass('{{ name }}'))
+        <> pg_get_viewdef(to_regclass({{ quote_literal(name | string) }}))
     then
-        -- Readers who come later wait behind this, so it does not wait long itself.
+        -- New readers wait behind this statement, so it waits 5 s at most for those before it.
         perform set_config('lock_timeout', '5s', true);
         create or replace view {{ name }} as (
             {{ sql }}
@@ -47,10 +46,7 @@ $make_view$
         should_revoke=should_revoke(existing, full_refresh_mode=false)
     ) %}
     {% do persist_docs(relation, model) %}
-
-    {{ run_hooks(post_hooks, inside_transaction=true) }}
     {{ adapter.commit() }}
-    {{ run_hooks(post_hooks, inside_transaction=false) }}
 
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}

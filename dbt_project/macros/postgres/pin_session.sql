@@ -1,12 +1,12 @@
-{# What a transaction of ours relies on, for this transaction: no `alter role ... set` and no
-   `alter database ... set` may stop a build or change a number.
+{# Set everything that a transaction of this project relies on, for this transaction: no `alter role
+   ... set` and no `alter database ... set` may stop a build or change a number.
 
-   Timeouts are off: dbt computes between its statements, and a batch takes the time it takes.
-   Values are printed and read in one way, or the ids of a fact's groups would change.
-   Names are pg_catalog's: everything else is qualified, and nobody can put a function before ours.
-   Row security is off, which makes it an error: a policy would hide rows without a word.
-   Commits do not wait for a standby. Fact and watermark are one transaction, so a server that loses
-   the last one loses both, and the next build applies the same batch. #}
+   Timeouts are off: dbt computes between its statements, and a large batch takes long. Values are
+   printed and read in one way, or the ids of a fact's groups would change. Names are those of
+   pg_catalog. All other names are qualified, so nobody can put a function of the same name first.
+   Row security is off, which makes a policy an error: it would hide rows without a word. Commits do
+   not wait for a standby. Fact and watermark are one transaction, so a server that loses the last
+   commit loses both, and the next build applies the same batch. #}
 {% macro pin_session() %}
     select
         pg_catalog.set_config('statement_timeout', '0', true),
@@ -27,10 +27,4 @@
         pg_catalog.set_config('TimeZone', 'UTC', true),
         pg_catalog.set_config('extra_float_digits', '1', true),
         pg_catalog.set_config('bytea_output', 'hex', true)
-{% endmacro %}
-
-{# The same for a transaction that writes; before the first query of it. #}
-{% macro pin_transaction() %}
-    set transaction isolation level read committed, read write;
-    {{ pin_session() }}
 {% endmacro %}

@@ -1,5 +1,5 @@
-{# dbt's own macro with a lock before it: two first builds at once would both find no schema, and
-   `if not exists` does not see the other's until it is committed. #}
+{# Overrides dbt to take a lock first: `if not exists` does not see the schema of another build that
+   has not committed, so one of two first builds at once would fail. #}
 {% macro postgres__create_schema(relation) -%}
     {%- for quote in ['"', "'"] if quote in relation.schema -%}
         {{ exceptions.raise_compiler_error(

@@ -1,5 +1,5 @@
-{# dbt's own macro compares with ilike: of the schemas Analytics and analytics it takes the one's
-   tables for the other's. #}
+{# Overrides dbt, which compares with ilike: where the schemas Analytics and analytics are both
+   there, it takes the tables of one for those of the other. #}
 {% macro postgres__list_relations_without_caching(schema_relation) %}
     {% call statement('list_relations_without_caching', fetch_result=true) -%}
         select
@@ -14,7 +14,7 @@
         from pg_catalog.pg_class as relations
         inner join pg_catalog.pg_namespace as schemas on schemas.oid = relations.relnamespace
         where
-            schemas.nspname = {{ literal(schema_relation.schema) }}
+            schemas.nspname = {{ quote_literal(schema_relation.schema) }}
             and relations.relkind in ('r', 'p', 'v', 'm')
     {% endcall %}
     {{ return(load_result('list_relations_without_caching').table) }}

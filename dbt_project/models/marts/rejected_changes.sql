@@ -1,6 +1,6 @@
 {{ config(materialized='kept_table') }}
 
--- The facts put their rows in, each in its own transaction: see the macro list_rejections.
+-- Each fact inserts its rows in its own transaction: see the macro list_rejections.
 select
     null::text as fact,
     null::text as slot_name,
