@@ -1,4 +1,4 @@
--- A stored count that its parts do not explain.
+-- A count is what its expression gives for live_count and archived_count.
 with facts as (
     select * from {{ ref('ft_service_stats') }}
 )

@@ -1,12 +1,13 @@
--- The counts against the source tables themselves: --vars 'recount: true', while nothing writes.
--- Purged history stays counted, so archived counts may be above what is still stored; where history
--- was never purged, --vars '{recount: true, recount_archived: exact}' compares them exactly.
+-- The counts equal a recount of the source tables. It is off by default, because it is right only
+-- while nothing writes to them: --vars 'recount: true'.
+-- Purged rows stay counted, so an archived count may be above the recount. Where no row was ever
+-- purged, --vars '{recount: true, recount_archived: exact}' compares them exactly.
 {%- set tables = {} -%}
 {%- for part in ['live', 'archived'] if var('recount') -%}
-    {%- do tables.update({part: source_table(counted_table(loop.index0))}) -%}
+    {%- do tables.update({part: find_table(get_counted_table(loop.index0))}) -%}
     {%- if execute and tables[part] is none -%}
         {{ exceptions.raise_compiler_error(
-            'A recount needs ' ~ counted_table(loop.index0) | join('.') ~ ' in this database.'
+            'A recount needs ' ~ get_counted_table(loop.index0) | join('.') ~ ' in this database.'
         ) }}
     {%- endif -%}
 {%- endfor %}

@@ -1,6 +1,7 @@
--- Each rejected change is one that the counts of its fact lack. `loader setup --check` says how to
--- fix the table; a new seed then counts it and clears the list.
--- dbt build skips a model that is downstream of all that a failed test names. A rejection may hold
--- up nothing, so a source is named here that no model reads; and the fact, to be built before this.
+-- The counts of a fact lack each change that it rejected. `loader setup --check` says how to fix
+-- the source table; a new seed then counts the change and clears the list.
+-- Two more names are needed here. The fact, to be built before this test. And a source that no
+-- model reads: dbt skips the models that are downstream of everything that a failed test names, and
+-- a rejected change must not stop them.
 -- depends_on: {{ ref('ft_service_stats') }}, {{ source('cdc', 'archive_position') }}
 select * from {{ ref('rejected_changes') }}

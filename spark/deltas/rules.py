@@ -1,6 +1,6 @@
 """The delta rules for DataFrames: raw changes to signed rows. Pure.
 
-The same rules as the dbt macros signed_deltas and rejected_reason, and tested against the same
+The same rules as the dbt macros compute_deltas and explain_rejection, and tested against the same
 cases. `changes` has the columns commit_lsn (a WAL position as an integer), ordinal, action (null
 where the loader could not say) and payload, all of one slot and in any order. `live` and `archive`
 are the counted tables as LOADER_TABLES names them, without quotes.

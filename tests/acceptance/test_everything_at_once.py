@@ -28,7 +28,7 @@ def test_everything_at_once_under_traffic(
         build = pipeline.start("dbt", "run", "--full-refresh")
         pipeline.run("loader", "setup")
         output, _ = build.communicate(timeout=300)
-        assert build.returncode == 0 or "the historical seed was replaced during" in output
+        assert build.returncode == 0 or "the baseline was replaced during" in output
         _, errors = seed.communicate(timeout=300)
         assert seed.returncode == 0, errors
         pipeline.run("dbt", "run", "--full-refresh")

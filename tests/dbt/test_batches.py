@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any
 
 import pytest
-from dbt.cli.main import dbtRunner
-from dbt.contracts.graph.manifest import Manifest
 
 from loader.build import builder
-from tests.dbt.warehouse import DATABASE, SLOT, Warehouse, messages
+from tests.dbt.warehouse import DATABASE, FACT, SLOT, Warehouse, messages
 from tests.dbt.workload import ARCHIVE, LIVE, Row, Source, change, row
 from waltally.settings import Settings
 
-FACT = ("--select", "ft_service_stats")
+NO_UNIT_TESTS = ("--exclude", "path:examples", "test_type:unit")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -167,7 +164,7 @@ def test_a_failing_test_of_the_fact_holds_up_no_rejection(warehouse: Warehouse) 
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build()
     warehouse.append([change("I", LIVE, new=row(notification_type="fax")), {"action": "Z"}])
-    done = warehouse.dbt("build", "--exclude", "path:examples")
+    done = warehouse.dbt("build", *NO_UNIT_TESTS)
     assert not done.success
     results: list[Any] = list(getattr(done.result, "results", []))
     statuses = {each.node.name: str(each.status) for each in results}
@@ -179,7 +176,7 @@ def test_a_failing_test_of_the_fact_holds_up_no_rejection(warehouse: Warehouse) 
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.execute("drop view analytics.service_totals")
     warehouse.execute("delete from analytics.ft_service_stats where notification_type = 'fax'")
-    done = warehouse.dbt("build", "--exclude", "path:examples")
+    done = warehouse.dbt("build", *NO_UNIT_TESTS)
     results = list(getattr(done.result, "results", []))
     assert [
         each.node.name for each in results if str(each.status) in ("fail", "error", "skipped")
@@ -292,7 +289,7 @@ def test_the_loader_builds_until_no_slice_is_left(
     warehouse.append(*(source.transaction() for _ in range(80)), [{"action": "Z"}])
     for variable, place in (("PROJECT", "."), ("PROFILES", "."), ("TARGET", "target")):
         ending = "PATH" if variable == "TARGET" else "DIR"
-        monkeypatch.setenv(f"DBT_{variable}_{ending}", str(warehouse.project / place))
+        monkeypatch.setenv(f"DBT_{variable}_{ending}", str(warehouse.project.home / place))
     monkeypatch.setattr(builder, "_SLICE", ("--vars", "slice_changes: 60"))
     settings = Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, f"{LIVE},{ARCHIVE}", "cdc")
     models = builder.Models()
@@ -360,25 +357,3 @@ def test_a_second_fact_is_one_short_model(warehouse: Warehouse) -> None:
             "from analytics.ft_service_stats group by 1 order by 1"
         )
         warehouse.build("--full-refresh")
-
-
-def test_a_cached_manifest_serves_many_builds(warehouse: Warehouse) -> None:
-    manifest = warehouse.dbt("parse").result
-    assert isinstance(manifest, Manifest)
-    nodes = deepcopy(manifest.nodes)
-    for number in (1, 2):
-        warehouse.append([change("I", LIVE, new=row(id=str(number)))])
-        # A copy each: dbt does not inline an ephemeral model twice into the same nodes.
-        manifest.nodes = deepcopy(nodes)
-        done = dbtRunner(manifest).invoke(
-            warehouse.arguments(
-                "run",
-                "--select",
-                "config.materialized:incremental",
-                "--log-level-file",
-                "none",
-                "--no-write-json",
-            )
-        )
-        assert done.success, messages(done)
-        assert list(warehouse.counts().values()) == [(number, 0)]

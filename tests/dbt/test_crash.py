@@ -7,10 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.dbt.warehouse import Warehouse
+from tests.dbt.warehouse import FACT, Warehouse
 from tests.dbt.workload import Source
-
-FACT = ("--select", "ft_service_stats")
 
 # Where a build stops when another session holds this: the places where it could do half its work.
 PLACES = {
@@ -84,12 +82,13 @@ def test_changes_staged_while_a_build_waits_are_applied_once(warehouse: Warehous
     warehouse.append(*(source.transaction() for _ in range(50)))
     warehouse.build(*FACT)
     warehouse.append(*(source.transaction() for _ in range(20)))
-    with warehouse.holding("lock table cdc.historical_counts in access exclusive mode"):
-        # The build has its bounds and waits to read.
-        build = warehouse.start("run", *FACT)
-        warehouse.wait_for_waiting(1)
+
+    def stage() -> None:
         warehouse.append(*(source.transaction() for _ in range(20)))
-    output, _ = build.communicate(timeout=60)
-    assert build.returncode == 0, output
+
+    # The build has its bounds and waits to read.
+    reading = "lock table cdc.historical_counts in access exclusive mode"
+    with warehouse.interrupting(reading, stage):
+        warehouse.build(*FACT)
     warehouse.build(*FACT)
     assert warehouse.counts() == source.counts()

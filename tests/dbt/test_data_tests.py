@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from dbt.artifacts.schemas.run import RunExecutionResult
 
-from tests.dbt.warehouse import Warehouse, messages
+from tests.dbt.warehouse import SHIPPED, Warehouse, messages
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
 RECOUNT = "{recount: true}"
 EXACT = "{recount: true, recount_archived: exact}"
-OWN = ("--exclude", "path:examples")
 FACT = "analytics.ft_service_stats"
 
 # Two rounds: what the constraints allow, and what only a lost constraint lets in.
@@ -68,7 +67,7 @@ def counted(warehouse: Warehouse) -> Warehouse:
             change("I", ARCHIVE, new=row()),
         ]
     )
-    warehouse.build(*OWN)
+    warehouse.build(*SHIPPED)
     return warehouse
 
 
@@ -97,7 +96,7 @@ def test_each_data_test_fails_when_its_claim_is_broken(counted: Warehouse) -> No
         silent = {claim for claim in claims if not any(name.startswith(claim) for name in broken)}
         assert not silent
         counted.execute("drop table analytics.ft_service_stats, analytics.rejected_changes cascade")
-        counted.build(*OWN)
+        counted.build(*SHIPPED)
 
 
 def test_purged_history_may_be_above_the_recount(counted: Warehouse) -> None:
@@ -152,7 +151,7 @@ def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:
     for words in (("build",), ("docs", "generate", "--static"), ("source", "freshness")):
         done = warehouse.dbt(*words)
         assert done.success, messages(done)
-    assert (warehouse.project / "target/static_index.html").exists()
+    assert (warehouse.project.home / "target/static_index.html").exists()
 
 
 def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:

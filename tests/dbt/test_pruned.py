@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from tests.dbt.warehouse import Warehouse, lsn, messages
+from tests.dbt.warehouse import FACT, Warehouse, messages
 from tests.dbt.workload import LIVE, change, row
+from waltally import lsn
 
-FACT = ("--select", "ft_service_stats")
 UNSEEDED = ("--select", "ft_key_types")
 
 
@@ -29,7 +29,7 @@ def test_without_a_seed_only_a_rebuild_is_refused(warehouse: Warehouse) -> None:
     assert list(warehouse.counts().values()) == [(2, 0)]
 
     done = warehouse.dbt("run", *FACT, "--full-refresh")
-    assert f"the change log from 0/1000 to {lsn(pruned)} is pruned" in messages(done)
+    assert f"the change log from 0/1000 to {lsn.show(pruned)} is pruned" in messages(done)
     assert "spark/seed.py" in messages(done).split("HINT")[1]
     warehouse.execute("delete from cdc.model_watermark")
     assert "is pruned" in messages(warehouse.dbt("run", *FACT))
@@ -71,11 +71,9 @@ def test_a_new_fact_starts_where_the_log_does(warehouse: Warehouse) -> None:
 def test_a_prune_during_a_rebuild_is_noticed(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(*FACT)
-    with warehouse.holding("lock table cdc.historical_counts in access exclusive mode"):
-        rebuild = warehouse.start("run", *FACT, "--full-refresh")
-        warehouse.wait_for_waiting(1)
-        prune(warehouse)
-    said, _ = rebuild.communicate(timeout=120)
-    assert rebuild.returncode != 0
-    assert "was pruned during the build" in said
+    reading = "lock table cdc.historical_counts in access exclusive mode"
+    with warehouse.interrupting(reading, lambda: prune(warehouse)):
+        done = warehouse.dbt("run", *FACT, "--full-refresh")
+    assert not done.success
+    assert "was pruned during the build" in messages(done)
     assert list(warehouse.counts().values()) == [(1, 0)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tests.dbt.warehouse import Warehouse
+from tests.dbt.warehouse import FACT, Warehouse
 from tests.dbt.workload import Source
-
-FACT = ("--select", "ft_service_stats")
 
 
 def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> None:
@@ -20,12 +18,11 @@ def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> N
     settled.set_session(isolation_level="REPEATABLE READ")
     assert warehouse.counts(settled) == old
 
-    with warehouse.holding("lock table cdc.model_watermark in exclusive mode"):
-        build = warehouse.start("run", "--full-refresh", *FACT)
-        warehouse.wait_for_waiting(1)
+    def still_old() -> None:
         assert warehouse.counts() == old
-    output, _ = build.communicate(timeout=60)
-    assert build.returncode == 0, output
+
+    with warehouse.interrupting("lock table cdc.model_watermark in exclusive mode", still_old):
+        warehouse.build("--full-refresh", *FACT)
 
     assert warehouse.counts() == source.counts()
     assert warehouse.counts(settled) == old

@@ -8,17 +8,16 @@ import shlex
 
 import pytest
 
-from tests.dbt.warehouse import SLOT, Warehouse, lsn, messages
+from tests.dbt.warehouse import FACT, SLOT, Warehouse, messages
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
-
-FACT = ("--select", "ft_service_stats")
+from waltally import lsn
 
 REFUSALS = {
     "no_slot": ("delete from cdc.slot_position", (), "no change log for slot", "loader setup"),
     "log_starts_after_seed": (
         "update cdc.historical_snapshot set snapshot_lsn = '0/1', seed_id = gen_random_uuid()",
         (),
-        "after the historical seed at 0/1",
+        "after the baseline at 0/1",
         "spark/seed.py",
     ),
     "seed_of_another_cluster": (
@@ -146,8 +145,8 @@ def add_slot(warehouse: Warehouse) -> None:
     )
 
 
-def carry_out(warehouse: Warehouse, hint: str) -> None:
-    """Paste the SQL of a hint."""
+def paste(warehouse: Warehouse, hint: str) -> None:
+    """Execute the SQL of a hint, as an operator would paste it."""
     (statement,) = re.findall(r"delete from .*?;", hint)
     warehouse.execute(statement)
 
@@ -163,7 +162,7 @@ def test_a_second_slot_on_a_fact_is_refused(
         sentence, hint = refused(warehouse, *words)
         assert f"analytics.ft_service_stats is built from the slot {SLOT}" in sentence
         assert f"Set LOADER_SLOT={SLOT}." in hint
-    carry_out(warehouse, hint)
+    paste(warehouse, hint)
     warehouse.execute("delete from cdc.slot_position where slot_name = %s", SLOT)
     assert "and then: dbt build --full-refresh" in hint
     warehouse.build(*FACT, "--full-refresh")
@@ -180,7 +179,7 @@ def test_a_slot_without_a_seed_cuts_no_seeded_fact(
     add_slot(warehouse)
     monkeypatch.setenv("LOADER_SLOT", OTHER)
     _, hint = refused(warehouse)
-    carry_out(warehouse, hint)
+    paste(warehouse, hint)
     for words in ((), ("--full-refresh",)):
         sentence, hint = refused(warehouse, *words)
         assert "holds counts, and nothing says that they come from the slot" in sentence
@@ -220,7 +219,7 @@ def test_an_empty_build_is_refused(warehouse: Warehouse) -> None:
 
 
 def test_autocommit_is_refused(warehouse: Warehouse) -> None:
-    profile = warehouse.project / "profiles.yml"
+    profile = warehouse.project.home / "profiles.yml"
     usual = profile.read_text()
     try:
         profile.write_text(usual + "      autocommit: true\n")
@@ -245,5 +244,5 @@ def test_a_lost_table_and_a_lost_watermark_are_made_again(warehouse: Warehouse) 
         warehouse.build(*FACT, *words)
         assert list(warehouse.counts().values()) == [(1, 0)]
         assert warehouse.execute("select applied_lsn::text from cdc.model_watermark") == [
-            (lsn(warehouse.position),)
+            (lsn.show(warehouse.position),)
         ]

@@ -1,11 +1,10 @@
-"""The historical seed and the stream meet without a gap, and a new seed takes effect by itself."""
+"""The baseline and the stream meet without a gap, and a new baseline takes effect by itself."""
 
 from __future__ import annotations
 
-from tests.dbt.warehouse import SLOT, Warehouse, lsn
+from tests.dbt.warehouse import FACT, SLOT, Warehouse, messages
 from tests.dbt.workload import LIVE, Source, change, row
-
-FACT = ("--select", "ft_service_stats")
+from waltally import lsn
 
 
 def test_a_new_seed_replaces_what_was_wrong(warehouse: Warehouse) -> None:
@@ -83,7 +82,7 @@ def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
         "(%s, 'public.notifications', 'too long', 7, '{\"notification_status\": \"x\"}')",
         SLOT,
     )
-    seeded_at = lsn(warehouse.position)
+    seeded_at = lsn.show(warehouse.position)
     warehouse.append([{"action": "Z"}])
     listed = (
         "select action, commit_lsn::text, ordinal, reason, payload::jsonb -> 'row_count' "
@@ -118,17 +117,19 @@ def test_a_seed_replaced_during_a_rebuild_fails_the_build(warehouse: Warehouse) 
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(*FACT)
     before = warehouse.counts()
-    with warehouse.holding("lock table cdc.historical_counts in access exclusive mode"):
-        # The build is past bound_batch and waits to read the seed.
-        build = warehouse.start("run", "--full-refresh", *FACT)
-        warehouse.wait_for_waiting(1)
+
+    def seed_again() -> None:
         warehouse.execute(
             "insert into cdc.historical_snapshot select slot_name, "
             "gen_random_uuid(), position_lsn, '1' from cdc.slot_position"
         )
-    output, _ = build.communicate(timeout=60)
-    assert build.returncode
-    assert "the historical seed was replaced during the build" in output
+
+    # The build is past bound_batch and waits to read the baseline.
+    reading = "lock table cdc.historical_counts in access exclusive mode"
+    with warehouse.interrupting(reading, seed_again):
+        done = warehouse.dbt("run", "--full-refresh", *FACT)
+    assert not done.success
+    assert "the baseline was replaced during the build" in messages(done)
     assert warehouse.counts() == before
     warehouse.build(*FACT)
     assert warehouse.counts() == {}

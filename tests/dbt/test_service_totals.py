@@ -1,4 +1,4 @@
-"""The dashboard's view and the index behind it: made once, kept, changed in place."""
+"""The dashboard's view and the indexes behind it: made once, kept, changed in place."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.dbt.warehouse import Warehouse, messages
+from tests.dbt.warehouse import FACT, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 
 ROOT = Path(__file__).parents[2]
-OWN = ("--exclude", "path:examples")
 VIEW = "analytics.service_totals"
-COVERING = ("--vars", "covering_indexes: true")
 
 STATE = (
     f"select c.oid, c.xmin, c.relacl::text, pg_get_viewdef(c.oid) from pg_class as c "
@@ -29,7 +27,7 @@ INDEXES = (
 def built(warehouse: Warehouse, seed: int = 51) -> Source:
     source = Source(seed, truncates=False)
     warehouse.append(*(source.transaction() for _ in range(100)))
-    warehouse.build(*OWN)
+    warehouse.build(*SHIPPED)
     return source
 
 
@@ -39,7 +37,7 @@ def test_the_totals_are_those_of_the_rows(warehouse: Warehouse) -> None:
         [change("I", LIVE, new=row(notification_status=status)) for status in statuses],
         [change("I", LIVE, new=row(notification_type="sms", notification_status="delivered"))],
     )
-    warehouse.build(*OWN)
+    warehouse.build(*SHIPPED)
     assert warehouse.execute(
         "select notification_type, count, requested, delivered, failed "
         f"from {VIEW} order by notification_type"
@@ -56,8 +54,8 @@ def test_a_build_does_not_touch_a_view_that_is_as_it_should_be(warehouse: Wareho
     reader.autocommit = False
     reader.cursor().execute(f"select * from {VIEW}")
     # Its lock would stop whatever replaces the view.
-    warehouse.build(*OWN)
-    warehouse.build("--full-refresh", *OWN)
+    warehouse.build(*SHIPPED)
+    warehouse.build("--full-refresh", *SHIPPED)
     reader.close()
     assert warehouse.execute(STATE) == before
 
@@ -73,7 +71,7 @@ def test_a_view_that_is_another_is_replaced_in_place(warehouse: Warehouse) -> No
         "0::bigint as count, 0::bigint as requested, 0::bigint as delivered, 0::bigint as failed "
         "from analytics.ft_service_stats"
     )
-    warehouse.build(*OWN)
+    warehouse.build(*SHIPPED)
     ((oid_now, _, grants_now, definition_now),) = warehouse.execute(STATE)
     assert (oid_now, grants_now, definition_now) == (oid, grants, definition)
     assert warehouse.execute("select sum(count) > 0 from reader") == [(True,)]
@@ -81,31 +79,19 @@ def test_a_view_that_is_another_is_replaced_in_place(warehouse: Warehouse) -> No
 
 def test_the_loader_s_builds_leave_the_view_alone(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build("--select", "config.materialized:incremental", *OWN)
+    warehouse.build("--select", "config.materialized:incremental", *SHIPPED)
     assert warehouse.execute(f"select to_regclass('{VIEW}')") == [(None,)]
 
 
-def test_indexes_change_with_the_setting_while_readers_go_on(warehouse: Warehouse) -> None:
+def test_a_fact_that_lacks_an_index_gets_it_once(warehouse: Warehouse) -> None:
     built(warehouse)
-    plain = warehouse.execute(INDEXES)
-    assert len(plain) == 3
-    assert not any("INCLUDE" in line for (line,) in plain)
-    table = "select oid, relfilenode from pg_class where relname = 'ft_service_stats'"
-    before = warehouse.execute(table)
-    reader = warehouse.connect()
-    reader.autocommit = False
-    reader.cursor().execute("select * from analytics.ft_service_stats")
-    # Somebody reads for long: the new ones are made beside the old ones, which go another time.
-    warehouse.build(*OWN, *COVERING)
-    assert len(warehouse.execute(INDEXES)) == 5
-    reader.close()
-    warehouse.build(*OWN, *COVERING)
-    covering = [line for (line,) in warehouse.execute(INDEXES)]
-    assert len(covering) == 3
-    assert sum("INCLUDE (count)" in line for line in covering) == 2
-    assert warehouse.execute(table) == before
-    warehouse.build(*OWN)
-    assert warehouse.execute(INDEXES) == plain
+    indexes = warehouse.execute(INDEXES)
+    assert len(indexes) == 3
+    warehouse.execute("drop index analytics.ft_service_stats_service_id_template_id_idx")
+    assert len(warehouse.execute(INDEXES)) == 2
+    for _ in "twice":
+        warehouse.build(*FACT)
+        assert warehouse.execute(INDEXES) == indexes
 
 
 def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) -> None:
@@ -115,7 +101,7 @@ def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) 
         "where relname = 'ft_service_stats'"
     )
     warehouse.append(*(source.transaction() for _ in range(50)))
-    warehouse.build(*OWN)
+    warehouse.build(*SHIPPED)
     warehouse.execute("select pg_stat_force_next_flush()")
     ((updated, hot),) = warehouse.execute(updates)
     assert updated == hot > 0
@@ -132,7 +118,6 @@ def queries() -> dict[str, str]:
 def filled(warehouse: Warehouse) -> Warehouse:
     """A fact large enough that the planner cares: 60,000 groups of 300 services."""
     built(warehouse)
-    warehouse.build(*OWN, *COVERING)
     warehouse.execute(
         """
         truncate analytics.ft_service_stats;
@@ -157,15 +142,14 @@ def filled(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-def test_the_documented_queries_read_the_index_alone(filled: Warehouse) -> None:
+def test_the_documented_queries_read_an_index(filled: Warehouse) -> None:
     found = queries()
     assert len(found) >= 3
     for heading, query in found.items():
         plan = explained(filled, query)
         if "table scan" in heading:
             continue
-        assert "Index Only Scan" in plan, f"{heading}\n{plan}"
-        assert "Heap Fetches: 0" in plan, f"{heading}\n{plan}"
+        assert "Index Scan" in plan, f"{heading}\n{plan}"
 
 
 def explained(warehouse: Warehouse, query: str) -> str:
@@ -174,9 +158,3 @@ def explained(warehouse: Warehouse, query: str) -> str:
     filled = query.replace(":service_id", service).replace(":template_id", template)
     lines: list[Any] = warehouse.execute("explain (analyze, costs off, timing off) " + filled)
     return "\n".join(line for (line,) in lines)
-
-
-def test_the_view_s_unit_tests_pass(warehouse: Warehouse) -> None:
-    built(warehouse)
-    done = warehouse.dbt("test", "--select", "service_totals")
-    assert done.success, messages(done)

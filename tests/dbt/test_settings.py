@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import jinja2
 import psycopg2
 import pytest
 
-from tests.dbt.warehouse import DATABASE, Warehouse, messages
+from tests.dbt.warehouse import DATABASE, SHIPPED, Project, Warehouse, messages
 from tests.dbt.workload import LIVE, Source, change, row
-from tests.support import ROOT, Database, run, wait_until
-
-OWN = ("--exclude", "path:examples")
+from tests.support import ROOT, Database, wait_until
 
 ROLE_SETTINGS = {
     "default_transaction_read_only": "on",
@@ -34,6 +29,8 @@ ROLE_SETTINGS = {
     "extra_float_digits": "-5",
     "bytea_output": "escape",
 }
+
+PINS = ("session", "transaction")
 
 HOSTILE = """
 create schema hostile;
@@ -64,22 +61,24 @@ def builder(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[W
 def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
     source = Source(71)
     builder.append(*(source.transaction() for _ in range(100)))
-    done = builder.dbt("build", *OWN)
+    done = builder.dbt("build", *SHIPPED)
     assert done.success, messages(done)
     assert builder.counts() == source.counts()
     builder.append(*(source.transaction() for _ in range(100)), [{"action": "Z"}])
-    with builder.holding("lock table cdc.model_watermark in exclusive mode"):
-        build = builder.start("run", *OWN)
+
+    def outwait_the_timeouts() -> None:
         waiting = (
             "select count(*) from pg_stat_activity where usename = 'builder' "
             "and wait_event_type = 'Lock' and now() - query_start > interval '2 seconds'"
         )
         wait_until(
-            lambda: build.poll() is not None or builder.execute(waiting) == [(1,)],
+            lambda: builder.execute(waiting) == [(1,)],
             "the build waits for longer than its role's timeouts",
         )
-    output, _ = build.communicate(timeout=120)
-    assert build.returncode == 0, output
+
+    moving = "lock table cdc.model_watermark in exclusive mode"
+    with builder.interrupting(moving, outwait_the_timeouts):
+        builder.build(*SHIPPED)
     assert builder.counts() == source.counts()
     reasons = "select reason from analytics.rejected_changes"
     assert builder.execute(reasons) == [("the action is not known",)]
@@ -87,9 +86,8 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
 
 def test_each_setting_of_the_role_is_another_in_a_build(builder: Warehouse) -> None:
     """Also those that the shipped fact's types do not depend on."""
-    macros = jinja2.Environment().from_string(
-        (ROOT / "dbt_project/macros/pin_session.sql").read_text()
-    )
+    files = [ROOT / f"dbt_project/macros/postgres/pin_{each}.sql" for each in PINS]
+    macros = jinja2.Environment().from_string("".join(file.read_text() for file in files))
     names = [name.replace("default_transaction", "transaction") for name in ROLE_SETTINGS]
     ask = "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name in names)
     connection = psycopg2.connect(builder.cluster.dsn(DATABASE, "builder"))
@@ -110,26 +108,26 @@ def test_each_setting_of_the_role_is_another_in_a_build(builder: Warehouse) -> N
 def test_a_policy_that_hides_changes_stops_the_build(builder: Warehouse) -> None:
     """Row security would leave changes out without a word."""
     builder.append([change("I", LIVE, new=row())])
-    builder.build(*OWN)
+    builder.build(*SHIPPED)
     builder.execute(
         "alter table cdc.change_log enable row level security; "
         "create policy none on cdc.change_log using (false)"
     )
     builder.append([change("I", LIVE, new=row())])
-    done = builder.dbt("run", *OWN)
+    done = builder.dbt("run", *SHIPPED)
     assert "row-level security" in messages(done)
     builder.execute("alter table cdc.change_log disable row level security")
-    builder.build(*OWN)
+    builder.build(*SHIPPED)
     assert list(builder.counts().values()) == [(2, 0)]
 
 
 def test_unit_tests_pass_whatever_the_settings_are(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warehouse.build(*OWN)
+    warehouse.build(*SHIPPED)
     monkeypatch.setenv("LOADER_TABLES", 'app.messages,"Old, ones".messages')
     monkeypatch.setenv("LOADER_SLOT", "another")
-    done = warehouse.dbt("test", "--select", "test_type:unit", *OWN)
+    done = warehouse.dbt("test", "--select", "test_type:unit", *SHIPPED)
     assert done.success, messages(done)
     assert len(getattr(done.result, "results", [])) > 45
 
@@ -138,28 +136,26 @@ SCHEMAS = [("Staging", "Analytics"), ("cdc-prod", "the marts"), ("""it's "one" "
 
 
 @pytest.mark.parametrize(("staging", "marts"), SCHEMAS)
-def test_any_schema_name_works(source: Database, tmp_path: Path, staging: str, marts: str) -> None:
-    shutil.copy(ROOT / "profiles.yml.example", tmp_path / "profiles.yml")
-    names = {"LOADER_SCHEMA": staging, "DBT_SCHEMA": marts}
+def test_any_schema_name_works(
+    source: Database, project: Project, monkeypatch: pytest.MonkeyPatch, staging: str, marts: str
+) -> None:
+    settings = {
+        "LOADER_SLOT": source.slot,
+        "LOADER_SCHEMA": staging,
+        "DBT_SCHEMA": marts,
+        **source.cluster.environment(source.name),
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
     # dbt's own macros take these for the same schema.
     source.execute(f'create schema "{marts.swapcase()}"')
-    source.must("setup", **names)
-    source.insert(3)
-    source.must("run", "--once", **names)
-    environment = source.environment(
-        **names,
-        DBT_PROFILES_DIR=str(tmp_path),
-        DBT_PROJECT_DIR=str(ROOT),
-        DBT_TARGET_PATH=str(tmp_path / "target"),
-        DBT_LOG_PATH=str(tmp_path / "logs"),
-    )
-    program = str(Path(sys.executable).with_name("dbt"))
-    for count in (3, 5):
-        done = run([program, "build", "--exclude", "test_type:unit"], environment)
-        assert done.returncode == 0, done.stdout
-        assert source.value(f'select sum(live_count) from "{marts}".ft_service_stats') == count
-        source.insert(2)
-        source.must("run", "--once", **names)
+    source.must("setup")
+    for count, total in ((3, 3), (2, 5)):
+        source.insert(count)
+        source.must("run", "--once")
+        done = project.invoke("build", *SHIPPED, "test_type:unit")
+        assert done.success, messages(done)
+        assert source.value(f'select sum(live_count) from "{marts}".ft_service_stats') == total
     quoted = '"' + staging.replace('"', '""') + '"'
     assert source.execute(f"select model_name from {quoted}.model_watermark") == [
         (f"{marts}.ft_service_stats",)
@@ -170,5 +166,5 @@ def test_a_schema_that_dbt_cannot_write_to_is_refused(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DBT_SCHEMA", 'the "marts"')
-    done = warehouse.dbt("run", *OWN)
+    done = warehouse.dbt("run", *SHIPPED)
     assert "choose a DBT_SCHEMA without" in messages(done)

@@ -1,48 +1,146 @@
-"""The target database as a test sees it: its change log, its seed, and builds on it."""
+"""The target database as a test sees it: its change log, its baseline, and builds on it."""
 
 from __future__ import annotations
 
+import copy
 import json
+import os
+import shutil
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg2
+import pytest
 from dbt.cli.main import dbtRunner, dbtRunnerResult
+from dbt.contracts.graph.manifest import Manifest
 from psycopg2.extras import execute_values
 
 from demo.cluster import Cluster
 from loader.capture.wal2json import action
+from loader.staging.migrate import migrations
 from tests.dbt.workload import Group, Row
+from waltally import lsn
 
+ROOT = Path(__file__).parents[2]
 SLOT = "notify_dashboard_replication_slot"
 DATABASE = "waltally"
+START = 0x1000
+STEP = 0x30
+"""How far one source transaction moves the position."""
+
+FACT = ("--select", "ft_service_stats")
+SHIPPED = ("--exclude", "path:examples")
+"""The project's own models, without the examples of tests/dbt."""
 
 
-def lsn(number: int) -> str:
-    return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
+@contextmanager
+def warehouse_cluster() -> Iterator[Cluster]:
+    """A server whose database `postgres` is the template of every warehouse."""
+    with Cluster({"fsync": "off"}) as cluster:
+        with psycopg2.connect(cluster.dsn()) as connection, connection.cursor() as cursor:
+            cursor.execute("create schema cdc; set search_path = cdc")
+            for _, _, migration in migrations():
+                cursor.execute(migration)
+            cursor.execute(
+                "create table change_log_all partition of change_log "
+                "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
+            )
+            cursor.execute("set search_path = public")
+            cursor.execute((ROOT / "demo/notify.sql").read_text())
+        connection.close()
+        yield cluster
+
+
+def set_environment(cluster: Cluster, patch: pytest.MonkeyPatch) -> None:
+    """Name the warehouse by libpq's variables, as dbt's profile expects it."""
+    for name in [name for name in os.environ if name.startswith(("PG", "LOADER_", "DBT_"))]:
+        patch.delenv(name)
+    for name, value in cluster.environment(DATABASE).items():
+        patch.setenv(name, value)
+
+
+class Project:
+    """The dbt project with the example facts beside its own, parsed once for each setting."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        (home / "dbt_project").symlink_to(ROOT / "dbt_project")
+        (home / "examples").symlink_to(ROOT / "tests/dbt/examples")
+        settings = (ROOT / "dbt_project.yml").read_text()
+        paths = "model-paths: [dbt_project/models"
+        assert paths in settings
+        (home / "dbt_project.yml").write_text(settings.replace(paths, f"{paths}, examples"))
+        shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+        self._manifests: dict[tuple[str, ...], tuple[Manifest, dict[str, Any]]] = {}
+
+    def arguments(self, *words: str) -> list[str]:
+        folders = {
+            "--project-dir": self.home,
+            "--profiles-dir": self.home,
+            "--target-path": self.home / "target",
+            "--log-path": self.home / "logs",
+        }
+        return [*words, *(part for name, path in folders.items() for part in (name, str(path)))]
+
+    def invoke(self, *words: str) -> dbtRunnerResult:
+        """Run dbt in this process; a run, build or test on a manifest that was parsed before."""
+        # dbt never closes the log file that each invocation opens.
+        quiet = ["--log-level-file", "none"]
+        manifest = None
+        if words[0] in ("run", "build", "test"):
+            manifest = self._manifest(words)
+            quiet.append("--no-write-json")
+        return dbtRunner(manifest).invoke(self.arguments(*words, *quiet))
+
+    def _manifest(self, words: Sequence[str]) -> Manifest | None:
+        """What parsing gives with these variables in this environment; None where it fails."""
+        settings = [word for name, word in pairwise(words) if name == "--vars"]
+        variables = [f"{k}={v}" for k, v in os.environ.items() if k.startswith(("LOADER_", "DBT_"))]
+        key = (*settings, *sorted(variables))
+        if key not in self._manifests:
+            options = [part for value in settings for part in ("--vars", value)]
+            parsed = dbtRunner().invoke(
+                self.arguments("parse", *options, "--log-level-file", "none", "--no-write-json")
+            )
+            if not parsed.success:
+                return None
+            manifest = cast(Manifest, parsed.result)
+            self._manifests[key] = manifest, copy.deepcopy(dict(manifest.nodes))
+        manifest, nodes = self._manifests[key]
+        # A run leaves its code in the nodes, and would not inline an ephemeral model again.
+        manifest.nodes = copy.deepcopy(nodes)
+        return manifest
 
 
 class Warehouse:
-    """The target database: its change log, its seed, and builds on it."""
+    """A new database; its name stays, as another one would make dbt parse everything again."""
 
-    def __init__(self, cluster: Cluster, project: Path) -> None:
+    def __init__(self, cluster: Cluster, project: Project) -> None:
         self.cluster = cluster
         self.project = project
         self.staged = 0
-        self.position = 0x1000
+        self.position = START
+        server = psycopg2.connect(cluster.dsn("template1"))
+        server.autocommit = True
+        with server.cursor() as cursor:
+            cursor.execute(f"drop database if exists {DATABASE} with (force)")
+            cursor.execute(f"create database {DATABASE} template postgres")
+        server.close()
         self.connection = self.connect()
         self.execute(
             "insert into cdc.slot_position (slot_name, system_identifier, source_database, "
             "start_lsn, position_lsn, registered_tables) values (%s, '1', 'app', %s, %s, "
             """'[["public", "notifications"], ["public", "notification_history"]]')""",
             SLOT,
-            lsn(self.position),
-            lsn(self.position),
+            lsn.show(self.position),
+            lsn.show(self.position),
         )
 
     def connect(self) -> Any:
@@ -67,8 +165,8 @@ class Warehouse:
                 form = None if self.staged % 3 == 0 else (",", ":")
                 payload = part if isinstance(part, str) else json.dumps(part, separators=form)
                 letter = action(payload.encode()).decode() or None
-                rows.append((SLOT, lsn(self.position), ordinal, letter, payload))
-            self.position += 0x30
+                rows.append((SLOT, lsn.show(self.position), ordinal, letter, payload))
+            self.position += STEP
         self.execute("begin")
         with self.connection.cursor() as cursor:
             execute_values(
@@ -78,11 +176,11 @@ class Warehouse:
                 rows,
                 "(%s, %s, %s, 1, now(), %s, %s)",
             )
-        self.execute("update cdc.slot_position set position_lsn = %s", lsn(self.position))
+        self.execute("update cdc.slot_position set position_lsn = %s", lsn.show(self.position))
         self.execute("commit")
 
     def seed(self, counts: dict[Group, tuple[int, int]], at: int | None = None) -> None:
-        """Replace the historical seed by these live and archived counts, in one transaction."""
+        """Replace the baseline by these live and archived counts, in one transaction."""
         self.execute(
             "begin; delete from cdc.historical_counts; delete from cdc.historical_snapshot"
         )
@@ -90,7 +188,7 @@ class Warehouse:
             "insert into cdc.historical_snapshot values (%s, %s, %s, '1')",
             SLOT,
             str(uuid.uuid4()),
-            lsn(self.position if at is None else at),
+            lsn.show(self.position if at is None else at),
         )
         for group, parts in counts.items():
             for table, rows in zip(("notifications", "notification_history"), parts, strict=True):
@@ -104,6 +202,17 @@ class Warehouse:
                     )
         self.execute("commit")
 
+    def empty(self) -> None:
+        """Forget every change and every count, for the next history on the same tables."""
+        self.position = START
+        self.execute(
+            "truncate cdc.change_log, cdc.model_watermark, analytics.ft_service_stats, "
+            "analytics.rejected_changes; "
+            "update cdc.slot_position set (start_lsn, position_lsn) = (%s::pg_lsn, %s::pg_lsn)",
+            lsn.show(START),
+            lsn.show(START),
+        )
+
     def counts(self, connection: Any = None) -> dict[Group, tuple[int, int]]:
         """What the fact holds, by group; groups of nothing left out."""
         with (connection or self.connection).cursor() as cursor:
@@ -114,33 +223,19 @@ class Warehouse:
             )
             return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
 
-    def arguments(self, *words: str) -> list[str]:
-        return [
-            *words,
-            "--project-dir",
-            str(self.project),
-            "--profiles-dir",
-            str(self.project),
-            "--target-path",
-            str(self.project / "target"),
-            "--log-path",
-            str(self.project / "logs"),
-        ]
-
     def dbt(self, *words: str) -> dbtRunnerResult:
         """Run dbt in this process."""
-        # dbt never closes the log file that each invocation opens.
-        return dbtRunner().invoke(self.arguments(*words, "--log-level-file", "none"))
+        return self.project.invoke(*words)
 
     def build(self, *words: str) -> None:
-        """Run the incremental models; fail the test where dbt fails."""
+        """Run the models; fail the test where dbt fails."""
         done = self.dbt("run", *words)
         assert done.success, messages(done)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start dbt as a process of its own."""
+        """Start dbt as a process of its own, for a test that kills it or starts two."""
         return subprocess.Popen(
-            [str(Path(sys.executable).with_name("dbt")), *self.arguments(*words)],
+            [str(Path(sys.executable).with_name("dbt")), *self.project.arguments(*words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -157,16 +252,46 @@ class Warehouse:
         finally:
             holder.close()
 
-    def wait_for_waiting(self, sessions: int) -> None:
-        """Return once so many sessions of dbt wait for a lock."""
-        self.execute(
-            "do $$ begin while (select count(*) from pg_stat_activity where wait_event_type = "
-            f"'Lock' and application_name = 'dbt') < {sessions} loop "
-            "perform pg_stat_clear_snapshot(); perform pg_sleep(0.02); end loop; end $$"
+    @contextmanager
+    def interrupting(self, lock: str, meanwhile: Callable[[], object]) -> Iterator[None]:
+        """Stop the build inside at a lock, do something there, and let the build go on."""
+        is_held, is_over = threading.Event(), threading.Event()
+        failures: list[BaseException] = []
+
+        def interrupt() -> None:
+            try:
+                with self.holding(lock):
+                    is_held.set()
+                    self.wait_for_waiting(1, is_over)
+                    meanwhile()
+            except BaseException as error:
+                failures.append(error)
+            finally:
+                is_held.set()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        is_held.wait()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def wait_for_waiting(self, sessions: int, is_over: threading.Event | None = None) -> None:
+        """Return once so many sessions of dbt wait for a lock; fail where the build is over."""
+        is_over = is_over or threading.Event()
+        waiting = (
+            "select count(*) from pg_stat_activity "
+            "where wait_event_type = 'Lock' and application_name = 'dbt'"
         )
+        while self.execute(waiting)[0][0] < sessions:
+            assert not is_over.wait(0.02), "the build ended without waiting for the lock"
 
 
 def messages(done: dbtRunnerResult) -> str:
-    """What the nodes of a run, or the run itself, complained about."""
+    """The error messages of a run and of its nodes."""
     results = getattr(done.result, "results", [])
     return "\n".join([str(done.exception or ""), *(str(each.message) for each in results)])

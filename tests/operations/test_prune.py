@@ -358,7 +358,7 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(
 
         # A rebuild has nothing to stand on until there is a new seed.
         database.execute("delete from cdc.model_watermark")
-        with pytest.raises(BuildFailed, match="after the historical seed at 3/"):
+        with pytest.raises(BuildFailed, match="after the baseline at 3/"):
             scene.build()
         scene.seed()
         scene.build()

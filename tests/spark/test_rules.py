@@ -56,12 +56,9 @@ class Case:
 def cases(connection: psycopg.Connection[Any]) -> list[Case]:
     environment = jinja2.Environment(extensions=["jinja2.ext.do"], autoescape=False)
     environment.globals["tojson"] = json.dumps
-    macros = environment.from_string(
-        (ROOT / "dbt_project/macros/unit_tests/staged_change.sql").read_text()
-    )
-    environment.globals |= {
-        name: getattr(macros.module, name) for name in ("staged_change", "staged_truncate")
-    } | {"unit_test_image": getattr(macros.module, "unit_test_image")}  # noqa: B009
+    files = sorted((ROOT / "dbt_project/macros/unit_tests").glob("*.sql"))
+    macros = environment.from_string("".join(file.read_text() for file in files))
+    environment.globals |= {file.stem: getattr(macros.module, file.stem) for file in files}
     found = []
     for file in sorted((MODELS / "intermediate").glob("int_service_deltas_*.yml")):
         for test in yaml.safe_load(file.read_text())["unit_tests"]:

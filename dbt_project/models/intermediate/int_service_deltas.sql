@@ -1,1 +1,1 @@
-{{ signed_deltas(ref('stg_changes'), ref('stg_truncates'), service_dimensions()) }}
+{{ compute_deltas(ref('stg_changes'), ref('stg_truncates'), get_service_dimensions()) }}

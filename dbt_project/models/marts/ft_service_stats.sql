@@ -1,18 +1,14 @@
 {{ config(
-    indexes=[{'columns': ['service_id', 'template_id']}],
     post_hook=[
-        "{{ keep_index(
-            ['service_id', 'notification_type', 'notification_status'], covering_columns()
-        ) }}",
-        "{{ keep_index(
-            ['template_id', 'notification_type', 'notification_status'], covering_columns()
-        ) }}",
+        "{{ keep_index(['service_id', 'notification_type', 'notification_status']) }}",
+        "{{ keep_index(['template_id', 'notification_type', 'notification_status']) }}",
+        "{{ keep_index(['service_id', 'template_id']) }}",
     ],
 ) }}
 
 {{ additive_fact(
     deltas=ref('int_service_deltas'),
-    dimensions=service_dimensions(),
+    dimensions=get_service_dimensions(),
     additive={
         'live_count': {'part': 'live'},
         'archived_count': {'part': 'archived'},

@@ -1,1 +1,1 @@
-{{ staged_changes() }}
+{{ read_changes() }}

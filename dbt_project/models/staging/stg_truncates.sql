@@ -1,1 +1,1 @@
-{{ staged_truncates() }}
+{{ read_truncates() }}

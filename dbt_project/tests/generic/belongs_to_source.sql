@@ -1,11 +1,12 @@
-{# Every id with a count is the id of a row of the table that the variable names. Only a warning, as
-   the names are not ours: no model waits for it. Passes, and says so in the log, where that table is
-   not in this database or this role may not read it. #}
+{# Every id with a count is the id of a row of the table that the variable names. It only warns,
+   because the table belongs to the application, and a failure would stop the models after it. It
+   passes, and says so in the log, where the table is not in this database or this role may not read
+   it. #}
 {% test belongs_to_source(model, column_name, table_var) %}
 {{ config(severity='warn') }}
 {%- set names = parse_tables(var(table_var))[0] -%}
 {%- set table = api.Relation.create(schema=names[0], identifier=names[1]) -%}
-{%- set is_readable = execute and may_read(names, 'id') -%}
+{%- set is_readable = execute and can_read_column(names, 'id') -%}
 {%- if not is_readable -%}
     {%- if execute -%}
         {%- do log(

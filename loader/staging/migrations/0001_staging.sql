@@ -80,7 +80,7 @@ comment on column model_watermark.model_name is
 comment on column model_watermark.applied_lsn is
     'Every change with a commit LSN below this is in the model.';
 comment on column model_watermark.seed_id is
-    'The historical seed the model was built on; null where it was built on none.';
+    'The baseline the model was built on; null where it was built on none.';
 comment on column model_watermark.rejected_lsn is
     'The newest change that the model could not count, or a later position; null where none.';
 comment on column model_watermark.definition is

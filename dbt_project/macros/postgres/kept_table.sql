@@ -1,0 +1,33 @@
+{# The materialization of a table that the facts fill: made once, with its contract, then left
+   alone. The lock lets one of two first builds at once make it. #}
+{% materialization kept_table, adapter='postgres' %}
+    {%- set relation = this.incorporate(type='table') -%}
+
+    {%- set is_new = load_cached_relation(this) is none -%}
+    {%- set grants = config.get('grants') -%}
+
+    {%- if is_new or grants -%}
+        {% call statement('pins') %}{{ pin_transaction() }}{% endcall %}
+    {%- endif -%}
+    {%- if is_new -%}
+        {% call statement('main') %}
+do $make_table$
+begin
+    perform pg_advisory_xact_lock(hashtextextended({{ quote_literal('waltally ' ~ get_model_key()) }}, 0));
+    if to_regclass({{ quote_literal(this.include(database=false) | string) }}) is null then
+        {{ get_create_table_as_sql(false, relation, sql) }}
+    end if;
+end
+$make_table$
+        {% endcall %}
+    {%- else -%}
+        {% call noop_statement('main', 'KEPT') %}{{ sql }}{% endcall %}
+    {%- endif -%}
+
+    {%- if is_new or grants -%}
+        {% do apply_grants(relation, grants, should_revoke=not is_new) %}
+        {{ adapter.commit() }}
+    {%- endif -%}
+
+    {{ return({'relations': [relation]}) }}
+{% endmaterialization %}

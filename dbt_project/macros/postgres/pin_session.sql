@@ -1,0 +1,30 @@
+{# Set everything that a transaction of this project relies on, for this transaction: no `alter role
+   ... set` and no `alter database ... set` may stop a build or change a number.
+
+   Timeouts are off: dbt computes between its statements, and a large batch takes long. Values are
+   printed and read in one way, or the ids of a fact's groups would change. Names are those of
+   pg_catalog. All other names are qualified, so nobody can put a function of the same name first.
+   Row security is off, which makes a policy an error: it would hide rows without a word. Commits do
+   not wait for a standby. Fact and watermark are one transaction, so a server that loses the last
+   commit loses both, and the next build applies the same batch. #}
+{% macro pin_session() %}
+    select
+        pg_catalog.set_config('statement_timeout', '0', true),
+        pg_catalog.set_config('lock_timeout', '0', true),
+        pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
+        -- Only PostgreSQL 17 and later know this one.
+        case
+            when pg_catalog.current_setting('transaction_timeout', true) is not null
+                then pg_catalog.set_config('transaction_timeout', '0', true)
+        end,
+        pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+        pg_catalog.set_config('standard_conforming_strings', 'on', true),
+        pg_catalog.set_config('transform_null_equals', 'off', true),
+        pg_catalog.set_config('row_security', 'off', true),
+        pg_catalog.set_config('synchronous_commit', 'local', true),
+        pg_catalog.set_config('DateStyle', 'ISO, MDY', true),
+        pg_catalog.set_config('IntervalStyle', 'postgres', true),
+        pg_catalog.set_config('TimeZone', 'UTC', true),
+        pg_catalog.set_config('extra_float_digits', '1', true),
+        pg_catalog.set_config('bytea_output', 'hex', true)
+{% endmacro %}

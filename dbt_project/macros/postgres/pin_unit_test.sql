@@ -1,0 +1,11 @@
+{# Pin the settings of a unit test. dbt may have queried columns in the same transaction, so a new
+   one is begun: PostgreSQL allows no change of the isolation level after a query. #}
+{% macro pin_unit_test() -%}
+    {%- if model.resource_type == 'unit_test' -%}
+        {% call statement('pins') %}
+            rollback;
+            begin;
+            {{ pin_transaction() }}
+        {% endcall %}
+    {%- endif -%}
+{%- endmacro %}

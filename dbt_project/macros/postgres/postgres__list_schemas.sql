@@ -1,0 +1,12 @@
+{# Overrides dbt, which compares without regard to case: where analytics is there, it would not make
+   Analytics. A schema that differs from the target's in case alone is left out of the list. #}
+{% macro postgres__list_schemas(database) %}
+    {% call statement('list_schemas', fetch_result=true, auto_begin=false) %}
+        select schemas.nspname
+        from pg_catalog.pg_namespace as schemas
+        where
+            lower(schemas.nspname) <> lower({{ quote_literal(target.schema) }})
+            or schemas.nspname = {{ quote_literal(target.schema) }}
+    {% endcall %}
+    {{ return(load_result('list_schemas').table) }}
+{% endmacro %}

@@ -1,0 +1,4 @@
+{# A text as an SQL string. #}
+{% macro quote_literal(text) -%}
+    '{{ text | replace("'", "''") }}'
+{%- endmacro %}

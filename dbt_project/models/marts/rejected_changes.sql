@@ -1,0 +1,15 @@
+{{ config(materialized='kept_table') }}
+
+-- Each fact inserts its rows in its own transaction: see the macro list_rejections.
+select
+    null::text as fact,
+    null::text as slot_name,
+    null::pg_lsn as commit_lsn,
+    null::bigint as ordinal,
+    null::bigint as xid,
+    null::timestamptz as committed_at,
+    null::text as source_table,
+    null::text as action,
+    null::text as reason,
+    null::text as payload
+where false
