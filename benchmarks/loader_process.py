@@ -19,7 +19,7 @@ _PATIENCE = 120.0
 _BUILT = re.compile(r"built in ([0-9.]+) s")
 
 
-class Building:
+class LoaderProcess:
     """The running loader."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -58,9 +58,9 @@ class Building:
 
 
 @contextmanager
-def building(source: Cluster, target: Cluster, slot: str) -> Iterator[Building]:
+def running_loader(source: Cluster, target: Cluster, slot: str) -> Iterator[LoaderProcess]:
     """Follow the slot and apply the models; stopped at the end of the block at the latest."""
-    with tempfile.TemporaryDirectory(prefix="waltally-building-") as name:
+    with tempfile.TemporaryDirectory(prefix="waltally-loader-") as name:
         home = Path(name)
         log = home / "loader.log"
         with log.open("wb") as output:
@@ -73,7 +73,7 @@ def building(source: Cluster, target: Cluster, slot: str) -> Iterator[Building]:
                 stderr=output,
             )
         try:
-            loader = Building(process, log)
+            loader = LoaderProcess(process, log)
             yield loader
             loader.stop()
         finally:
