@@ -1,4 +1,4 @@
-"""`loader run --build` as a process: its environment, its log, its orderly end."""
+"""`loader run --build` as a process: its environment, its log, its stop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LoaderProcess:
         return peak_bytes(self._process.pid)
 
     def check(self) -> None:
-        """Raise RuntimeError, with the end of its log, where the loader has ended by itself."""
+        """Raise RuntimeError, with the end of its log, if the loader has ended by itself."""
         if self._process.poll() is not None:
             raise self._failure(f"ended with {self._process.returncode}")
 
@@ -43,7 +43,7 @@ class LoaderProcess:
         return [float(found) for found in _BUILT.findall(self._log.read_text())]
 
     def stop(self) -> None:
-        """Stop it as a service manager would. Raises RuntimeError where it fails to end well."""
+        """Stop it as a service manager would. Raises RuntimeError where its exit code is not 0."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:

@@ -41,13 +41,13 @@ class Committed(NamedTuple):
     at: float
     """When its commit returned, on this machine's clock."""
     total: int
-    """Rows inserted up to and with it: what the live count says once it is in."""
+    """Rows inserted up to and including it: the sum of the live counts once it is visible."""
 
 
 class PacedWriter:
     """Writes transactions, one after the other, so that commits have an order.
 
-    Half of a transaction's changes (rounded up) insert a row each, the others give the newest
+    Half of a transaction's changes (rounded up) insert one row each; the others give the newest
     rows before them another status. A commit returns once it is on disk.
     """
 
@@ -81,7 +81,7 @@ class PacedWriter:
         last = first + changes - moved - 1
         query = f"execute add ({first}, {last})"
         if moved:
-            # Both in one message: one transaction without a round trip for its begin.
+            # Both in one message, so that no round trip for a BEGIN is needed.
             query += f"; execute move ({first - moved}, {first - 1})"
         self._cursor.execute(query)
         at = time.time()

@@ -44,7 +44,7 @@ class MeasuredLoader:
         return float(times.user + times.system)
 
     def wait_for(self, writes: int) -> None:
-        """Wait until so many changes are staged. Raises RuntimeError where others are."""
+        """Wait until so many changes are staged. Raises RuntimeError where there are more."""
         self._wait(lambda: self.stored() >= writes, f"store {writes} changes")
         if (stored := self.stored()) != writes:
             raise RuntimeError(f"{stored} changes are staged after {writes} writes")

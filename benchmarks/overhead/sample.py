@@ -27,10 +27,10 @@ class Sample:
     mean_ms: float
     p95_ms: float
     rate: float
-    """Writes a second that were reached of the fixed rate, to which the latency belongs."""
+    """Writes per second that were reached at the fixed rate; the latency belongs to them."""
     per_second_unawaited: float
-    """A fixed number of writes that do not wait for the disk; to this run belongs the rest, CPU in
-    microseconds a write, WAL in bytes a write."""
+    """A fixed number of writes that do not wait for the disk. The fields below belong to this run:
+    CPU in microseconds per write, WAL in bytes per write."""
     source_cpu: float
     """All of the source server's processes, the WAL sender too."""
     sender_cpu: float
@@ -138,6 +138,6 @@ class Sampler:
 
 
 def _drain(loader: MeasuredLoader | None, written: int) -> None:
-    """Let the loader end its part of the work, and see that it has stored exactly that."""
+    """Wait until the loader has stored the writes. Raises RuntimeError where it stored others."""
     if loader is not None:
         loader.wait_for(written)
