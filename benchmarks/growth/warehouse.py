@@ -31,12 +31,7 @@ _GROUPS = """
 create function public.group_at(
     g bigint, out service_id uuid, out template_id uuid, out type text, out status text
 ) language sql immutable parallel safe as $$
-    select
-        md5('service ' || g / 500)::uuid, md5('template ' || g / 5)::uuid,
-        (array['email', 'sms', 'letter'])[1 + g / 5 % 3],
-        (array['created', 'sending', 'delivered', 'temporary-failure', 'permanent-failure'])[
-            1 + g % 5
-        ]
+    select md5('service ' || g / 500)::uuid, md5('template ' || g)::uuid, 'email', 'sent'
 $$
 """
 _CHANGES = """
