@@ -1,6 +1,6 @@
-"""The delta rules a second time, row by row in plain Python, for the tests to compare with.
+"""The delta rules once more, row by row in plain Python: what the tests hold the pipeline against.
 
-Pure, and written independently of the dbt models, so that both do not share a mistake.
+Pure, and written without looking at the dbt models, so that both cannot be wrong alike.
 """
 
 from __future__ import annotations

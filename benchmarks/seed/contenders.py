@@ -12,7 +12,7 @@ from benchmarks import measure, workload
 from benchmarks.seed.memory import PeakMemory
 from demo import source
 from demo.cluster import BIN, Cluster
-from demo.replay import DIMENSIONS
+from waltally.tables import DIMENSIONS
 
 SLOT = "notify_dashboard_replication_slot"
 JAR = Path("/usr/share/java/postgresql.jar")

@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from demo import source
-from demo.replay import DIMENSIONS
-from waltally.tables import Table
+from waltally.tables import DIMENSIONS, Table
 
 
 def count_over_jdbc(primary: str, warehouse: str, dsn: str, counts_table: str) -> None:
