@@ -1,4 +1,4 @@
-"""`loader run --build` as a process: its environment, its log, its orderly end."""
+"""`loader run --build` as a process: its environment, its log, its stop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE = 120.0
 _BUILT = re.compile(r"built in ([0-9.]+) s")
 
 
-class Building:
+class LoaderProcess:
     """The running loader."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -34,7 +34,7 @@ class Building:
         return peak_bytes(self._process.pid)
 
     def check(self) -> None:
-        """Raise RuntimeError, with the end of its log, where the loader has ended by itself."""
+        """Raise RuntimeError, with the end of its log, if the loader has ended by itself."""
         if self._process.poll() is not None:
             raise self._failure(f"ended with {self._process.returncode}")
 
@@ -43,7 +43,7 @@ class Building:
         return [float(found) for found in _BUILT.findall(self._log.read_text())]
 
     def stop(self) -> None:
-        """Stop it as a service manager would. Raises RuntimeError where it fails to end well."""
+        """Stop it as a service manager would. Raises RuntimeError where its exit code is not 0."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -58,9 +58,9 @@ class Building:
 
 
 @contextmanager
-def building(source: Cluster, target: Cluster, slot: str) -> Iterator[Building]:
+def running_loader(source: Cluster, target: Cluster, slot: str) -> Iterator[LoaderProcess]:
     """Follow the slot and apply the models; stopped at the end of the block at the latest."""
-    with tempfile.TemporaryDirectory(prefix="waltally-building-") as name:
+    with tempfile.TemporaryDirectory(prefix="waltally-loader-") as name:
         home = Path(name)
         log = home / "loader.log"
         with log.open("wb") as output:
@@ -73,7 +73,7 @@ def building(source: Cluster, target: Cluster, slot: str) -> Iterator[Building]:
                 stderr=output,
             )
         try:
-            loader = Building(process, log)
+            loader = LoaderProcess(process, log)
             yield loader
             loader.stop()
         finally:

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +34,6 @@ class Cost:
     """The most memory that the program's own process held."""
     output: str
 
-    @property
-    def cpu(self) -> float:
-        """CPU seconds of everything."""
-        return self.program + sum(self.servers.values())
-
 
 def say(text: str) -> None:
     """Print a line of progress."""
@@ -46,10 +41,10 @@ def say(text: str) -> None:
 
 
 def server_cpu(cluster: Cluster) -> float:
-    """Return the CPU seconds of all of a cluster's processes, when it has come to rest.
+    """Return the CPU seconds of all of a cluster's processes, once they are idle.
 
-    Those that have ended are included; one that ends while the processes are read would be counted
-    nowhere, so they are read until nothing moves.
+    Processes that have ended are included. One that ends during the reading would be missed, so
+    the processes are read until nothing changes.
     """
     now, last = _read_cpu(cluster), -1.0
     while now != last:
@@ -75,14 +70,8 @@ def run(
     command: Sequence[str | Path],
     environment: Mapping[str, str],
     clusters: Mapping[str, Cluster],
-    *,
-    is_done: Callable[[], bool] | None = None,
-    stop: Callable[[subprocess.Popen[str]], None] = subprocess.Popen.terminate,
 ) -> Cost:
-    """Run a command to its end, or until `is_done` says so and `stop` ends it.
-
-    Raises RuntimeError with what the command printed where it fails.
-    """
+    """Run a command to its end. Raises RuntimeError with what it printed where it fails."""
     before = {name: server_cpu(cluster) for name, cluster in clusters.items()}
     spent = psutil.Process().cpu_times()
     began = time.monotonic()
@@ -94,17 +83,14 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    peak, ended = 0, False
+    peak = 0
     while process.poll() is None:
         peak = max(peak, peak_bytes(process.pid))
-        if is_done is not None and not ended and is_done():
-            ended = True
-            stop(process)
         time.sleep(_POLL)
     seconds = time.monotonic() - began
     output, _ = process.communicate()
     now = psutil.Process().cpu_times()
-    if process.returncode and not ended:
+    if process.returncode:
         raise RuntimeError(f"{command[0]} failed with {process.returncode}:\n{output}")
     return Cost(
         seconds=seconds,

@@ -1,4 +1,4 @@
-"""What a benchmark leaves: a table on the terminal and in docs/performance.md, JSON, a figure."""
+"""What a benchmark writes: a table on the terminal and in docs/performance.md, JSON, a figure."""
 
 from __future__ import annotations
 
@@ -31,22 +31,27 @@ Row = Mapping[str, object]
 
 
 def publish(stage: str, rows: Sequence[Row], **facts: object) -> None:
-    """Print a stage's rows and keep them: JSON in benchmarks/results, a table in the page.
+    """Print a stage's rows and keep them: JSON in benchmarks/results, a table on the page.
 
     The first row's keys are the columns, with their units. `facts` (sizes, goals) go into the
     JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`.
     """
+    show(stage, rows)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    kept = {"stage": stage, "machine": machine(), **facts, "rows": list(rows)}
+    (RESULTS / f"{stage}.json").write_text(json.dumps(kept, indent=2) + "\n")
+    _into_page(stage, list(rows[0]), rows)
+
+
+def show(title: str, rows: Sequence[Row]) -> None:
+    """Print rows as a table; the first row's keys are the columns."""
     columns = list(rows[0])
-    table = Table(title=stage)
+    table = Table(title=title)
     for column in columns:
         table.add_column(column, justify="left" if column == columns[0] else "right")
     for row in rows:
         table.add_row(*(_shown(row.get(column)) for column in columns))
     Console(width=160).print(table)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    kept = {"stage": stage, "machine": machine(), **facts, "rows": list(rows)}
-    (RESULTS / f"{stage}.json").write_text(json.dumps(kept, indent=2) + "\n")
-    _into_page(stage, columns, rows)
 
 
 @contextmanager
@@ -63,7 +68,7 @@ def figure(name: str, width: float = 7.0, height: float = 3.5) -> Iterator[Axes]
 
 
 def machine() -> dict[str, object]:
-    """Return what the figures were taken on."""
+    """Return what the numbers were measured on."""
     server = subprocess.run([BIN / "postgres", "--version"], capture_output=True, text=True)
     return {
         "cores": os.cpu_count(),

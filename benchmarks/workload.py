@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
 import psycopg2
 
-from benchmarks.measure import ROOT
+from benchmarks.measure import ROOT, run
 from demo import source
 from demo.cluster import Cluster
 
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"
+FACT = "analytics.ft_service_stats"
 
 TEXT_LENGTH = 310
 """Length of the personalisation that makes an insert's JSON 1 KB."""
@@ -94,10 +94,4 @@ def environment(source: Cluster, target: Cluster, slot: str) -> dict[str, str]:
 
 def set_up(source: Cluster, target: Cluster, slot: str) -> None:
     """Make a slot and its place in the staging schema."""
-    subprocess.run(
-        [LOADER, "setup"],
-        env=environment(source, target, slot),
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
+    run([LOADER, "setup"], environment(source, target, slot), {})

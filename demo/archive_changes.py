@@ -1,7 +1,7 @@
 """Kinds of change to `notification_history`; each returns how many rows it changed.
 
-Whatever leaves the table is written to `truth.purged` by the statement that deletes it: so a row
-is recorded once, by the session that really deleted it, with the dimensions it had at that moment.
+The statement that deletes rows also writes them to `truth.purged`: so each row is recorded once, by
+the session that deleted it, with the dimensions that it had then.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def archive(session: Session) -> int:
 
 
 def history_update(session: Session) -> int:
-    """A late callback tells what became of a letter."""
+    """A late callback reports the final status of a letter."""
     return session.run(
         "update notification_history set notification_status = %s, updated_at = now() "
         "where id = any(%s::uuid[])",
@@ -61,18 +61,18 @@ def history_update(session: Session) -> int:
     )
 
 
-def history_move_place(session: Session) -> int:
+def history_change_dimensions(session: Session) -> int:
     """Archived rows change service, template and type."""
     return session.run(
         "update notification_history set service_id = %s, template_id = %s, notification_type = %s "
         "where id = any(%s::uuid[])",
-        *session.place(),
+        *session.dimensions(),
         session.some_ids("notification_history", 3),
     )
 
 
 def history_null_dimension(session: Session) -> int:
-    """An archived row loses a dimension; only where old rows are logged full."""
+    """A dimension of an archived row becomes null; only under identity 'full'."""
     lost = session.rng.choice(["service_id", "template_id", "notification_status"])
     return session.run(
         f"update notification_history set {lost} = null where id = any(%s::uuid[])",
@@ -99,8 +99,8 @@ def purge_and_archive_again(session: Session) -> int:
 
 
 def truncate_history(session: Session) -> int:
-    """The archive starts from zero, and so does what was purged from it."""
-    session.run("set local lock_timeout = '2s'")  # the other sessions queue behind it
+    """The archive is emptied, and so is the record of what was purged from it."""
+    session.run("set local lock_timeout = '2s'")  # the other sessions wait behind it
     session.run("truncate notification_history")
     # After the lock on the table that every purge writes first: no purge is open now.
     session.run("truncate truth.purged")

@@ -21,7 +21,7 @@ LOGICAL = {"wal_level": "logical", "max_wal_senders": "10", "max_replication_slo
 
 
 class ClusterError(RuntimeError):
-    """A server program failed; the message carries what it printed."""
+    """A server program failed; the message has its output."""
 
 
 def free_port() -> int:
@@ -98,7 +98,7 @@ class Cluster:
         return bool(done.strip())
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Write these settings over the present ones; they count from the next start."""
+        """Add or replace settings; they take effect at the next start."""
         self.settings.update(settings)
         lines = "".join(f"{name} = {value}\n" for name, value in self.settings.items())
         (self.data / "postgresql.auto.conf").write_text(lines)
@@ -112,7 +112,7 @@ class Cluster:
         self.run("pg_ctl", "-D", str(self.data), "-w", "-t", "60", "-m", mode, "stop", check=False)
 
     def kill(self) -> None:
-        """Kill the server's main process dead, as a crash of the machine would."""
+        """Kill the server's main process, as a crash of the machine would."""
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
 

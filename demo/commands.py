@@ -1,4 +1,4 @@
-"""The demo's subprocesses: shown as they are typed, quiet unless they fail, never left behind."""
+"""The demo's subprocesses: printed as typed, quiet unless they fail, ended with the demo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE = 30.0
 
 
 class CommandFailed(RuntimeError):
-    """A command ended with another exit code than 0; the message carries the end of its output."""
+    """A command failed; the message has the end of its output."""
 
 
 class Commands:
@@ -42,7 +42,7 @@ class Commands:
         log = self._logs / f"{len(self._logged) + 1} {Path(command[0]).name}.log"
         try:
             with log.open("wb") as output:
-                # A session of its own: Ctrl-C reaches the demo alone, which then ends its children.
+                # A new session: Ctrl-C reaches only the demo, which then ends its children.
                 process = subprocess.Popen(
                     command,
                     cwd=self._cwd,
@@ -67,7 +67,7 @@ class Commands:
         self._console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
 
     def check(self, process: subprocess.Popen[bytes], timeout: float | None = None) -> None:
-        """Wait for the process; raise CommandFailed unless it ended well."""
+        """Wait for the process; raise CommandFailed unless its exit code is 0."""
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -83,7 +83,7 @@ class Commands:
         return CommandFailed(f"{log.stem} {what}:\n{shown}")
 
     def end_all(self) -> None:
-        """End whatever still runs, with all that it started."""
+        """End every process that still runs, and its children."""
         for process in self._running:
             for how in (signal.SIGTERM, signal.SIGKILL):
                 if process.poll() is None:

@@ -8,7 +8,7 @@ _SET_STATUS = (
     "update notifications set notification_status = %s, updated_at = now() "
     "where id = any(%s::uuid[])"
 )
-_MOVE = (
+_CHANGE_DIMENSIONS = (
     "update notifications set service_id = %s, template_id = %s, notification_type = %s "
     "where id = any(%s::uuid[])"
 )
@@ -26,7 +26,7 @@ def insert_many(session: Session) -> int:
 
 
 def status_move(session: Session) -> int:
-    """One notification takes its next step in life."""
+    """One notification gets the next status of its life cycle."""
     found = session.some_ids(
         "notifications",
         where="notification_status in ('created', 'sending', 'pending', 'temporary-failure')",
@@ -46,19 +46,19 @@ def bulk_update(session: Session) -> int:
     return session.run(_SET_STATUS, session.rng.choice(STATUSES), chosen)
 
 
-def move_place(session: Session) -> int:
+def change_dimensions(session: Session) -> int:
     """Rows change service, template and type."""
     chosen = session.some_ids("notifications", session.rng.randint(1, 5))
-    return session.run(_MOVE, *session.place(), chosen)
+    return session.run(_CHANGE_DIMENSIONS, *session.dimensions(), chosen)
 
 
 def null_dimension(session: Session) -> int:
-    """A row loses a dimension, or gets back what it lacked; only where old rows are logged full."""
+    """A dimension becomes null, or a null gets a value again; only under identity 'full'."""
     lacking = "service_id is null or template_id is null or notification_status is null"
     if session.rng.random() < 0.5:
         found = session.some_ids("notifications", 3, where=f"({lacking})")
         session.run(_SET_STATUS, "created", found)
-        return session.run(_MOVE, *session.place(), found)
+        return session.run(_CHANGE_DIMENSIONS, *session.dimensions(), found)
     lost = session.rng.choice(["service_id", "template_id", "notification_status"])
     return session.run(
         f"update notifications set {lost} = null where id = any(%s::uuid[])",
@@ -67,7 +67,7 @@ def null_dimension(session: Session) -> int:
 
 
 def uninteresting_update(session: Session) -> int:
-    """Rows are written anew with all their dimensions as they were."""
+    """Rows are updated and keep all their dimensions."""
     return session.run(
         "update notifications set reference = %s, notification_status = notification_status "
         "where id = any(%s::uuid[])",
@@ -99,12 +99,12 @@ def odd_text(session: Session) -> int:
 
 
 def several_changes_of_one_row(session: Session) -> int:
-    """A row is made, moved, and sometimes deleted or made again in one transaction."""
+    """A row is inserted, updated, and sometimes deleted or inserted again in one transaction."""
     chosen = [session.new_id()]
     session.insert(chosen)
     for status in ("sending", "pending", "delivered")[: session.rng.randint(1, 3)]:
         session.run(_SET_STATUS, status, chosen)
-    session.run(_MOVE, *session.place(), chosen)
+    session.run(_CHANGE_DIMENSIONS, *session.dimensions(), chosen)
     if session.rng.random() < 0.4:
         session.run(_DELETE, chosen)
         if session.rng.random() < 0.5:
@@ -140,14 +140,14 @@ def reinsert_later(session: Session) -> int:
 
 
 def delete_and_reinsert(session: Session) -> int:
-    """Rows are deleted and inserted again, elsewhere, in one transaction."""
+    """Rows are deleted and inserted again, with other dimensions, in one transaction."""
     gone = session.fetch(f"{_DELETE} returning id::text", session.some_ids("notifications", 2))
     return session.insert(gone, session.rng.choice(STATUSES)) if gone else 0
 
 
 def truncate_live(session: Session) -> int:
     """The table is emptied, between two rows of the same transaction."""
-    session.run("set local lock_timeout = '2s'")  # the other sessions queue behind it
+    session.run("set local lock_timeout = '2s'")  # the other sessions wait behind it
     session.insert([session.new_id()])
     session.run("truncate notifications")
     return session.insert([session.new_id()])

@@ -1,4 +1,4 @@
-"""Which kinds of change the traffic is made of, and how often each comes up."""
+"""The kinds of change in the traffic, and their weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Mix = dict[Change, int]
 
 
 def unrelated(session: Session) -> int:
-    """A write to a table that the counts do not know."""
+    """A write to a table that is not counted."""
     return session.run("insert into unrelated (note) values (%s)", session.new_id())
 
 
 def empty(session: Session) -> int:
-    """A transaction id is taken and nothing written."""
+    """A transaction gets an id and writes nothing."""
     return session.run("select pg_current_xact_id()")
 
 
@@ -28,7 +28,7 @@ _ALWAYS: Mix = {
     live.insert_many: 6,
     live.status_move: 20,
     live.bulk_update: 2,
-    live.move_place: 3,
+    live.change_dimensions: 3,
     live.uninteresting_update: 4,
     live.odd_text: 2,
     live.several_changes_of_one_row: 4,
@@ -39,7 +39,7 @@ _ALWAYS: Mix = {
     live.delete_and_reinsert: 3,
     archive.archive: 5,
     archive.history_update: 4,
-    archive.history_move_place: 1,
+    archive.history_change_dimensions: 1,
     archive.history_purge: 3,
     archive.purge_and_archive_again: 1,
     unrelated: 3,
@@ -58,7 +58,7 @@ def mix(
 ) -> Mix:
     """Return each kind of change with its weight; `weights` replaces those of the kinds it names.
 
-    Dimensions become null under 'full' only. Raises ValueError on a kind that the mix has not.
+    Dimensions become null under 'full' only. Raises ValueError for a kind that is not in the mix.
     """
     chosen = dict(_ALWAYS)
     if identity == "full":

@@ -1,4 +1,4 @@
-"""The recount: what the fact must say, counted from the source's tables, and where it does not."""
+"""The recount: the counts of the source's tables, and where the fact differs from them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Row(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A group of which the fact says something else than the recount; None where it is missing."""
+    """A group whose fact and recount differ; None where the group is missing."""
 
     group: Group
     expected: Row | None
@@ -140,8 +140,8 @@ def differences(
 def staged_transactions(dsn: str, staging: str, slot: str) -> list[int]:
     """Return the ids of the transactions in the change log from the seed on, if there was one.
 
-    Leaning on the change log here hides nothing: were a purge missing from it, its rows would still
-    be in the fact and no longer in the recount.
+    This hides no error: if a purge were missing from the change log, its rows would still be in the
+    fact and no longer in the recount.
     """
     with transaction(dsn) as cursor:
         cursor.execute(sql.SQL(_STAGED).format(staging=sql.Identifier(staging)), {"slot": slot})

@@ -27,7 +27,7 @@ from demo.traffic import Traffic
 
 _ROOT = Path(__file__).parent.parent
 _SERVER = {"fsync": "off", "shared_buffers": "256MB", "max_wal_size": "4GB"}
-_OURS = ("PG", "LOADER_", "DBT_")
+_REPLACED = ("PG", "LOADER_", "DBT_")
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -38,19 +38,21 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--rows", type=int, default=500_000, help="rows before the slot is made")
-    parser.add_argument("--seconds", type=int, default=20, help="how long counts are shown live")
+    parser.add_argument("--seconds", type=int, default=20, help="how long live counts are shown")
     parser.add_argument(
-        "--keep", action="store_true", help="leave the server and the log files in the end"
+        "--keep", action="store_true", help="keep the server and the log files at the end"
     )
     return parser.parse_args(arguments)
 
 
 def environment(cluster: Cluster, home: Path) -> dict[str, str]:
-    """Return the tools' environment: the caller's, but with no other database in it.
+    """Return the tools' environment: the caller's, without its settings of other databases.
 
-    Whatever the tools write besides the database goes to `home`.
+    The tools write their files to `home`.
     """
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(_REPLACED)
+    }
     return (
         inherited
         | cluster.environment()
@@ -68,7 +70,7 @@ def environment(cluster: Cluster, home: Path) -> dict[str, str]:
 
 @contextmanager
 def cleaned_up() -> Iterator[ExitStack]:
-    """Give a stack of things to undo; they are undone also on Ctrl-C, SIGTERM and failure."""
+    """Yield a stack of clean-up steps; they also run after Ctrl-C, SIGTERM and failure."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -131,7 +133,7 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     commands.run("dbt", "build")
     commands.run("dbt", "test", "--vars", "recount: true")
 
-    console.print(show.by_status(dsn))
+    console.print(show.counts_by_status(dsn))
     wrong = recount.differences(dsn)
     for group, recounted, counted in wrong[:10]:
         console.print(group, counted, "but recounted", recounted, soft_wrap=True)
@@ -148,7 +150,7 @@ def watch(
         try:
             loader.wait(2)
         except TimeoutExpired:
-            now = show.moment(dsn)
+            now = show.pipeline_state(dsn)
         else:
             raise commands.failure(loader, "ended by itself")
         if now is None:

@@ -1,4 +1,4 @@
-"""What a change of the traffic works with: a cursor, its own dice, and the ids to choose from."""
+"""What a change of the traffic works with: a cursor, random numbers, and the ids to choose from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEXT_STATUS: dict[str | None, tuple[str, ...]] = {
     "pending": ("delivered", "temporary-failure"),
     "temporary-failure": ("sending",),
 }
-"""Notify's life cycle; a status that is not here has ended and stays."""
+"""Notify's life cycle; a status that is not a key here is final."""
 
 
 class Template(NamedTuple):
@@ -52,7 +52,7 @@ def templates_of(dsn: str) -> list[Template]:
 
 @dataclass
 class Session:
-    """One session's open transaction, and the notifications that it deleted before."""
+    """One session's open transaction, and the notifications that it deleted in earlier ones."""
 
     cursor: Cursor
     rng: Random
@@ -74,21 +74,21 @@ class Session:
         return [row[0] for row in self.cursor.fetchall()]
 
     def new_id(self) -> str:
-        """Return an id that nothing has yet, also where the same seed has been at work before."""
+        """Return an id that no row has, even where the same seed has run before."""
         return str(uuid4())
 
     def some_ids(self, table: str, limit: int = 1, where: str = "true") -> list[str]:
-        """Return up to `limit` neighbouring ids from a random place, none if the place is bare."""
+        """Return up to `limit` neighbouring ids from a random one on; none if no row follows."""
         place = str(UUID(int=self.rng.getrandbits(128)))
         return self.fetch(
-            # Qualified: a bare id would be the text of the output, which no index orders.
+            # Qualified: a bare id would be the output's text, for which there is no index.
             f"select id::text from {table} where id >= %s and {where} order by {table}.id limit %s",
             place,
             limit,
         )
 
-    def place(self) -> tuple[str | None, str | None, str]:
-        """Return a service, a template and a type; under 'full' rarely without one of the two."""
+    def dimensions(self) -> tuple[str | None, str | None, str]:
+        """Return a service, a template and a type; under 'full' one is rarely null."""
         template = self.rng.choice(self.templates)
         kind = template.notification_type
         if self.identity == "full" and self.rng.random() < 0.05:
@@ -98,7 +98,7 @@ class Session:
         return template.service_id, template.template_id, kind
 
     def insert(self, ids: Sequence[str], status: str = "created", odd: str | None = None) -> int:
-        """Insert notifications in one statement; those whose id is there already stay as they are.
+        """Insert notifications in one statement; rows whose id exists already stay as they are.
 
         Returns how many were inserted.
         """
@@ -106,7 +106,7 @@ class Session:
             (
                 row_id,
                 f"{row_id[:8]}@example.gov.uk",
-                *self.place(),
+                *self.dimensions(),
                 status,
                 self.rng.choice(["normal", "normal", "normal", "team", "test"]),
                 odd,

@@ -1,4 +1,4 @@
-"""What the demo prints from the database: a line of the moment, and a table at the end."""
+"""What the demo prints from the database: its state while it runs, and a table at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.table import Table
 
 from demo.source import transaction
 
-_MOMENT = """
+_STATE = """
 select
     (select coalesce(sum("count"), 0)::bigint from analytics.ft_service_stats),
     pg_wal_lsn_diff(pg_current_wal_lsn(), slot_position.position_lsn)::bigint,
@@ -50,8 +50,8 @@ order by services.name, notification_status
 """
 
 
-class Moment(NamedTuple):
-    """The pipeline as it is now."""
+class PipelineState(NamedTuple):
+    """The state of the pipeline."""
 
     rows: int
     """The sum of `count` over the fact."""
@@ -61,19 +61,19 @@ class Moment(NamedTuple):
     """Seconds since the commit of the newest change that the fact holds; None before the first."""
 
 
-def moment(dsn: str) -> Moment | None:
+def pipeline_state(dsn: str) -> PipelineState | None:
     """Read the state of the pipeline; None before the fact is built for the first time."""
     with transaction(dsn) as cursor:
         cursor.execute("select to_regclass('analytics.ft_service_stats') is not null")
         if cursor.fetchall() == [(False,)]:
             return None
-        cursor.execute(_MOMENT)
+        cursor.execute(_STATE)
         row = cursor.fetchone()
     assert row is not None, "loader setup has written the slot's position"
-    return Moment(*row)
+    return PipelineState(*row)
 
 
-def by_status(dsn: str, services: int = 5) -> Table:
+def counts_by_status(dsn: str, services: int = 5) -> Table:
     """Return the largest services' counts by status, as the fact has them."""
     with transaction(dsn) as cursor:
         cursor.execute(_BY_STATUS, (services,))

@@ -1,4 +1,4 @@
-"""The source of the demo and the tests: Notify's two tables, what they refer to, and a past."""
+"""The source of the demo and the tests: Notify's two tables, what they refer to, and their rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from psycopg2.extensions import cursor as Cursor
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
 Identity = Literal["full", "covering"]
-"""How old rows show their dimensions: the whole row, or a unique index over not-null columns."""
+"""What an old row in the WAL has: the whole row, or a unique index's not-null columns."""
 
 TABLES = ("notifications", "notification_history")
 
 _HERE = Path(__file__).parent
 
-# The recount of the archive needs the rows that a purge took, and the source must not be altered:
-# whoever purges writes down what is gone, in the same transaction.
+# The recount of the archive needs the rows that were purged. The source's tables must not be
+# altered, so the transaction that purges rows also records them here.
 _TRUTH = """
 create schema truth;
 create table truth.purged (

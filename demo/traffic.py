@@ -20,9 +20,9 @@ from demo.worker import Worker
 class Traffic:
     """Sessions that write until stopped, or a number of transactions each.
 
-    `rate` is in transactions a second and session; None is as fast as it goes. `weights` replaces
-    the weights of the kinds of change that it names (demo/mix.py). A seed settles what each session
-    tries; the ids of new rows and how the sessions interleave differ from run to run.
+    `rate` is in transactions per second and session; None means without pauses. `weights` replaces
+    the weights of the kinds of change that it names (demo/mix.py). The seed fixes what each session
+    tries; the ids of new rows and the order between the sessions differ from run to run.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Traffic:
 
     @property
     def counts(self) -> Counter[str]:
-        """Committed changes that touched a row, by kind; `worker.SHAPES` and `collision` too."""
+        """Committed changes that touched a row, by kind; also `worker.OUTCOMES` and `collision`."""
         total: Counter[str] = Counter()
         for worker in self._workers:
             total.update(worker.counts.copy())
@@ -57,18 +57,17 @@ class Traffic:
     def start(self, transactions: int | None = None) -> None:
         """Begin to write in the background; `transactions` is the most that each session writes.
 
-        Started again after its end, the sessions go on with other dice. Raises RuntimeError while
-        it runs.
+        A second start continues with other random numbers. Raises RuntimeError while it runs.
         """
         if self._threads:
-            raise RuntimeError("the traffic runs already")
+            raise RuntimeError("the traffic is already running")
         templates = templates_of(self._dsn)
         start = next(self._starts)
         self._stopped.clear()
         for number in range(self._sessions):
             connection = psycopg2.connect(self._dsn, application_name="traffic")
-            dice = Random(f"{self._seed} {start} {number}")
-            session = Session(connection.cursor(), dice, templates, self._identity)
+            rng = Random(f"{self._seed} {start} {number}")
+            session = Session(connection.cursor(), rng, templates, self._identity)
             worker = Worker(session, self._mix)
             self._workers.append(worker)
             self._threads.append(
@@ -78,7 +77,7 @@ class Traffic:
             thread.start()
 
     def stop(self) -> None:
-        """End each session after its present transaction; raise the first unexpected error."""
+        """End each session after its current transaction; raise the first unexpected error."""
         self._stopped.set()
         self._join()
 
@@ -98,10 +97,10 @@ class Traffic:
             for number in count():
                 if number == transactions or self._stopped.wait(max(due - time.monotonic(), 0)):
                     return
-                # What a slow moment missed is not caught up with.
+                # Transactions that are late are not made up for.
                 due = max(due + self._pause, time.monotonic())
                 worker.transaction()
-        except Exception as error:  # carried to whoever joins
+        except Exception as error:  # raised in the thread that joins
             self._errors.append(error)
             self._stopped.set()
         finally:

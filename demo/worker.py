@@ -9,19 +9,19 @@ from psycopg2 import errors
 from demo.mix import Mix
 from demo.session import Session
 
-# What sessions do to each other; the server has undone the transaction.
+# Errors that concurrent sessions cause; the server has rolled the transaction back.
 _COLLISIONS = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 
 _DEEPEST_SAVEPOINT = 2
 
-SHAPES = ("savepoint_released", "savepoint_rolled_back", "transaction_rolled_back")
-"""What may become of changes; counted beside the kinds of change, where it befell any."""
+OUTCOMES = ("savepoint_released", "savepoint_rolled_back", "transaction_rolled_back")
+"""What can happen to changes; counted beside the kinds of change, where it happened to one."""
 
 
 class Worker:
     """Writes transactions through its session; `counts` says what was committed, by kind.
 
-    Transactions that collided with another session's are counted as `collision` and not repeated.
+    A transaction that collided with another session's is counted as `collision` and not repeated.
     """
 
     def __init__(self, session: Session, mix: Mix) -> None:

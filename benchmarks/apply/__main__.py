@@ -3,16 +3,16 @@
 python -m benchmarks.apply --rows 200000 --rounds 3
 
 For each kind of change: decoding alone, then loader and COPY, then one incremental `dbt run`, in
-rounds of which the table has the medians. CPU is of all processes of the server (the backend,
-checkpoints, the WAL writer) and of the program, less that of the same command with nothing to do,
-which is reported apart: it is paid once a build, not once a change. Two servers, so that each
-stage's part is seen.
+rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
+checkpoints, the WAL writer) and of the program. The CPU of the same command with nothing to do is
+subtracted and reported apart: it is paid per build, not per change. There are two servers, so that
+each stage's part is seen.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -163,16 +163,8 @@ def _value(cluster: Cluster, query: str) -> object:
     return found
 
 
-def main() -> None:
-    """Measure every kind, then publish."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=200_000, help="changes of each kind")
-    parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    rows = [*measure(given.rows, given.rounds)]
-    report.publish("apply", rows, goals=GOALS, sizes=vars(given))
+def draw(rows: Sequence[report.Row]) -> None:
+    """Draw the CPU per change, stage by stage."""
     with report.figure("apply") as axes:
         names = [str(row["changes"]) for row in rows]
         left = [0.0] * len(rows)
@@ -183,6 +175,19 @@ def main() -> None:
         axes.set_xlabel("CPU microseconds per change")
         axes.invert_yaxis()
         axes.legend()
+
+
+def main() -> None:
+    """Measure every kind, then publish."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=200_000, help="changes of each kind")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    rows = [*measure(given.rows, given.rounds)]
+    report.publish("apply", rows, goals=GOALS, sizes=vars(given))
+    draw(rows)
 
 
 if __name__ == "__main__":

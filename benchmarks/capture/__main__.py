@@ -2,37 +2,40 @@
 
 python -m benchmarks.capture --rows 300000 --single-rows 100000 --one-rows 5000000 --rounds 3
 
-One source, one warehouse, the same WAL for everybody, each contender with a slot of its own, one
-after the other in each round. Decoding alone is PostgreSQL's pg_recvlogical into /dev/null; the
-same read in Python and thrown away is what the loader could do at best. Seconds are those of the
-whole process less those of the same command with nothing to do. The loader runs once before the
-rounds, so that none of them is the first to write the target's WAL files, and the same rows are
-copied and dropped before each run. A ratio is a round's own; the table has each column's median.
-The last rows are of a single transaction, once: it must pass in the same memory.
+One source, one warehouse, the same WAL for every contender. Each contender has its own slot; in
+each round they run one after the other. Decoding alone is PostgreSQL's pg_recvlogical into
+/dev/null. Reading in Python and throwing away is the best that the loader could reach. The seconds
+of the same command with nothing to do are subtracted. Before the rounds the loader runs once, so
+that no round is the first to write the target's WAL files; before each run the same rows are copied
+and dropped. A ratio compares runs of one round; the table has the median of each column. The last
+rows are of a single transaction, read once: it must pass in the same memory.
 Debezium takes part where `make install-debezium` has been run.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
-from typing import NamedTuple
-
-import psycopg2
+from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks import decoding, report, workload
-from benchmarks.measure import ROOT, Cost, run, say
-from demo.cluster import BIN, Cluster
+from benchmarks.capture.contenders import (
+    Backlog,
+    Contender,
+    Result,
+    contenders,
+    empty_warehouse,
+    loader,
+    prepare,
+    warm_up,
+)
+from benchmarks.measure import Cost, say
+from demo.cluster import Cluster
 
 GOALS = {
     "of decoding": 0.95,
     "times Debezium": 8,
-    "times the first seed": 3,
+    "times SQL polling": 3,
     "MB over idle": 64,
 }
 
@@ -50,161 +53,6 @@ _TARGET = {
     "shared_buffers": "512MB",
     "autovacuum": "off",
 }
-_COLUMNS = "slot_name, commit_lsn, ordinal, xid, committed_at, action, payload"
-_DEBEZIUM = ROOT / ".venv-debezium" / "bin" / "python"
-
-
-class World(NamedTuple):
-    """The two servers, and what lies between the slots and the end of the WAL."""
-
-    source: Cluster
-    target: Cluster
-    rows: int
-    end: str
-
-    @property
-    def rows_file(self) -> Path:
-        """Where the loader's rows wait to be copied again."""
-        return self.target.home / "rows"
-
-    @property
-    def clusters(self) -> dict[str, Cluster]:
-        """The servers by the names that their costs go by."""
-        return {"source": self.source, "target": self.target}
-
-
-class Result(NamedTuple):
-    """A contender's run."""
-
-    seconds: float
-    cost: Cost
-    over_idle: int = 0
-    """Bytes that the program held more than with nothing to do."""
-
-
-Contender = Callable[[World, str], Result]
-
-
-def decode_alone(world: World, slot: str) -> Result:
-    """Read the slot with PostgreSQL's own program, into nothing."""
-    program, *words = decoding.command(world.source, slot, world.end)
-    cost = run([BIN / program, *words], {}, world.clusters)
-    return Result(cost.seconds, cost)
-
-
-def read_in_python(world: World, slot: str) -> Result:
-    """Read the slot as the loader does, into nothing."""
-    words = ["--source", world.source.dsn(), "--slot", slot, "--end", world.end]
-    command = [sys.executable, "-m", "benchmarks.capture.discard", *words]
-    cost = run(command, workload.environment(world.source, world.target, slot), world.clusters)
-    return Result(float(cost.output.split()[-1]), cost)
-
-
-def loader(world: World, slot: str, *more: str) -> Result:
-    """Follow the slot with `loader run --once`, then once more with nothing to do."""
-    environment = workload.environment(world.source, world.target, slot)
-    command = [str(workload.LOADER), "run", "--once", *more]
-    cost = run(command, environment, world.clusters)
-    idle = run(command, environment, world.clusters)
-    check(world, f"select count(*) from cdc.change_log where slot_name = '{slot}'")
-    rows = f"(select {_COLUMNS} from cdc.change_log) to '{world.rows_file}' (format binary)"
-    _psql(world, f"\\copy {rows}")
-    return Result(cost.seconds - idle.seconds, _less(cost, idle), cost.peak_bytes - idle.peak_bytes)
-
-
-def copy_alone(world: World, _slot: str) -> Result:
-    """Put the rows that the loader has just staged into the same table again, from a file."""
-    cost = _psql(
-        world, f"\\copy cdc.change_log ({_COLUMNS}) from '{world.rows_file}' (format binary)"
-    )
-    check(world, "select count(*) from cdc.change_log")
-    return Result(cost.seconds, cost)
-
-
-def loader_and_dbt(world: World, slot: str) -> Result:
-    """Follow the slot and build the fact."""
-    forget(world)
-    result = loader(world, slot, "--build")
-    check(world, "select sum(live_count) from analytics.ft_service_stats")
-    return result
-
-
-def side_by_side(world: World, slot: str) -> Result:
-    """Stage the payloads alone, with psycopg2's own reader and COPY in two threads."""
-    return _streamed("reader_and_copy", world, slot)
-
-
-def side_by_side_as_log(world: World, slot: str) -> Result:
-    """The same with the loader's rows, looked at as the loader does and under the log's key."""
-    return _streamed("reader_and_copy", world, slot, "--as-log")
-
-
-def first_seed(world: World, slot: str) -> Result:
-    """Count the first seed's way."""
-    return _streamed("sql_polling", world, slot)
-
-
-def debezium(world: World, slot: str) -> Result:
-    """Stage with Debezium's embedded engine."""
-    return _streamed("debezium", world, slot)
-
-
-def contenders() -> dict[str, Contender]:
-    """Return who takes part, by the name in the table."""
-    found: dict[str, Contender] = {
-        "decoding alone": decode_alone,
-        "reading in Python": read_in_python,
-        "loader": loader,
-        "COPY of the same rows alone": copy_alone,
-        "reader and COPY, payloads alone": side_by_side,
-        "reader and COPY, the log's rows": side_by_side_as_log,
-        "first seed, to the fact": first_seed,
-        "loader and dbt, to the fact": loader_and_dbt,
-    }
-    if _DEBEZIUM.exists():
-        found["Debezium"] = debezium
-    return found
-
-
-def prepare(world: World, name: str, slot: str) -> None:
-    """Make the contender's slot before anything is written."""
-    if name.startswith("loader"):
-        workload.set_up(world.source, world.target, slot)
-    elif name in ("Debezium", "first seed, to the fact"):
-        module = "debezium" if name == "Debezium" else "sql_polling"
-        run([*_other(module, world, slot), "--prepare"], _environment(world), {})
-    else:
-        decoding.make_slot(world.source, slot)
-
-
-def forget(world: World) -> None:
-    """Empty the warehouse's own tables, so that each run finds the same."""
-    with closing(psycopg2.connect(world.target.dsn())) as connection:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute("drop schema if exists analytics cascade")
-            cursor.execute("drop table if exists side_by_side")
-            cursor.execute("truncate cdc.change_log")
-            cursor.execute("checkpoint")
-
-
-def warm_up(world: World) -> None:
-    """Have the target write what a run writes, so that its memory is at hand.
-
-    A virtual machine hands what it does not use back to its host within seconds, and writes into
-    new memory at a tenth of the speed; which contender came before must not matter.
-    """
-    forget(world)
-    copy_alone(world, "")
-
-
-def check(world: World, query: str) -> None:
-    """Compare a number in the target with the number of changes. Raises RuntimeError."""
-    with closing(psycopg2.connect(world.target.dsn())) as connection, connection.cursor() as cursor:
-        cursor.execute(query)
-        ((found,),) = cursor.fetchall()
-    if found != world.rows:
-        raise RuntimeError(f"{query}: {found}, not {world.rows}")
 
 
 def measure(
@@ -213,7 +61,7 @@ def measure(
     """Yield a row of the table for each contender, for transactions of `each` rows."""
     with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
         workload.create(source)
-        world = World(source, target, rows, "")
+        backlog = Backlog(source, target, rows, "")
         slots = {
             (name, number): f"{kind}_{place}_{number}"
             for place, name in enumerate(ways)
@@ -221,23 +69,23 @@ def measure(
         }
         first = f"{kind}_first"
         for (name, _), slot in slots.items():
-            prepare(world, name, slot)
+            prepare(backlog, name, slot)
         if rounds > 1:
-            prepare(world, "loader", first)
+            prepare(backlog, "loader", first)
         say(f"{kind}: writing {rows:,} rows")
         workload.insert(source, rows, each)
-        world = world._replace(end=decoding.wal_end(source))
+        backlog = backlog._replace(end=decoding.wal_end(source))
         if rounds > 1:
             say(f"{kind}: a run that does not count")
-            loader(world, first)
+            loader(backlog, first)
             decoding.drop_slot(source, first)
         results: dict[str, list[Result]] = {name: [] for name in ways}
         for number in range(rounds):
             for name, contender in ways.items():
                 if rounds > 1:
-                    warm_up(world)
-                forget(world)
-                result = contender(world, slots[name, number])
+                    warm_up(backlog)
+                empty_warehouse(backlog)
+                result = contender(backlog, slots[name, number])
                 results[name].append(result)
                 say(f"{kind}: {name}: {rows / result.seconds:,.0f}/s")
                 decoding.drop_slot(source, slots[name, number])
@@ -262,7 +110,7 @@ def _row(
         "of decoding": against("decoding alone"),
         "of Python reading": against("reading in Python"),
         "times Debezium": against("Debezium"),
-        "times first seed": against("first seed, to the fact"),
+        "times SQL polling": against("SQL polling, to the fact"),
         "source CPU µs": micros(lambda cost: cost.servers["source"]),
         "own CPU µs": micros(lambda cost: cost.program),
         "target CPU µs": micros(lambda cost: cost.servers["target"]),
@@ -270,35 +118,12 @@ def _row(
     }
 
 
-def _less(cost: Cost, idle: Cost) -> Cost:
-    return Cost(
-        seconds=cost.seconds - idle.seconds,
-        program=cost.program - idle.program,
-        servers={name: spent - idle.servers[name] for name, spent in cost.servers.items()},
-        peak_bytes=cost.peak_bytes,
-        output=cost.output,
-    )
-
-
-def _psql(world: World, words: str) -> Cost:
-    command = [str(BIN / "psql"), "--no-psqlrc", f"--command={words}", world.target.dsn()]
-    return run(command, {}, world.clusters)
-
-
-def _other(module: str, world: World, slot: str) -> list[str | Path]:
-    python = _DEBEZIUM if module == "debezium" else Path(sys.executable)
-    words = ["--source", world.source.dsn(), "--target", world.target.dsn(), "--slot", slot]
-    return [python, "-m", f"benchmarks.capture.{module}", *words, "--rows", str(world.rows)]
-
-
-def _streamed(module: str, world: World, slot: str, *more: str) -> Result:
-    cost = run([*_other(module, world, slot), *more], _environment(world), world.clusters)
-    said = json.loads(cost.output.splitlines()[-1])
-    return Result(float(said["seconds_streaming"]), cost)
-
-
-def _environment(world: World) -> dict[str, str]:
-    return workload.environment(world.source, world.target, "")
+def draw(rows: Sequence[report.Row]) -> None:
+    """Draw the changes per second of each way."""
+    with report.figure("capture", height=4.5) as axes:
+        names = [str(row["transactions, way"]) for row in rows]
+        axes.barh(names[::-1], [float(str(row["changes/s"])) for row in rows][::-1])
+        axes.set_xlabel("changes per second, 1 KB each")
 
 
 def main() -> None:
@@ -320,10 +145,7 @@ def main() -> None:
     if given.one_rows:
         rows += measure("one", given.one_rows, given.one_rows, 1, two)
     report.publish("capture", rows, goals=GOALS, sizes=vars(given))
-    with report.figure("capture", height=4.5) as axes:
-        names = [str(row["transactions, way"]) for row in rows]
-        axes.barh(names[::-1], [float(str(row["changes/s"])) for row in rows][::-1])
-        axes.set_xlabel("changes per second, 1 KB each")
+    draw(rows)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 python -m benchmarks.capture.reader_and_copy --source DSN --target DSN --slot S --rows N [--as-log]
 
-What the loader is to be as fast as, spared what makes it right: the payloads alone go into a table
-without a key, in one transaction, with no position beside them and nothing looked at but the
-action's letter. With --as-log the rows are the loader's, read through once for their form, under
-the change log's key. Prints one line of JSON once N changes are committed.
+The rate that the loader should reach, without what makes the loader exact: the payloads alone go
+into a table without a key, in one transaction, without a position; only the action's letter is
+checked. With --as-log the rows and checks are the loader's and the table has the change log's key.
+Prints one line of JSON once N changes are committed.
 """
 
 from __future__ import annotations
@@ -118,17 +118,17 @@ def main() -> None:
         target=read, args=(given.source, given.slot, given.rows, make, chunks), daemon=True
     )
     with closing(psycopg2.connect(given.target)) as target, target.cursor() as cursor:
-        cursor.execute("drop table if exists side_by_side")
-        cursor.execute(f"create table side_by_side ({table})")
+        cursor.execute("drop table if exists reader_and_copy")
+        cursor.execute(f"create table reader_and_copy ({table})")
         target.commit()
         began = time.monotonic()
         reader.start()
         # The driver only ever calls read; its types ask for readline too.
-        copy = f"copy side_by_side ({columns}) from stdin (format binary)"
+        copy = f"copy reader_and_copy ({columns}) from stdin (format binary)"
         cursor.copy_expert(copy, cast(Any, chunks))
         target.commit()
         seconds = time.monotonic() - began
-        cursor.execute("select count(*) from side_by_side")
+        cursor.execute("select count(*) from reader_and_copy")
         ((found,),) = cursor.fetchall()
     if found != given.rows:
         raise SystemExit(f"{found} rows, not {given.rows}")

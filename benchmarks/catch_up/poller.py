@@ -1,4 +1,4 @@
-"""What a loader does at the target while it catches up: positions, and open transactions."""
+"""How a loader catches up, as the target shows it: positions and open transactions."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 import psycopg2
 
-from benchmarks.freshness.poller import MODEL
+from benchmarks.workload import FACT
 
 _POLL = 0.02
 _PATIENCE = 900.0
 
 _LOADER, _DBT = "waltally loader", "dbt"
 
-# Ages by the clock, for now() stands still in the asking transaction.
-_LOOK = f"""
+# clock_timestamp(), because now() does not move within a transaction.
+_QUERY = f"""
 select
     (select (position_lsn - '0/0')::bigint from cdc.slot_position where slot_name = %(slot)s),
     coalesce((
         select (applied_lsn - '0/0')::bigint
         from cdc.model_watermark
-        where slot_name = %(slot)s and model_name = '{MODEL}'
+        where slot_name = %(slot)s and model_name = '{FACT}'
     ), 0),
     coalesce(max(age) filter (where application_name = '{_LOADER}'), 0),
     coalesce(max(age) filter (where application_name = '{_DBT}'), 0)
@@ -35,8 +35,8 @@ from (
 """
 
 
-class Moment(NamedTuple):
-    """What one look found."""
+class Observation(NamedTuple):
+    """What one query found."""
 
     at: float
     """Seconds since the loader was started."""
@@ -46,49 +46,53 @@ class Moment(NamedTuple):
     """Every transaction with a commit LSN below it is in the fact."""
 
 
-class Course(NamedTuple):
-    """How a catching up went."""
+class CatchUp(NamedTuple):
+    """How the loader caught up."""
 
-    moments: list[Moment]
+    observations: list[Observation]
     """Each change of a position, in order."""
     dbt_ready: float
     """When dbt was first seen in a transaction, in seconds since the loader was started."""
     longest_staging: float
-    """The longest that a transaction of the loader's own was seen open, in seconds."""
+    """The longest time that a transaction of the loader itself was open, in seconds."""
     longest_build: float
-    """The same of dbt's."""
+    """The same for dbt."""
 
     def staged(self, end: int) -> float:
         """Return the seconds until everything before `end` was staged."""
-        return next(moment.at for moment in self.moments if moment.position > end)
+        return next(
+            observation.at for observation in self.observations if observation.position > end
+        )
 
     def visible(self, end: int) -> float:
         """Return the seconds until everything before `end` was in the fact."""
-        return next(moment.at for moment in self.moments if moment.applied > end)
+        return next(
+            observation.at for observation in self.observations if observation.applied > end
+        )
 
 
-def watch(dsn: str, slot: str, end: int, began: float, check: Callable[[], None]) -> Course:
-    """Look at the target every 20 ms until the fact has the transaction around `end`.
+def poll(dsn: str, slot: str, end: int, began: float, check: Callable[[], None]) -> CatchUp:
+    """Query the target every 20 ms until the fact has the transaction around `end`.
 
     `began` is the loader's start on this machine's clock; `check` raises where it has ended.
     Raises RuntimeError after 15 minutes.
     """
-    moments: list[Moment] = []
+    observations: list[Observation] = []
     staging = build = dbt_ready = 0.0
     with closing(psycopg2.connect(dsn)) as connection:
         connection.autocommit = True
         with connection.cursor() as cursor:
             while time.time() - began < _PATIENCE:
-                cursor.execute(_LOOK, {"slot": slot})
+                cursor.execute(_QUERY, {"slot": slot})
                 ((position, applied, open_staging, open_build),) = cursor.fetchall()
-                moment = Moment(time.time() - began, position, applied)
-                if not moments or moment[1:] != moments[-1][1:]:
-                    moments.append(moment)
+                observation = Observation(time.time() - began, position, applied)
+                if not observations or observation[1:] != observations[-1][1:]:
+                    observations.append(observation)
                 staging, build = max(staging, open_staging), max(build, open_build)
                 if build and not dbt_ready:
-                    dbt_ready = moment.at
+                    dbt_ready = observation.at
                 if applied > end:
-                    return Course(moments, dbt_ready, staging, build)
+                    return CatchUp(observations, dbt_ready, staging, build)
                 check()
                 time.sleep(_POLL)
-    raise RuntimeError(f"not caught up in {_PATIENCE:.0f} s: {moments[-1]}, of {end}")
+    raise RuntimeError(f"not caught up in {_PATIENCE:.0f} s: {observations[-1]}, of {end}")

@@ -11,7 +11,7 @@ from benchmarks import report
 
 @dataclass(frozen=True)
 class Round:
-    """One stop and what came after it."""
+    """One start of the loader with changes waiting."""
 
     staged: float
     """Seconds from the loader's start until the change log had everything."""
@@ -24,17 +24,17 @@ class Round:
     peak_bytes: int
     """The most memory that the loader held."""
     longest_staging: float
-    """Seconds that the target saw the longest transaction of the staging open."""
+    """Seconds of the longest transaction of the staging, as the target saw it."""
     longest_build: float
-    """The same of the builds."""
+    """The same for the builds."""
     slices: list[int]
-    """The changes that each build took."""
-    line: list[tuple[float, int, int]]
+    """Changes per build."""
+    timeline: list[tuple[float, int, int]]
     """Seconds since the loader's start, changes staged, changes visible."""
 
 
-def table(rows: int, idle: int, taken: Sequence[Round]) -> list[report.Row]:
-    """Return a row a figure: the median of the rounds, the least and the most."""
+def table(rows: int, idle: int, measured: Sequence[Round]) -> list[report.Row]:
+    """Return a row per quantity: the median of the rounds, the least and the most."""
     quantities: dict[str, Callable[[Round], float]] = {
         "decoding alone, s": lambda one: one.decoding,
         "start to all staged, s": lambda one: one.staged,
@@ -55,18 +55,18 @@ def table(rows: int, idle: int, taken: Sequence[Round]) -> list[report.Row]:
     return [
         {
             "": name,
-            "median": float(statistics.median(map(of, taken))),
-            "least": float(min(map(of, taken))),
-            "most": float(max(map(of, taken))),
+            "median": float(statistics.median(map(of, measured))),
+            "least": float(min(map(of, measured))),
+            "most": float(max(map(of, measured))),
         }
         for name, of in quantities.items()
     ]
 
 
-def draw(rows: int, taken: Sequence[Round]) -> None:
+def draw(rows: int, measured: Sequence[Round]) -> None:
     """Draw what was staged and visible over time in the median round, beside decoding alone."""
-    median = sorted(taken, key=lambda one: one.visible)[len(taken) // 2]
-    at, staged, applied = zip((0.0, 0, 0), *median.line, strict=True)
+    median = sorted(measured, key=lambda one: one.visible)[len(measured) // 2]
+    at, staged, applied = zip((0.0, 0, 0), *median.timeline, strict=True)
     with report.figure("catch_up") as axes:
         axes.plot((0, median.decoding), (0, rows / 1e6), "--", label="decoding alone (mean rate)")
         axes.step(at, [n / 1e6 for n in staged], where="post", label="staged")

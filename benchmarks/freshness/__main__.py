@@ -2,21 +2,17 @@
 
 python -m benchmarks.freshness --seconds 20 --rounds 3
 
-One session writes (paced_writer: half inserts, half status moves, each commit on disk before the
-next), a watcher asks the target every 10 ms for the sum of the live counts. A transaction's
-freshness is the time from its commit's return to the first answer that has it. Source and target
-are one server, as by default, or two (`--two`); replica identity full, 1 KB of JSON an insert.
+One session writes: half inserts, half status updates, each commit on disk before the next one. A
+poller reads the sum of the live counts every 10 ms. A transaction is visible with the first answer
+that contains it. Source and target are one server; replica identity full, 1 KB of JSON per insert.
 
 Each round writes at the steady rate, then single rows with one to two seconds between them. Then
-come steps of rising rates, in larger transactions, up to the first that is twice not held or that
-the writer does not reach: the lag of a step is flat where its p95 in the last third is at most 1.5
-times that of the first third + 0.5 s and all is visible 3 s after the last commit. The WAL of the
-fastest flat step (of the last, where none is) is then read once a round by pg_recvlogical into
-nothing, with the loader stopped: what decoding alone would allow. In the steps the writer, which
-an application has elsewhere, shares the machine's cores; in the decoding nobody does.
+the rates rise, in larger transactions, up to the first rate that twice does not hold or that the
+writer does not reach. A delay is flat where its p95 in the last third is at most 1.5 times that of
+the first third + 0.5 s, and everything is visible 3 s after the last commit. With the loader
+stopped, pg_recvlogical then reads the WAL of the fastest flat step into nothing, once per round:
+decoding alone. In the steps the writer shares the machine's cores; in the decoding nobody does.
 
-Freshness divides into commit to staged (the position of record is seen past it), staged to the
-start of the build's transaction (an earlier build still runs, dbt prepares), and that to visible.
 Checked at the end: the change log has exactly the changes written, the fact equals a recount.
 """
 
@@ -28,12 +24,12 @@ import time
 from contextlib import ExitStack
 
 from benchmarks import decoding, report, workload
-from benchmarks.freshness.delays import parts
-from benchmarks.freshness.load import ALLOWANCE, CATCH_UP, GROWTH, Bench, Step
-from benchmarks.freshness.poller import Watcher
+from benchmarks.freshness.delays import delays
+from benchmarks.freshness.load import ALLOWANCE, CATCH_UP, GROWTH, Load, Step
+from benchmarks.freshness.poller import TargetPoller
 from benchmarks.freshness.report import Found, draw, steps_table, table
-from benchmarks.freshness.writer import Writer
-from benchmarks.loader_process import building
+from benchmarks.freshness.writer import PacedWriter
+from benchmarks.loader_process import running_loader
 from benchmarks.measure import say
 from demo.cluster import Cluster
 from demo.recount import differences
@@ -54,32 +50,34 @@ def measure(options: argparse.Namespace) -> Found:
     pauses = random.Random(1)
     with ExitStack() as stack:
         source = stack.enter_context(Cluster(SERVER))
-        target = stack.enter_context(Cluster(SERVER)) if options.two else source
         workload.create(source)
-        workload.set_up(source, target, SLOT)
-        writer = stack.enter_context(Writer(source.dsn()))
-        with building(source, target, SLOT) as loader, Watcher(target.dsn(), SLOT) as watcher:
-            bench = Bench(writer, watcher, loader, source)
+        workload.set_up(source, source, SLOT)
+        writer = stack.enter_context(PacedWriter(source.dsn()))
+        with (
+            running_loader(source, source, SLOT) as loader,
+            TargetPoller(source.dsn(), SLOT) as poller,
+        ):
+            load = Load(writer, poller, loader, source)
             writer.write(1_000)
-            bench.settle()
-            bench.steady(options.rate, 1, options.each)
+            load.settle()
+            load.steady(options.rate, 1, options.each)
             say(f"warm after {time.time() - loader.began:.1f} s")
             steady, singles = [], []
             for number in range(options.rounds):
                 built = len(loader.builds())
-                steady.append(bench.steady(options.rate, options.seconds, options.each))
+                steady.append(load.steady(options.rate, options.seconds, options.each))
                 found.builds += loader.builds()[built:]
                 count = -(-_SINGLES // options.rounds)
-                singles.append(bench.singles(count, pauses))
+                singles.append(load.singles(count, pauses))
                 say(f"round {number + 1} of {options.rounds}")
             for rate in options.steps:
-                found.steps += (tried := _try(bench, rate, options))
+                found.steps += (tried := _try(load, rate, options))
                 if not tried[-1].is_flat or tried[-1].reached < _REACHED * rate:
                     break
-        lags = list(parts(writer.committed, _commit_lsns(target), watcher.sights))
-        found.steady = [lags[place] for place in steady]
-        found.singles = [lags[place] for place in singles]
-        _check(source, target, writer)
+        found_delays = list(delays(writer.committed, _commit_lsns(source), poller.observations))
+        found.steady = [found_delays[place] for place in steady]
+        found.singles = [found_delays[place] for place in singles]
+        _check(source, writer)
         if fastest := found.fastest:
             for _ in range(options.rounds):
                 seconds = decoding.decode(source, fastest.slot, fastest.end, SLOT)
@@ -88,11 +86,11 @@ def measure(options: argparse.Namespace) -> Found:
     return found
 
 
-def _try(bench: Bench, rate: int, options: argparse.Namespace) -> list[Step]:
+def _try(load: Load, rate: int, options: argparse.Namespace) -> list[Step]:
     """Return the steps of one rate: a second one where the first was not flat."""
     steps: list[Step] = []
     while len(steps) < 2 and not (steps and steps[-1].is_flat):
-        steps.append(step := bench.step(rate, options.step_seconds, options.step_each))
+        steps.append(step := load.step(rate, options.step_seconds, options.step_each))
         say(
             f"{rate:,} changes/s: {step.reached:,.0f} reached, p95 {step.first:.2f} s, "
             f"then {step.last:.2f} s, {'flat' if step.is_flat else 'not flat'}"
@@ -100,21 +98,21 @@ def _try(bench: Bench, rate: int, options: argparse.Namespace) -> list[Step]:
     return steps
 
 
-def _commit_lsns(target: Cluster) -> list[int]:
-    with transaction(target.dsn()) as cursor:
+def _commit_lsns(server: Cluster) -> list[int]:
+    with transaction(server.dsn()) as cursor:
         cursor.execute(
             "select (commit_lsn - '0/0')::bigint from cdc.change_log group by commit_lsn order by 1"
         )
         return [int(position) for (position,) in cursor.fetchall()]
 
 
-def _check(source: Cluster, target: Cluster, writer: Writer) -> None:
-    with transaction(target.dsn()) as cursor:
+def _check(server: Cluster, writer: PacedWriter) -> None:
+    with transaction(server.dsn()) as cursor:
         cursor.execute("select count(*) from cdc.change_log")
         ((staged,),) = cursor.fetchall()
     if staged != writer.changes:
         raise RuntimeError(f"{staged} changes are staged of {writer.changes}")
-    if wrong := differences(source.dsn(), target.dsn(), slot=SLOT):
+    if wrong := differences(server.dsn(), slot=SLOT):
         raise RuntimeError(f"{len(wrong)} groups differ from a recount, as {wrong[0]}")
 
 
@@ -125,8 +123,8 @@ def main() -> None:
     )
     add = parser.add_argument
     add("--rate", type=int, default=2_000, help="the steady rate, changes/s (%(default)s)")
-    add("--each", type=int, default=10, help="changes a transaction there (%(default)s)")
-    add("--seconds", type=float, default=20, help="of the steady rate a round (%(default)s)")
+    add("--each", type=int, default=10, help="changes per transaction there (%(default)s)")
+    add("--seconds", type=float, default=20, help="of the steady rate per round (%(default)s)")
     add("--rounds", type=int, default=3, help="default: %(default)s")
     add(
         "--steps",
@@ -135,16 +133,14 @@ def main() -> None:
         default=[5_000, 10_000, 20_000, 30_000, 40_000, 60_000],
         help="rising rates, changes/s (%(default)s)",
     )
-    add("--step-each", type=int, default=200, help="changes a transaction there (%(default)s)")
+    add("--step-each", type=int, default=200, help="changes per transaction there (%(default)s)")
     add("--step-seconds", type=float, default=12, help="of each step (%(default)s)")
-    add("--two", action="store_true", help="two servers; published apart (default: one)")
     options = parser.parse_args()
     found = measure(options)
-    name = "freshness_two" if options.two else "freshness"
-    report.publish(name, table(found, options.rate), sizes=vars(options))
+    report.publish("freshness", table(found, options.rate), sizes=vars(options))
     if found.steps:
-        report.publish(f"{name}_steps", steps_table(found), goals=FLAT, sizes=vars(options))
-        draw(found, name)
+        report.publish("freshness_steps", steps_table(found), goals=FLAT, sizes=vars(options))
+        draw(found)
 
 
 if __name__ == "__main__":

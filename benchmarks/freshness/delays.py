@@ -1,4 +1,4 @@
-"""How far the target is behind: from what was committed and what was seen, and when."""
+"""How long each transaction took to the fact: what was committed, what was seen, and when."""
 
 from __future__ import annotations
 
@@ -6,49 +6,51 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from benchmarks.freshness.poller import Sight
+from benchmarks.freshness.poller import Observation
 from benchmarks.freshness.writer import Committed
 
 
-class Lag(NamedTuple):
+class Delay(NamedTuple):
     """Where one transaction's time went, in seconds; the parts add up to its freshness."""
 
-    staging: float
-    """From its commit's return until the position of record was seen past it."""
-    waiting: float
-    """From there until the build that took it in began its transaction; below zero where that
-    had begun before and had not yet asked for the position."""
-    building: float
-    """From there until the first look that found it in the fact."""
+    commit_to_staged: float
+    """From the return of its commit until the position of record was seen past it."""
+    staged_to_build: float
+    """From there to the start of the transaction of the build that applied it. Below zero where
+    that build had begun before and had not yet read the position."""
+    build_to_visible: float
+    """From there until it was first seen in the fact."""
 
     @property
-    def visible(self) -> float:
-        """From commit to the first look that found it in the fact."""
-        return self.staging + self.waiting + self.building
+    def commit_to_visible(self) -> float:
+        """From its commit until it was first seen in the fact."""
+        return self.commit_to_staged + self.staged_to_build + self.build_to_visible
 
 
-def visible(committed: Sequence[Committed], sights: Sequence[Sight]) -> list[float]:
-    """Return each transaction's seconds from commit to fact; all of them must have been seen."""
-    seen = iter(sights)
-    sight = next(seen)
+def commit_to_visible(
+    committed: Sequence[Committed], observations: Sequence[Observation]
+) -> list[float]:
+    """Return each transaction's seconds from commit to fact; all must be in an observation."""
+    seen = iter(observations)
+    observation = next(seen)
     found = []
     for transaction in committed:
-        while sight.total < transaction.total:
-            sight = next(seen)
-        found.append(sight.at - transaction.at)
+        while observation.total < transaction.total:
+            observation = next(seen)
+        found.append(observation.at - transaction.at)
     return found
 
 
-def parts(
-    committed: Sequence[Committed], commit_lsns: Sequence[int], sights: Sequence[Sight]
-) -> Iterator[Lag]:
-    """Yield each transaction's lag in parts; `commit_lsns` are the change log's, in order.
+def delays(
+    committed: Sequence[Committed], commit_lsns: Sequence[int], observations: Sequence[Observation]
+) -> Iterator[Delay]:
+    """Yield each transaction's delay; `commit_lsns` are the change log's, in order.
 
     Raises RuntimeError where the log has other transactions than were committed.
     """
     if len(committed) != len(commit_lsns):
         raise RuntimeError(f"{len(commit_lsns)} transactions staged of {len(committed)}")
-    stagings, buildings = iter(sights), iter(sights)
+    stagings, buildings = iter(observations), iter(observations)
     staged, built = next(stagings), next(buildings)
     for transaction, position in zip(committed, commit_lsns, strict=True):
         while staged.position <= position:
@@ -57,10 +59,10 @@ def parts(
             built = next(buildings)
         if built.total < transaction.total:
             raise RuntimeError(f"the watermark has passed {transaction}, the fact has not: {built}")
-        yield Lag(
-            staging=staged.at - transaction.at,
-            waiting=built.build_began - staged.at,
-            building=built.at - built.build_began,
+        yield Delay(
+            commit_to_staged=staged.at - transaction.at,
+            staged_to_build=built.build_began - staged.at,
+            build_to_visible=built.at - built.build_began,
         )
 
 

@@ -1,4 +1,4 @@
-"""Watches the target from beside: what is staged and what is visible, every few milliseconds."""
+"""Reads from the target every few milliseconds what is staged and what is visible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import psycopg2
 
-MODEL = "analytics.ft_service_stats"
+from benchmarks.workload import FACT
 
 _POLL = 0.01
 _PATIENCE = 180.0
@@ -19,20 +19,20 @@ _PATIENCE = 180.0
 _IS_BUILT = "select to_regclass(%s) is not null"
 
 # One statement, so one snapshot.
-_LOOK = f"""
+_QUERY = f"""
 select
-    (select coalesce(sum(live_count), 0)::bigint from {MODEL}),
+    (select coalesce(sum(live_count), 0)::bigint from {FACT}),
     (position.position_lsn - '0/0')::bigint,
     (watermark.applied_lsn - '0/0')::bigint,
     extract(epoch from watermark.moved_at)::float
 from cdc.slot_position as position
 inner join cdc.model_watermark as watermark using (slot_name)
-where position.slot_name = %s and watermark.model_name = '{MODEL}'
+where position.slot_name = %s and watermark.model_name = '{FACT}'
 """
 
 
-class Sight(NamedTuple):
-    """What one look at the target found; positions in bytes of WAL."""
+class Observation(NamedTuple):
+    """What one query found at the target; positions in bytes of WAL."""
 
     at: float
     """When the answer was there, on this machine's clock."""
@@ -43,21 +43,21 @@ class Sight(NamedTuple):
     applied: int
     """Every transaction with a commit LSN below it is in the fact."""
     build_began: float
-    """When the build that made the fact so began its transaction."""
+    """When the build that produced this state of the fact began its transaction."""
 
 
-class Watcher:
-    """A thread that looks every 10 ms, once the fact is there; it keeps what differs."""
+class TargetPoller:
+    """A thread that queries every 10 ms, once the fact exists; it keeps each new state."""
 
     def __init__(self, dsn: str, slot: str) -> None:
-        """Prepare to watch the target at `dsn`."""
+        """Prepare to poll the target at `dsn`."""
         self._dsn, self._slot = dsn, slot
         self._stop = Event()
-        self._thread = Thread(target=self._run, name="watcher", daemon=True)
+        self._thread = Thread(target=self._run, name="poller", daemon=True)
         self._failure: Exception | None = None
-        self.sights: list[Sight] = []
+        self.observations: list[Observation] = []
 
-    def __enter__(self) -> Watcher:
+    def __enter__(self) -> TargetPoller:
         self._thread.start()
         return self
 
@@ -70,21 +70,23 @@ class Watcher:
         self._stop.set()
         self._thread.join()
 
-    def wait_for(self, reached: Callable[[Sight], bool], check: Callable[[], None]) -> Sight:
-        """Return the newest sight once it has reached it; `check` raises where none ever will.
+    def wait_for(
+        self, reached: Callable[[Observation], bool], check: Callable[[], None]
+    ) -> Observation:
+        """Return the first observation that `reached` accepts; `check` raises where none can come.
 
         Raises RuntimeError after three minutes.
         """
         patience = time.monotonic() + _PATIENCE
-        while not self.sights or not reached(self.sights[-1]):
+        while not self.observations or not reached(self.observations[-1]):
             if self._failure is not None:
-                raise RuntimeError(f"the watcher failed: {self._failure}")
+                raise RuntimeError(f"the poller failed: {self._failure}")
             if time.monotonic() > patience:
-                last = self.sights[-1] if self.sights else "nothing"
+                last = self.observations[-1] if self.observations else "nothing"
                 raise RuntimeError(f"not reached in {_PATIENCE:.0f} s; seen last: {last}")
             check()
             time.sleep(_POLL)
-        return self.sights[-1]
+        return self.observations[-1]
 
     def _run(self) -> None:
         try:
@@ -94,14 +96,17 @@ class Watcher:
                     built = False
                     while not self._stop.wait(_POLL):
                         if not built:
-                            cursor.execute(_IS_BUILT, (MODEL,))
+                            cursor.execute(_IS_BUILT, (FACT,))
                             built = cursor.fetchall() == [(True,)]
                             continue
-                        cursor.execute(_LOOK, (self._slot,))
+                        cursor.execute(_QUERY, (self._slot,))
                         for found in cursor.fetchall():
-                            sight = Sight(time.time(), *found)
-                            if not self.sights or sight[1:] != self.sights[-1][1:]:
-                                self.sights.append(sight)
+                            observation = Observation(time.time(), *found)
+                            if (
+                                not self.observations
+                                or observation[1:] != self.observations[-1][1:]
+                            ):
+                                self.observations.append(observation)
         except Exception as failure:
-            # Told by wait_for: a thread's exception reaches nobody.
+            # wait_for raises it: nobody sees an exception of a thread.
             self._failure = failure

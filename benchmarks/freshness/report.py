@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks import report
-from benchmarks.freshness.delays import Lag, percentile, summary
+from benchmarks.freshness.delays import Delay, percentile, summary
 from benchmarks.freshness.load import Step
 
 
@@ -15,14 +15,14 @@ from benchmarks.freshness.load import Step
 class Found:
     """What was measured."""
 
-    steady: list[list[Lag]] = field(default_factory=list)
-    singles: list[list[Lag]] = field(default_factory=list)
-    """A list a round."""
+    steady: list[list[Delay]] = field(default_factory=list)
+    singles: list[list[Delay]] = field(default_factory=list)
+    """A list per round."""
     builds: list[float] = field(default_factory=list)
     """Seconds of each build of the steady rounds, dbt's own work included."""
     steps: list[Step] = field(default_factory=list)
     decoding: list[float] = field(default_factory=list)
-    """Changes a second of each reading of the fastest flat step."""
+    """Changes per second of each reading of the fastest flat step."""
 
     @property
     def fastest(self) -> Step | None:
@@ -33,18 +33,24 @@ class Found:
 
 def table(found: Found, rate: int) -> list[report.Row]:
     """Return the rows of the steady rate, its parts, and the single changes."""
-    steady = [lag for taken in found.steady for lag in taken]
-    singles = [lag for taken in found.singles for lag in taken]
+    steady = [delay for taken in found.steady for delay in taken]
+    singles = [delay for taken in found.singles for delay in taken]
     return [
-        _row(f"{rate:,} changes/s, visible", [[lag.visible for lag in t] for t in found.steady]),
-        {"": "  commit to staged", **summary([lag.staging for lag in steady])},
-        {"": "  staged to build", **summary([lag.waiting for lag in steady])},
-        {"": "  build to visible", **summary([lag.building for lag in steady])},
+        _row(
+            f"{rate:,} changes/s, visible",
+            [[delay.commit_to_visible for delay in t] for t in found.steady],
+        ),
+        {"": "  commit to staged", **summary([delay.commit_to_staged for delay in steady])},
+        {"": "  staged to build", **summary([delay.staged_to_build for delay in steady])},
+        {"": "  build to visible", **summary([delay.build_to_visible for delay in steady])},
         {"": "  (a whole dbt run)", **summary(found.builds)},
-        _row("single changes, visible", [[lag.visible for lag in t] for t in found.singles]),
-        {"": "  commit to staged", **summary([lag.staging for lag in singles])},
-        {"": "  staged to build", **summary([lag.waiting for lag in singles])},
-        {"": "  build to visible", **summary([lag.building for lag in singles])},
+        _row(
+            "single changes, visible",
+            [[delay.commit_to_visible for delay in t] for t in found.singles],
+        ),
+        {"": "  commit to staged", **summary([delay.commit_to_staged for delay in singles])},
+        {"": "  staged to build", **summary([delay.staged_to_build for delay in singles])},
+        {"": "  build to visible", **summary([delay.build_to_visible for delay in singles])},
     ]
 
 
@@ -58,7 +64,7 @@ def _row(name: str, rounds: Sequence[Sequence[float]]) -> report.Row:
 
 
 def steps_table(found: Found) -> list[report.Row]:
-    """Return a row a step, with its share of what decoding alone reads of the fastest flat one."""
+    """Return a row per step, with its share of the rate of decoding alone."""
     alone = statistics.median(found.decoding) if found.decoding else None
     rows: list[report.Row] = [
         {
@@ -78,11 +84,11 @@ def steps_table(found: Found) -> list[report.Row]:
     return rows
 
 
-def draw(found: Found, name: str) -> None:
-    """Draw the lag over time of each step."""
-    with report.figure(name) as axes:
+def draw(found: Found) -> None:
+    """Draw the delay over time of each step."""
+    with report.figure("freshness") as axes:
         for step in found.steps:
-            axes.plot(*zip(*step.lags, strict=True), label=f"{step.reached:,.0f} changes/s")
+            axes.plot(*zip(*step.delays, strict=True), label=f"{step.reached:,.0f} changes/s")
         axes.set_xlabel("seconds since the step began")
         axes.set_ylabel("commit to visible, s")
         axes.set_ylim(bottom=0)

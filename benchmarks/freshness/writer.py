@@ -1,4 +1,4 @@
-"""An application's one session that inserts and moves notifications at a fixed rate."""
+"""One session of an application that inserts and updates notifications at a fixed rate."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Committed(NamedTuple):
     at: float
     """When its commit returned, on this machine's clock."""
     total: int
-    """Rows inserted up to and with it: what the live count says once it is in."""
+    """Rows inserted up to and including it: the sum of the live counts once it is visible."""
 
 
-class Writer:
+class PacedWriter:
     """Writes transactions, one after the other, so that commits have an order.
 
-    Half of a transaction's changes (rounded up) insert a row each, the others give the newest
+    Half of a transaction's changes (rounded up) insert one row each; the others give the newest
     rows before them another status. A commit returns once it is on disk.
     """
 
@@ -62,7 +62,7 @@ class Writer:
         self.committed: list[Committed] = []
         """Every transaction so far, in order."""
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> PacedWriter:
         return self
 
     def __exit__(
@@ -81,7 +81,7 @@ class Writer:
         last = first + changes - moved - 1
         query = f"execute add ({first}, {last})"
         if moved:
-            # Both in one message: one transaction without a round trip for its begin.
+            # Both in one message, so that no round trip for a BEGIN is needed.
             query += f"; execute move ({first - moved}, {first - 1})"
         self._cursor.execute(query)
         at = time.time()
@@ -89,10 +89,10 @@ class Writer:
         self.changes += changes
         self.committed.append(Committed(at, self.inserted))
 
-    def keep_up(self, rate: float, seconds: float, each: int) -> float:
-        """Write transactions of `each` changes for so long; return the changes a second reached.
+    def write_at_rate(self, rate: float, seconds: float, each: int) -> float:
+        """Write transactions of `each` changes for so long; return the changes per second reached.
 
-        One that is late is followed by the next at once, until the rate is caught up with.
+        After a late transaction the next follows at once, until the rate is reached again.
         """
         count = round(rate * seconds / each)
         began = time.monotonic()
@@ -101,7 +101,7 @@ class Writer:
             if pause > 0:
                 time.sleep(pause)
             elif -pause > seconds:
-                # Twice the time is over: the rate is out of reach, which is found out by now.
+                # Twice the time is over: the rate is out of reach.
                 count = number
                 break
             self.write(each)

@@ -1,66 +1,62 @@
-"""A warehouse as it is after years: a change log and a fact of any size, made by SQL."""
+"""A database with a change log and a fact of a chosen size, made by SQL."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 
 import psycopg2
 
-from benchmarks.growth.build import SCHEMA, SLOT, Build, settings, timed_build
+from benchmarks import workload
+from benchmarks.measure import server_cpu
 from demo.cluster import Cluster
 from demo.source import transaction
-from loader.build.builder import Models
+from loader.build.builder import Models, export_target
 from loader.staging.change_log import ChangeLog
-from loader.staging.layout import PARTITION_BITS, partition_number
+from loader.staging.layout import PARTITION_BITS
 from waltally import lsn
-from waltally.settings import DEFAULT_TABLES
+from waltally.settings import DEFAULT_TABLES, Settings
 
-_WAREHOUSE = "warehouse"
+SLOT = "growth"
+_SCHEMA = "cdc"
+_BUILT_NAME = "warehouse"
 
 _FIRST = 16 << PARTITION_BITS
-"""Where the made log begins; the server's own WAL is far below."""
+"""Where the log begins; the server's own WAL is far below."""
+_STEP = 1300
+"""Bytes of the source's WAL between two commits."""
 
-# place(g) names group g. Groups that are neighbours by number are not neighbours in the fact's
-# indexes, as ids are random.
-_PLACES = """
-create function public.place(
+# Groups with neighbouring numbers are not neighbours in the fact's indexes: ids are random.
+_GROUPS = """
+create function public.group_at(
     g bigint, out service_id uuid, out template_id uuid, out type text, out status text
 ) language sql immutable parallel safe as $$
-    select
-        md5('service ' || g / 500)::uuid, md5('template ' || g / 5)::uuid,
-        (array['email', 'sms', 'letter'])[1 + g / 5 % 3],
-        (array['created', 'sending', 'delivered', 'temporary-failure', 'permanent-failure'])[
-            1 + g % 5
-        ]
+    select md5('service ' || g / 500)::uuid, md5('template ' || g)::uuid, 'email', 'sent'
 $$
 """
-_BULK = """
-insert into cdc.{partition} (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)
-select
-    %(slot)s, '0/0'::pg_lsn + (%(first)s + n * %(step)s), 1, n, now(), 'I',
-    '{{"action":"I","schema":"public","table":"notifications"}}'
-from generate_series(%(from)s::bigint, %(to)s) as n
-"""
-_BATCH = """
+_CHANGES = """
 insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)
 select
     %(slot)s, '0/0'::pg_lsn + (%(first)s + n * %(step)s), 1, n, now(), 'I',
-    format(%(payload)s, place.service_id, place.template_id, place.type, place.status)
+    format(%(payload)s, g.service_id, g.template_id, g.type, g.status)
 from generate_series(0, %(changes)s - 1) as n
-cross join lateral public.place(n %% %(touched)s * (%(groups)s / %(touched)s)) as place
+cross join lateral public.group_at(n %% %(touched)s * (%(groups)s / %(touched)s)) as g
 """
+_APPLIED = '{"action":"I","schema":"public","table":"notifications"}'
+"""A short payload, because no build reads it again."""
+_INSERT = (
+    '{"action":"I","schema":"public","table":"notifications","columns":['
+    '{"name":"service_id","value":"%1$s"},{"name":"template_id","value":"%2$s"},'
+    '{"name":"notification_type","value":"%3$s"},{"name":"notification_status","value":"%4$s"},'
+    '{"name":"personalisation","value":"' + "x" * 800 + '"}]}'
+)
+"""An insert of 1 KB as wal2json sends it."""
 _MOVE = "update cdc.slot_position set position_lsn = %s where slot_name = %s"
-_SEED = """
+_BASELINE = """
 insert into cdc.historical_counts
-select %(slot)s, %(table)s, place.*, 1
+select %(slot)s, %(table)s, named.*, 1
 from generate_series(0, %(groups)s - 1) as g
-cross join lateral public.place(g) as place
-"""
-_SNAPSHOT = """
+cross join lateral public.group_at(g) as named;
 insert into cdc.historical_snapshot (slot_name, seed_id, snapshot_lsn, system_identifier)
 select slot_name, gen_random_uuid(), position_lsn, system_identifier from cdc.slot_position
 """
@@ -70,171 +66,80 @@ select
     (select sum(count) from analytics.ft_service_stats),
     (select count(*) from analytics.rejected_changes)
 """
-_BOUND = """
-select
-    set_config('waltally.from_lsn', %(at)s, true), set_config('waltally.to_lsn', %(at)s, true),
-    set_config('waltally.rebuild', 'off', true)
-"""
-_PARTITIONS = """
-select relid::regclass::text, pg_total_relation_size(relid)
-from pg_partition_tree('cdc.change_log') where isleaf order by 1
-"""
 
 
-class State:
+class Warehouse:
     """A database with a change log and a fact of these sizes, and the models that build on it."""
 
-    def __init__(
-        self, cluster: Cluster, models: Models, name: str, step: int, payload: str
-    ) -> None:
-        """Copy the database `postgres`, where setup was; a change is `step` bytes of WAL."""
-        self._cluster, self._models, self._name = cluster, models, name
-        self._step, self._payload = step, payload
-        self._next = _FIRST
-        self._groups = self._counted = 0
-        self.dsn = cluster.dsn(name)
-        self._administer(f"create database {name} template postgres")
-        with transaction(self.dsn) as cursor:
-            cursor.execute(_PLACES)
-
-    def fill_log(self, rows: int, per_window: int | None = None) -> None:
-        """Add rows that count as applied; `per_window` puts so many into each partition."""
-        each = per_window or (1 << PARTITION_BITS) // self._step
-        parts: list[tuple[int, int]] = []
-        for first in range(0, rows, each):
-            start = _FIRST + (len(parts) << PARTITION_BITS)
-            parts.append((start, min(each, rows - first)))
-        self._ensure(start for start, _ in parts)
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(self._fill_window, parts))
-        start, last = parts[-1]
-        self._next = start + last * self._step
-
-    def fill_fact(self, groups: int) -> None:
-        """Seed the fact with so many groups of one row each and build it."""
-        self._groups = self._counted = groups
-        with transaction(self.dsn) as cursor:
-            cursor.execute(_MOVE, (lsn.show(self._next), SLOT))
+    def __init__(self, cluster: Cluster, rows: int, groups: int, partitions: int) -> None:
+        """Copy the database `postgres` after `prepare`, and fill the log and the fact."""
+        self._cluster = cluster
+        self._name = f"size_{time.monotonic_ns()}"
+        self._dsn = cluster.dsn(self._name)
+        self._groups, self._counted = groups, groups
+        self._administer(f"create database {self._name} template postgres")
+        for number in range(partitions):
+            self._next = _FIRST + (number << PARTITION_BITS)
+            self._append(rows // partitions, _APPLIED, 1)
+        with transaction(self._dsn) as cursor:
             table = DEFAULT_TABLES.split(",")[0]
-            cursor.execute(_SEED, {"slot": SLOT, "table": table, "groups": groups})
-            cursor.execute(_SNAPSHOT)
-        self.build()
-        with closing(psycopg2.connect(self.dsn)) as connection:
-            connection.autocommit = True  # vacuum refuses a transaction
-            connection.cursor().execute("vacuum (analyze)")
-        self.check()
+            cursor.execute(_BASELINE, {"slot": SLOT, "table": table, "groups": groups})
 
     def stage(self, changes: int, touched: int) -> None:
-        """Stage inserts, each a transaction, that touch so many groups from all over the fact."""
-        end = self._next + changes * self._step
-        self._ensure((self._next, end))
-        with transaction(self.dsn) as cursor:
-            cursor.execute(
-                _BATCH,
-                {
-                    "slot": SLOT,
-                    "first": self._next,
-                    "step": self._step,
-                    "payload": self._payload,
-                    "changes": changes,
-                    "touched": min(touched, self._groups),
-                    "groups": self._groups,
-                },
-            )
-            cursor.execute(_MOVE, (lsn.show(end), SLOT))
-        self._next = end
+        """Stage inserts, each a transaction, into so many groups from all over the fact."""
+        self._append(changes, _INSERT, min(touched, self._groups))
         self._counted += changes
 
-    def build(self) -> Build:
-        """Apply what is staged and return what it took."""
-        with self._as_warehouse():
-            return timed_build(self._cluster, self._models, settings(self._cluster, _WAREHOUSE))
+    def build(self, models: Models) -> tuple[float, float]:
+        """Apply what is staged; return the seconds and the CPU seconds of the server."""
+        # Under one name for all, for which dbt parsed the models: parsing takes seconds.
+        self._administer(f"alter database {self._name} rename to {_BUILT_NAME}")
+        dsn = self._cluster.dsn(_BUILT_NAME)
+        export_target(Settings.of(dsn, dsn, SLOT, DEFAULT_TABLES, _SCHEMA))
+        cpu, began = server_cpu(self._cluster), time.monotonic()
+        models.apply()
+        seconds = time.monotonic() - began
+        cpu = server_cpu(self._cluster) - cpu
+        self._administer(f"alter database {_BUILT_NAME} rename to {self._name}")
+        return seconds, cpu
+
+    def vacuum(self) -> None:
+        """Vacuum and analyze everything; autovacuum is off."""
+        with closing(psycopg2.connect(self._dsn)) as connection:
+            connection.autocommit = True  # vacuum refuses a transaction
+            connection.cursor().execute("vacuum (analyze)")
 
     def check(self) -> None:
-        """Raise RuntimeError unless the fact holds all that was seeded and staged."""
-        with transaction(self.dsn) as cursor:
+        """Raise RuntimeError unless the fact holds the baseline and every staged change."""
+        with transaction(self._dsn) as cursor:
             cursor.execute(_COUNTED)
             found = cursor.fetchone()
-        if found != (self._groups, self._counted, 0):
-            raise RuntimeError(
-                f"groups, rows, rejected: {found}, not {self._groups, self._counted}"
-            )
+        if found != (expected := (self._groups, self._counted, 0)):
+            raise RuntimeError(f"groups, rows, rejected changes: {found}, not {expected}")
 
-    def fact_row(self) -> dict[str, object]:
-        """Return the fact's groups and its bytes for each, of the table and of its indexes."""
-        heap = self._number("select pg_table_size('analytics.ft_service_stats')")
-        index = self._number("select pg_indexes_size('analytics.ft_service_stats')")
-        return {
-            "groups": self._groups,
-            "heap bytes a group": heap / self._groups,
-            "index bytes a group": index / self._groups,
-        }
-
-    def log_rows(self) -> int:
-        """Return how many rows the change log has."""
-        return self._number("select count(*) from cdc.change_log")
-
-    def partitions(self) -> list[tuple[str, int]]:
-        """Return the log's partitions, oldest first, with their bytes."""
-        with transaction(self.dsn) as cursor:
-            cursor.execute(_PARTITIONS)
-            return [(str(name), int(size)) for name, size in cursor.fetchall()]
-
-    def drop_applied(self) -> tuple[int, float]:
-        """Drop the partitions that hold applied changes only; return how many, and the seconds."""
-        with transaction(self.dsn) as cursor:
-            cursor.execute("select min(applied_lsn) from cdc.model_watermark")
-            ((applied,),) = cursor.fetchall()
-        live = partition_number(lsn.parse(applied))
-        old = [name for name, _ in self.partitions() if int(name[-8:], 16) < live]
-        began = time.monotonic()
-        for name in old:
-            with transaction(self.dsn) as cursor:
-                cursor.execute(f"drop table {name}")
-        return len(old), time.monotonic() - began
-
-    def planning_seconds(self, target: Path) -> float:
-        """Return how long planning the fact's batch takes in a new session, as each build has one.
-
-        `target` is where dbt left the compiled query of a build.
-        """
-        (compiled,) = target.rglob("compiled/**/ft_service_stats.sql")
-        with self._as_warehouse(), transaction(self._cluster.dsn(_WAREHOUSE)) as cursor:
-            cursor.execute(_BOUND, {"at": lsn.show(self._next)})
-            cursor.execute("explain (summary, format json) " + compiled.read_text())
-            (((plan,),),) = cursor.fetchall()
-        return float(plan["Planning Time"]) / 1000
-
-    def _number(self, query: str) -> int:
-        with transaction(self.dsn) as cursor:
-            cursor.execute(query)
-            ((number,),) = cursor.fetchall()
-        return int(number)
-
-    @contextmanager
-    def _as_warehouse(self) -> Iterator[None]:
-        """Lend the database the name that dbt parsed the models for: parsing takes seconds."""
-        self._administer(f"alter database {self._name} rename to {_WAREHOUSE}")
-        try:
-            yield
-        finally:
-            self._administer(f"alter database {_WAREHOUSE} rename to {self._name}")
+    def _append(self, changes: int, payload: str, touched: int) -> None:
+        first, self._next = self._next, self._next + changes * _STEP
+        with closing(ChangeLog(self._dsn, _SCHEMA, SLOT)) as log:
+            log.ensure_partitions(first)
+            log.ensure_partitions(self._next)
+        values = {"slot": SLOT, "first": first, "step": _STEP, "payload": payload}
+        values |= {"changes": changes, "touched": touched, "groups": self._groups}
+        with transaction(self._dsn) as cursor:
+            cursor.execute("set local synchronous_commit to off")
+            cursor.execute(_CHANGES, values)
+            cursor.execute(_MOVE, (lsn.show(self._next), SLOT))
 
     def _administer(self, statement: str) -> None:
         with closing(psycopg2.connect(self._cluster.dsn("template1"))) as connection:
             connection.autocommit = True
             connection.cursor().execute(statement)
 
-    def _fill_window(self, part: tuple[int, int]) -> None:
-        start, rows = part
-        values = {"slot": SLOT, "first": start, "step": self._step, "from": 0, "to": rows - 1}
-        with transaction(self.dsn) as cursor:
-            cursor.execute("set local synchronous_commit to off")
-            cursor.execute(
-                _BULK.format(partition=f"change_log_{partition_number(start):08x}"), values
-            )
 
-    def _ensure(self, positions: Iterable[int]) -> None:
-        with closing(ChangeLog(self.dsn, SCHEMA, SLOT)) as log:
-            for position in positions:
-                log.ensure_partitions(position)
+def prepare(cluster: Cluster) -> None:
+    """Make the staging schema in the database `postgres`, which every warehouse is a copy of."""
+    workload.create(cluster)
+    workload.set_up(cluster, cluster, SLOT)
+    with transaction(cluster.dsn()) as cursor:
+        cursor.execute(_GROUPS)
+        # The logs are made by SQL; the slot would only hold back their WAL.
+        cursor.execute("select pg_drop_replication_slot(%s)", (SLOT,))

@@ -2,19 +2,20 @@
 
 python -m benchmarks.overhead --rows 50000 --rounds 3
 
-Two pgbench clients write to `notifications` on one server: 95 status updates by id, 5 inserts.
-Beside them is nothing; or a slot and `loader run`, which stores into a second server, under each
-replica identity; or triggers that keep the counts in a table. Every measurement starts from a copy
-of the same database, in memory, and writes three times, each after a checkpoint: a fixed number of
-writes that wait for no disk (CPU and WAL: the same writes in every condition), at a fixed rate of
-half of what `nothing` reached (latency), and as fast as commits get to the disk (throughput). Every
-round takes each condition once, beginning with another one each time; ratios are to `nothing` of
-the same round.
+Two pgbench clients write to `notifications` on one server: 95 status updates by id, 5 inserts. With
+them runs nothing; or a slot and `loader run`, which stores into a second server, under each replica
+identity; or triggers that keep the counts in a table. Every measurement starts from a copy of the
+same database, in memory, and writes three times, each time after a checkpoint:
 
-The source server and its writers have one half of this machine's cores in every condition, loader
-and target the other, as on machines of their own; the disk they share. The WAL sender belongs to
-the source and to its CPU time. Vacuum's later work is in no figure. Checked in each measurement:
-the change log has as many changes as were written, the triggers' counts equal a recount.
+- a fixed number of writes that do not wait for the disk: CPU and WAL,
+- at half the rate that `nothing` reached: latency,
+- as fast as commits get to the disk: throughput.
+
+Every round takes each condition once and begins with another one each time. Ratios are to `nothing`
+of the same round. The source server and its writers have one half of this machine's cores in every
+condition, loader and target the other half; they share the disk. The WAL sender's CPU time belongs
+to the source. The later work of vacuum is not measured. Checked in each measurement: the change log
+has as many changes as were written, the triggers' counts equal a recount.
 """
 
 from __future__ import annotations
@@ -23,14 +24,13 @@ import argparse
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 
 from benchmarks import report
 from benchmarks.measure import say
 from benchmarks.overhead.application import SETTINGS, Application
 from benchmarks.overhead.conditions import CONDITIONS, NOTHING
-from benchmarks.overhead.cores import ELSEWHERE, HERE, on
-from benchmarks.overhead.sample import Bench, Sample
+from benchmarks.overhead.cpu_pinning import LOADER_CORES, SOURCE_CORES, pinned_to
+from benchmarks.overhead.sample import Sample, Sampler
 from demo.cluster import Cluster
 
 GOALS = {"throughput lost to the loader, at most": 0.05, "triggers lose at least": 0.15}
@@ -38,26 +38,21 @@ GOALS = {"throughput lost to the loader, at most": 0.05, "triggers lose at least
 Samples = Mapping[str, Sequence[Sample]]
 
 
-def measure(
-    rows: int, rounds: int, seconds: int, writes: int, rate: int | None, status_index: bool
-) -> Samples:
-    """Return the samples of each condition, one a round, in the order of the rounds.
-
-    `rate` is the fixed rate in writes a second, by default half of what `nothing` reaches.
-    """
+def measure(rows: int, rounds: int, seconds: int, writes: int) -> Samples:
+    """Return the samples of each condition, one per round, in the order of the rounds."""
     samples: dict[str, list[Sample]] = {condition.name: [] for condition in CONDITIONS}
     with ExitStack() as servers:
-        with on(ELSEWHERE):
+        with pinned_to(LOADER_CORES):
             target = servers.enter_context(Cluster())
-        servers.enter_context(on(HERE))
+        servers.enter_context(pinned_to(SOURCE_CORES))
         cluster = servers.enter_context(Cluster(SETTINGS))
-        bench = Bench(Application(cluster, rows, status_index), target, seconds, writes)
-        pace = rate or round(bench.fastest(seed=1) / 2)
-        say(f"the fixed rate is {pace:,} writes a second")
+        sampler = Sampler(Application(cluster, rows), target, seconds, writes)
+        pace = round(sampler.fastest(seed=1) / 2)
+        say(f"the fixed rate is {pace:,} writes per second")
         for number in range(rounds):
             turn = number * len(CONDITIONS) // rounds
             for condition in (*CONDITIONS[turn:], *CONDITIONS[:turn]):
-                sample = bench.measure(condition, 10 * (number + 1), pace)
+                sample = sampler.sample(condition, 10 * (number + 1), pace)
                 samples[condition.name].append(sample)
                 say(
                     f"round {number + 1}, {condition.name}: {sample.per_second:,.0f} writes/s, "
@@ -66,9 +61,9 @@ def measure(
     return samples
 
 
-def table(samples: Samples) -> list[dict[str, object]]:
-    """Return one row a condition: medians, and ratios with the least and the most of them."""
-    rows: list[dict[str, object]] = []
+def table(samples: Samples) -> list[report.Row]:
+    """Return one row per condition: medians, and ratios with the least and the most of them."""
+    rows: list[report.Row] = []
     for name, taken in samples.items():
         throughput = _ratios(samples, name, lambda sample: sample.per_second)
         unawaited = _ratios(samples, name, lambda sample: sample.per_second_unawaited)
@@ -82,7 +77,7 @@ def table(samples: Samples) -> list[dict[str, object]]:
                 "source CPU, µs": _median(taken, lambda sample: sample.source_cpu),
                 "of it WAL sender": _median(taken, lambda sample: sample.sender_cpu),
                 "CPU ratio": _spread(source_cpu),
-                "loader, target CPU, µs": _median(taken, lambda sample: sample.elsewhere_cpu),
+                "loader, target CPU, µs": _median(taken, lambda sample: sample.loader_cpu),
                 "WAL, bytes": _median(taken, lambda sample: sample.wal),
                 "full pages, bytes": _median(taken, lambda sample: sample.full_pages),
                 "mean, ms": _median(taken, lambda sample: sample.mean_ms),
@@ -92,18 +87,18 @@ def table(samples: Samples) -> list[dict[str, object]]:
     return rows
 
 
-def draw(samples: Samples, stage: str) -> None:
-    """Draw the source's CPU time a write, the WAL sender's part apart."""
-    names = list(samples)
-    sender = [_median(samples[name], lambda sample: sample.sender_cpu) for name in names]
-    whole = [_median(samples[name], lambda sample: sample.source_cpu) for name in names]
-    sessions = [all_of_it - part for all_of_it, part in zip(whole, sender, strict=True)]
-    with report.figure(stage) as axes:
-        axes.barh(names, sessions, label="sessions and the rest of the server")
-        axes.barh(names, sender, left=sessions, label="WAL sender")
+def draw(rows: Sequence[report.Row]) -> None:
+    """Draw the source's CPU time per write, with the WAL sender's part apart."""
+    names = [str(row["beside the writers"]) for row in rows]
+    sender = [float(str(row["of it WAL sender"])) for row in rows]
+    whole = [float(str(row["source CPU, µs"])) for row in rows]
+    others = [total - part for total, part in zip(whole, sender, strict=True)]
+    with report.figure("overhead") as axes:
+        axes.barh(names, others, label="sessions and the rest of the server")
+        axes.barh(names, sender, left=others, label="WAL sender")
         axes.set_xlim(right=max(whole) * 1.05)
         axes.invert_yaxis()
-        axes.set_xlabel("CPU time of the source server a write, µs")
+        axes.set_xlabel("CPU time of the source server per write, µs")
         axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
 
 
@@ -133,26 +128,10 @@ def main() -> None:
     parser.add_argument(
         "--writes", type=int, default=15_000, help="writes of the counted run (%(default)s)"
     )
-    parser.add_argument(
-        "--rate", type=int, help="writes a second at the fixed rate (half of what is possible)"
-    )
-    parser.add_argument(
-        "--status-index",
-        action="store_true",
-        help="the application has an index on the status, so that no update is without index "
-        "work; published apart (default: it has none)",
-    )
     options = parser.parse_args()
-    samples = measure(**vars(options))
-    stage = "overhead_indexed" if options.status_index else "overhead"
-    report.publish(
-        stage,
-        table(samples),
-        goals=GOALS,
-        sizes=vars(options),
-        samples={name: [asdict(one) for one in taken] for name, taken in samples.items()},
-    )
-    draw(samples, stage)
+    rows = table(measure(**vars(options)))
+    report.publish("overhead", rows, goals=GOALS, sizes=vars(options))
+    draw(rows)
 
 
 if __name__ == "__main__":

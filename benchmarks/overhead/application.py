@@ -1,4 +1,4 @@
-"""The server of an application that writes notifications, put back to one state at will."""
+"""The server of an application that writes notifications; its database can be reset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVICES, TEMPLATES = 10, 150
 """150 templates give each service five of each of the three types."""
 
 SETTINGS = {
-    # At its own times it would hit one measurement and spare another.
+    # It would run during some measurements and not during others.
     "autovacuum": "off",
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",
@@ -24,14 +24,11 @@ SETTINGS = {
 
 _ORIGIN, _COPY = "origin", "application"
 
-# Room on each page, as a table that is vacuumed has; without it no update could stay on its page.
+# Free space on each page, as in a vacuumed table; without it no update could stay on its page.
 _SETTLE = """
 alter table notifications set (fillfactor = 80);
 update notifications set personalisation = repeat('x', 310);
 create extension pg_prewarm;
-"""
-_STATUS_INDEX = """
-create index on notifications (notification_type, notification_status, created_at)
 """
 _PREWARM = """
 select pg_prewarm(oid) from pg_class
@@ -41,10 +38,10 @@ _STATISTICS = re.compile(r"^Total\s+\d+\s+(\d+) \[.*?\]\s+(\d+) \[", re.MULTILIN
 
 
 class Application:
-    """A source server whose database can be had anew, always the same."""
+    """A source server that lends fresh copies of one database."""
 
-    def __init__(self, cluster: Cluster, rows: int, status_index: bool) -> None:
-        """Make the database to copy, with so many live rows; `status_index` adds an index."""
+    def __init__(self, cluster: Cluster, rows: int) -> None:
+        """Make the database to copy, with so many live rows."""
         self.cluster = cluster
         self.rows = rows
         self.dsn = cluster.dsn(_COPY)
@@ -55,7 +52,7 @@ class Application:
         source.create(dsn)
         source.fill(dsn, SERVICES, TEMPLATES, live_rows=rows)
         with transaction(dsn) as cursor:
-            cursor.execute(_SETTLE + (_STATUS_INDEX if status_index else ""))
+            cursor.execute(_SETTLE)
         with closing(psycopg2.connect(dsn)) as connection:
             connection.autocommit = True  # vacuum refuses a transaction
             with connection.cursor() as cursor:
@@ -89,7 +86,7 @@ class Application:
     def wal_end(self) -> str:
         """Return a position after all that was written so far; up to it the WAL is on disk."""
         with transaction(self.cluster.dsn()) as cursor:
-            # Commits that nobody waited for may not be on disk; a later one takes them along.
+            # Commits that nobody waited for may not be on disk; a later commit flushes them too.
             cursor.execute("select pg_logical_emit_message(true, '', '')")
             cursor.connection.commit()
             cursor.execute("select pg_current_wal_flush_lsn()")

@@ -1,4 +1,4 @@
-"""What an application's writers can have beside them: nothing, our slot and loader, or triggers."""
+"""What can run beside the application's writers: nothing, a slot and loader, or triggers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ where recount.count is distinct from counts.count
 
 @dataclass(frozen=True)
 class Condition:
-    """What is beside the writers."""
+    """What runs beside the writers."""
 
     name: str
     identity: Identity = "default"

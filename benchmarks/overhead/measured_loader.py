@@ -13,7 +13,7 @@ import psutil
 
 from benchmarks.measure import ROOT
 from benchmarks.overhead.conditions import Identity, set_identity
-from benchmarks.overhead.cores import ELSEWHERE, on
+from benchmarks.overhead.cpu_pinning import LOADER_CORES, pinned_to
 from benchmarks.workload import LOADER
 from demo.cluster import Cluster
 from demo.source import transaction
@@ -21,7 +21,7 @@ from demo.source import transaction
 SLOT = "overhead"
 
 
-class Following:
+class MeasuredLoader:
     """`loader run` at work: how much it has stored, and what it costs where."""
 
     def __init__(self, dsn: str, target: Cluster, process: subprocess.Popen[bytes]) -> None:
@@ -44,7 +44,7 @@ class Following:
         return float(times.user + times.system)
 
     def wait_for(self, writes: int) -> None:
-        """Wait until so many changes are staged. Raises RuntimeError where others are."""
+        """Wait until so many changes are staged. Raises RuntimeError where there are more."""
         self._wait(lambda: self.stored() >= writes, f"store {writes} changes")
         if (stored := self.stored()) != writes:
             raise RuntimeError(f"{stored} changes are staged after {writes} writes")
@@ -73,7 +73,7 @@ class Following:
 
 
 @contextmanager
-def following(dsn: str, target: Cluster, identity: Identity) -> Iterator[Following]:
+def measured_loader(dsn: str, target: Cluster, identity: Identity) -> Iterator[MeasuredLoader]:
     """Follow the database at `dsn` into `target`, from a new slot, with the identity given.
 
     `loader setup` refuses an identity that does not carry the dimensions, so the slot is made
@@ -88,7 +88,7 @@ def following(dsn: str, target: Cluster, identity: Identity) -> Iterator[Followi
     set_identity(dsn, "full")
     _loader(environment, "setup")
     set_identity(dsn, identity)
-    with on(ELSEWHERE):
+    with pinned_to(LOADER_CORES):
         process = subprocess.Popen(
             [LOADER, "run"],
             env=environment,
@@ -97,7 +97,7 @@ def following(dsn: str, target: Cluster, identity: Identity) -> Iterator[Followi
             stderr=subprocess.DEVNULL,
         )
     try:
-        yield Following(dsn, target, process)
+        yield MeasuredLoader(dsn, target, process)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()

@@ -34,7 +34,7 @@ select 'someone@example.com', service_id, id, template_type, 'created', repeat('
 from templates where id = md5('1 template ' || :template)::uuid;
 \\endif
 """
-"""One write a transaction: 95 of 100 give a row that `demo.source.fill` made another status (one
+"""One write per transaction: 95 of 100 give a row that `demo.source.fill` made another status (one
 in eight gets the one it has), the rest insert a row."""
 
 _PROCESSED = re.compile(r"number of transactions actually processed: (\d+)")
@@ -64,7 +64,7 @@ def write(
     rate: float | None = None,
     awaits_commit: bool = True,
 ) -> Written:
-    """Write for so many seconds or so many writes, as fast as it goes or `rate` writes a second.
+    """Write for so many seconds or so many writes, as fast as it goes or `rate` writes per second.
 
     The same seed gives the same writes; `awaits_commit` false goes on before a commit is on disk.
     Raises RuntimeError where a transaction fails, a deadlock too, or pgbench is missing.

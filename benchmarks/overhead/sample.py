@@ -13,7 +13,7 @@ from benchmarks.overhead.conditions import (
     make_triggers,
     set_identity,
 )
-from benchmarks.overhead.measured_loader import Following, following
+from benchmarks.overhead.measured_loader import MeasuredLoader, measured_loader
 from benchmarks.overhead.pgbench import Written, write
 from demo.cluster import Cluster
 
@@ -27,14 +27,14 @@ class Sample:
     mean_ms: float
     p95_ms: float
     rate: float
-    """Writes a second that were reached of the fixed rate, to which the latency belongs."""
+    """Writes per second that were reached at the fixed rate; the latency belongs to them."""
     per_second_unawaited: float
-    """A fixed number of writes that do not wait for the disk; to this run belongs the rest, CPU in
-    microseconds a write, WAL in bytes a write."""
+    """A fixed number of writes that do not wait for the disk. The fields below belong to this run:
+    CPU in microseconds per write, WAL in bytes per write."""
     source_cpu: float
     """All of the source server's processes, the WAL sender too."""
     sender_cpu: float
-    elsewhere_cpu: float
+    loader_cpu: float
     """The loader's and the target server's."""
     wal: float
     """Records without full pages."""
@@ -42,8 +42,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """The servers, and how long a run of the writers is: in seconds, or in writes."""
+class Sampler:
+    """Takes samples: the servers, and how long the writers run, in seconds or in writes."""
 
     application: Application
     target: Cluster
@@ -51,12 +51,12 @@ class Bench:
     writes: int
 
     def fastest(self, seed: int) -> float:
-        """Return the writes a second with nothing beside the writers."""
+        """Return the writes per second with nothing beside the writers."""
         with self.application.copy(NOTHING.wal_level):
             self.application.warm()
             return self._write(seed).per_second
 
-    def measure(self, condition: Condition, seed: int, rate: float) -> Sample:
+    def sample(self, condition: Condition, seed: int, rate: float) -> Sample:
         """Measure one condition once: without waits, at the rate, as fast as it goes.
 
         Raises RuntimeError where the change log has other than the writes, or the triggers'
@@ -64,17 +64,17 @@ class Bench:
         """
         with self.application.copy(condition.wal_level) as dsn:
             if condition.is_followed:
-                with following(dsn, self.target, condition.identity) as loader:
-                    return self._sample(loader, seed, rate)
+                with measured_loader(dsn, self.target, condition.identity) as loader:
+                    return self._run_writers(loader, seed, rate)
             set_identity(dsn, condition.identity)
             if condition.triggers is None:
-                return self._sample(None, seed, rate)
+                return self._run_writers(None, seed, rate)
             make_triggers(dsn, condition.triggers)
-            sample = self._sample(None, seed, rate)
+            sample = self._run_writers(None, seed, rate)
             check_triggers(dsn)
             return sample
 
-    def _sample(self, loader: Following | None, seed: int, rate: float) -> Sample:
+    def _run_writers(self, loader: MeasuredLoader | None, seed: int, rate: float) -> Sample:
         application = self.application
         application.warm()
         begin, before = application.checkpoint(), self._cpu(loader)
@@ -82,7 +82,7 @@ class Bench:
         written = counted.writes
         _drain(loader, written)
         end = application.wal_end()
-        source_cpu, sender_cpu, elsewhere_cpu = (
+        source_cpu, sender_cpu, loader_cpu = (
             (now - was) * 1e6 / counted.writes
             for now, was in zip(self._cpu(loader), before, strict=True)
         )
@@ -105,12 +105,12 @@ class Bench:
             per_second_unawaited=counted.per_second,
             source_cpu=source_cpu,
             sender_cpu=sender_cpu,
-            elsewhere_cpu=elsewhere_cpu,
+            loader_cpu=loader_cpu,
             wal=wal / counted.writes,
             full_pages=full_pages / counted.writes,
         )
 
-    def _cpu(self, loader: Following | None) -> tuple[float, float, float]:
+    def _cpu(self, loader: MeasuredLoader | None) -> tuple[float, float, float]:
         """Return the CPU seconds so far of the source, of its WAL sender, and elsewhere."""
         spent = server_cpu(self.application.cluster)
         if loader is None:
@@ -137,7 +137,7 @@ class Bench:
         )
 
 
-def _drain(loader: Following | None, written: int) -> None:
-    """Let the loader end its part of the work, and see that it has stored exactly that."""
+def _drain(loader: MeasuredLoader | None, written: int) -> None:
+    """Wait until the loader has stored the writes. Raises RuntimeError where it stored others."""
     if loader is not None:
         loader.wait_for(written)

@@ -1,31 +1,17 @@
-"""Ways to count the same rows: the seed, Spark over JDBC, psql; and the COPY that all stand on.
-
-Run under spark-submit, this file is the JDBC contender's job. It takes no shared snapshot, so its
-count is only right while nothing writes; the seed's is right in any case.
-"""
+"""Ways to count the same rows: the seed, Spark over JDBC and psql, and a COPY to compare with."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-
-import psutil
-import pyspark
 
 from benchmarks import measure, workload
+from benchmarks.seed.memory import PeakMemory
 from demo import source
-from demo.cluster import BIN, Cluster, free_port
+from demo.cluster import BIN, Cluster
 from waltally.tables import DIMENSIONS
 
 SLOT = "notify_dashboard_replication_slot"
@@ -34,9 +20,6 @@ JAR = Path("/usr/share/java/postgresql.jar")
 JDBC_COUNTS = "public.jdbc_counts"
 
 _SUBMIT = workload.BIN / "spark-submit"
-_SAMPLE_SECONDS = 0.25
-_START_SECONDS = 60
-_PSS = re.compile(r"^Pss:\s+(\d+) kB", re.M)
 _COLUMNS = ", ".join(DIMENSIONS)
 
 
@@ -53,62 +36,20 @@ class Outcome:
     stored: str | None = None
     """The relation in the warehouse that holds the counts, where they are kept."""
 
-
-class Memory:
-    """Samples this process's descendants; forked workers share pages, so each page counts once."""
-
-    def __init__(self) -> None:
-        self.peaks: dict[str, int] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Memory:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ended.wait(_SAMPLE_SECONDS):
-            now: dict[str, int] = {}
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    kind = _kind(process)
-                    found = _PSS.search(Path(f"/proc/{process.pid}/smaps_rollup").read_text())
-                except (OSError, psutil.Error):
-                    continue
-                if kind and found:
-                    now[kind] = now.get(kind, 0) + int(found[1]) * 1024
-            for kind, held in now.items():
-                self.peaks[kind] = max(self.peaks.get(kind, 0), held)
-
-
-def _kind(process: psutil.Process) -> str | None:
-    name = process.name()
-    if name == "java":
-        return "JVM"
-    if not name.startswith("python"):
-        return None
-    modules = [word for word in process.cmdline() if word.startswith("pyspark.")]
-    return "Python workers" if modules else "driver's Python"
+    def peak_mb(self, kind: str) -> float | None:
+        """Return the peak of one kind of process in MB; None where it is no Spark job."""
+        return self.memory.get(kind, 0) / 1e6 if self.memory else None
 
 
 @dataclass(frozen=True)
-class Field:
-    """The two servers and the export that every contender meets."""
+class Contenders:
+    """Ways to count the same tables, of the same servers or of the same export."""
 
     primary: Cluster
     warehouse: Cluster
     export: Path
 
-    def contenders(self, jdbc: bool = True) -> dict[str, Callable[[], Outcome]]:
+    def by_name(self, jdbc: bool) -> dict[str, Callable[[], Outcome]]:
         """Return each way to count by its name; the first is the floor for the primary's CPU."""
         found: dict[str, Callable[[], Outcome]] = {
             "COPY of the columns, text": lambda: self.copy("text"),
@@ -168,8 +109,8 @@ class Field:
             f"jdbc:postgresql://127.0.0.1:{cluster.port}/postgres?user=postgres"
             for cluster in (self.primary, self.warehouse)
         ]
-        words = (*urls, self.primary.dsn())
-        return self._submit("local[2]", jar, "benchmarks/seed/contenders.py", words, JDBC_COUNTS)
+        words = (*urls, self.primary.dsn(), JDBC_COUNTS)
+        return self._submit("local[2]", jar, "benchmarks/seed/jdbc_job.py", words, JDBC_COUNTS)
 
     def _submit(
         self,
@@ -196,54 +137,12 @@ class Field:
             conf = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
             command = [str(_SUBMIT), "--master", master, *conf, *options, script, *words]
             before = measure.server_cpu(self.primary)
-            with Memory() as memory:
+            with PeakMemory() as memory:
                 cost = measure.run(command, environment, {})
             spent = measure.server_cpu(self.primary) - before
             (log,) = Path(folder).iterdir()
             counting = _counting(log)
         return Outcome(cost.seconds, spent, counting, memory.peaks, stored)
-
-
-@contextmanager
-def standalone(workers: int) -> Iterator[str]:
-    """Run a Spark cluster of that many workers of one core each; yield its master's URL."""
-    home = Path(pyspark.__file__).parent
-    port = str(free_port())
-    url = f"spark://127.0.0.1:{port}"
-    master = ("master.Master", "--host", "127.0.0.1", "--port", port)
-    worker = ("worker.Worker", "--cores", "1", "--memory", "1g", url)
-    environment = {
-        **os.environ,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-spark-")))
-        logs = [folder / f"{number}.log" for number in range(workers + 1)]
-        for words, log in zip((master, *[worker] * workers), logs, strict=True):
-            name, *rest = words
-            process = subprocess.Popen(
-                [
-                    str(home / "bin/spark-class"),
-                    f"org.apache.spark.deploy.{name}",
-                    "--webui-port",
-                    str(free_port()),
-                    *rest,
-                ],
-                env={**environment, "SPARK_WORKER_DIR": str(folder)},
-                cwd=folder,
-                stdout=stack.enter_context(log.open("w")),
-                stderr=subprocess.STDOUT,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-        deadline = time.monotonic() + _START_SECONDS
-        while any("Successfully registered" not in log.read_text() for log in logs[1:]):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"no Spark cluster:\n{logs[1].read_text()[-2000:]}")
-            time.sleep(_SAMPLE_SECONDS)
-        yield url
 
 
 def _counting(log: Path) -> float:
@@ -255,35 +154,3 @@ def _counting(log: Path) -> float:
         if event["Event"] == f"SparkListener{name}"
     ]
     return float(max(times) - min(times)) / 1000
-
-
-def count_over_jdbc(primary: str, warehouse: str, dsn: str) -> None:
-    """Count both tables with Spark's JDBC reader into the warehouse's JDBC_COUNTS."""
-    from functools import reduce
-
-    from counting import ranges  # on the path only under spark-submit
-    from counting.counts import COLUMNS
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql import functions as sql
-
-    from waltally.tables import Table
-
-    properties = {"driver": "org.postgresql.Driver", "fetchsize": "10000"}
-    spark = SparkSession.builder.config("spark.sql.shuffle.partitions", "64").getOrCreate()
-    parts = []
-    for table in source.TABLES:
-        with source.transaction(dsn) as cursor:
-            cursor.execute("select pg_relation_size(%s) / 8192", (table,))
-            ((pages,),) = cursor.fetchall()
-        leaf = ranges.Leaf(Table("public", table), pages)
-        conditions = ranges.cut(leaf, ranges.PAGES_A_RANGE)
-        rows = spark.read.jdbc(primary, table, predicates=conditions, properties=properties)
-        parts.append(rows.select(sql.lit(f"public.{table}").alias("source_table"), *DIMENSIONS))
-    counts = reduce(DataFrame.unionByName, parts).groupBy("source_table", *DIMENSIONS)
-    counted = counts.agg(sql.count("*").alias("row_count")).select(*COLUMNS)
-    counted.write.jdbc(warehouse, JDBC_COUNTS, mode="overwrite", properties=properties)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    count_over_jdbc(*sys.argv[1:])

@@ -14,12 +14,12 @@ import pytest
 from demo.archive_changes import history_purge, purge_and_archive_again
 from demo.cluster import Cluster
 from demo.mix import mix
-from demo.recount import Counts, Difference, Row, differences, expected, fact, staged_transactions
+from demo.recount import Difference, Row, differences, expected, fact, staged_transactions
+from demo.replay import Counts, replay
 from demo.session import Session, templates_of
 from demo.source import Identity, create, fill, set_identity, transaction
 from demo.traffic import Traffic
-from demo.worker import SHAPES
-from tests.oracle import replay
+from demo.worker import OUTCOMES
 
 MIGRATION = Path(__file__).parents[2] / "loader" / "staging" / "migrations" / "0001_staging.sql"
 SERVICES, TEMPLATES, SEEDS = 4, 12, range(1, 11)
@@ -111,13 +111,13 @@ def test_every_kind_of_change_occurs(dsn: str, identity: Identity) -> None:
     traffic = Traffic(dsn, identity=identity, truncates=True)
     traffic.run(transactions=400)
     kinds = {change.__name__ for change in mix(identity, truncates=True)}
-    assert kinds | set(SHAPES) <= {kind for kind, times in traffic.counts.items() if times}
+    assert kinds | set(OUTCOMES) <= {kind for kind, times in traffic.counts.items() if times}
 
 
 def test_sessions_that_get_in_each_others_way_go_on(dsn: str, identity: Identity) -> None:
     fill_like(dsn, identity, live_rows=40, history_rows=0)
     kinds = {change.__name__: 0 for change in mix(identity)}
-    crowded = kinds | {"bulk_update": 1, "move_place": 1, "status_move": 1}
+    crowded = kinds | {"bulk_update": 1, "change_dimensions": 1, "status_move": 1}
     traffic = Traffic(dsn, identity=identity, weights=crowded)
     while not traffic.counts["collision"]:
         traffic.run(transactions=25)

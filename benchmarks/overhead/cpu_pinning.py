@@ -1,4 +1,4 @@
-"""Which cores a program and all that it starts may use: two machines' worth out of one."""
+"""Restricts programs to a half of the cores, as if they ran on two machines."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 _ALL = sorted(os.sched_getaffinity(0))
 
-HERE = frozenset(_ALL[: len(_ALL) // 2] or _ALL)
+SOURCE_CORES = frozenset(_ALL[: len(_ALL) // 2] or _ALL)
 """The first half of the cores; a machine with one has it in both halves."""
 
-ELSEWHERE = frozenset(_ALL[len(_ALL) // 2 :])
+LOADER_CORES = frozenset(_ALL[len(_ALL) // 2 :])
 """The other half."""
 
 
 @contextmanager
-def on(cores: frozenset[int]) -> Iterator[None]:
+def pinned_to(cores: frozenset[int]) -> Iterator[None]:
     """Keep this thread, and what it starts inside the block for good, on these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)

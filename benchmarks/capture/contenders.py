@@ -1,0 +1,204 @@
+"""Ways to read the slot and store or count its changes: the loader, and its competitors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg2
+
+from benchmarks import decoding, workload
+from benchmarks.measure import ROOT, Cost, run
+from demo.cluster import BIN, Cluster
+from demo.source import transaction
+
+_COLUMNS = "slot_name, commit_lsn, ordinal, xid, committed_at, action, payload"
+_DEBEZIUM = ROOT / ".venv-debezium" / "bin" / "python"
+
+
+class Backlog(NamedTuple):
+    """Changes that wait in the source's WAL, and the servers that they lie between."""
+
+    source: Cluster
+    target: Cluster
+    rows: int
+    end: str
+
+    @property
+    def rows_file(self) -> Path:
+        """Where the loader's rows wait to be copied again."""
+        return self.target.home / "rows"
+
+    @property
+    def clusters(self) -> dict[str, Cluster]:
+        """The servers by the names that their costs go by."""
+        return {"source": self.source, "target": self.target}
+
+
+class Result(NamedTuple):
+    """A contender's run."""
+
+    seconds: float
+    cost: Cost
+    over_idle: int = 0
+    """Bytes that the program held more than with nothing to do."""
+
+
+Contender = Callable[[Backlog, str], Result]
+
+
+def decode_alone(backlog: Backlog, slot: str) -> Result:
+    """Read the slot with PostgreSQL's own program, into nothing."""
+    program, *words = decoding.command(backlog.source, slot, backlog.end)
+    cost = run([BIN / program, *words], {}, backlog.clusters)
+    return Result(cost.seconds, cost)
+
+
+def read_in_python(backlog: Backlog, slot: str) -> Result:
+    """Read the slot as the loader does, into nothing."""
+    words = ["--source", backlog.source.dsn(), "--slot", slot, "--end", backlog.end]
+    command = [sys.executable, "-m", "benchmarks.capture.discard", *words]
+    cost = run(command, _environment(backlog, slot), backlog.clusters)
+    return Result(float(cost.output.split()[-1]), cost)
+
+
+def loader(backlog: Backlog, slot: str, *more: str) -> Result:
+    """Follow the slot with `loader run --once`, then once more with nothing to do."""
+    environment = _environment(backlog, slot)
+    command = [str(workload.LOADER), "run", "--once", *more]
+    cost = run(command, environment, backlog.clusters)
+    idle = run(command, environment, backlog.clusters)
+    check(backlog, f"select count(*) from cdc.change_log where slot_name = '{slot}'")
+    rows = f"(select {_COLUMNS} from cdc.change_log) to '{backlog.rows_file}' (format binary)"
+    _psql(backlog, f"\\copy {rows}")
+    return Result(cost.seconds - idle.seconds, _less(cost, idle), cost.peak_bytes - idle.peak_bytes)
+
+
+def copy_alone(backlog: Backlog, _slot: str) -> Result:
+    """Put the rows that the loader has just staged into the same table again, from a file."""
+    cost = _psql(
+        backlog, f"\\copy cdc.change_log ({_COLUMNS}) from '{backlog.rows_file}' (format binary)"
+    )
+    check(backlog, "select count(*) from cdc.change_log")
+    return Result(cost.seconds, cost)
+
+
+def loader_and_dbt(backlog: Backlog, slot: str) -> Result:
+    """Follow the slot and build the fact."""
+    empty_warehouse(backlog)
+    result = loader(backlog, slot, "--build")
+    check(backlog, "select sum(live_count) from analytics.ft_service_stats")
+    return result
+
+
+def reader_and_copy(backlog: Backlog, slot: str) -> Result:
+    """Stage the payloads alone, with psycopg2's own reader and COPY in two threads."""
+    return _streamed("reader_and_copy", backlog, slot)
+
+
+def reader_and_copy_as_log(backlog: Backlog, slot: str) -> Result:
+    """The same with the loader's rows, checked as the loader checks them, under the log's key."""
+    return _streamed("reader_and_copy", backlog, slot, "--as-log")
+
+
+def sql_polling(backlog: Backlog, slot: str) -> Result:
+    """Count by polling the slot in SQL."""
+    return _streamed("sql_polling", backlog, slot)
+
+
+def debezium(backlog: Backlog, slot: str) -> Result:
+    """Stage with Debezium's embedded engine."""
+    return _streamed("debezium", backlog, slot)
+
+
+def contenders() -> dict[str, Contender]:
+    """Return who takes part, by the name in the table."""
+    found: dict[str, Contender] = {
+        "decoding alone": decode_alone,
+        "reading in Python": read_in_python,
+        "loader": loader,
+        "COPY of the same rows alone": copy_alone,
+        "reader and COPY, payloads alone": reader_and_copy,
+        "reader and COPY, the log's rows": reader_and_copy_as_log,
+        "SQL polling, to the fact": sql_polling,
+        "loader and dbt, to the fact": loader_and_dbt,
+    }
+    if _DEBEZIUM.exists():
+        found["Debezium"] = debezium
+    return found
+
+
+def prepare(backlog: Backlog, name: str, slot: str) -> None:
+    """Make the contender's slot before anything is written."""
+    if name.startswith("loader"):
+        workload.set_up(backlog.source, backlog.target, slot)
+    elif name in ("Debezium", "SQL polling, to the fact"):
+        module = "debezium" if name == "Debezium" else "sql_polling"
+        run([*_other(module, backlog, slot), "--prepare"], _environment(backlog), {})
+    else:
+        decoding.make_slot(backlog.source, slot)
+
+
+def empty_warehouse(backlog: Backlog) -> None:
+    """Empty the warehouse's own tables, so that each run finds the same."""
+    with closing(psycopg2.connect(backlog.target.dsn())) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute("drop schema if exists analytics cascade")
+            cursor.execute("drop table if exists reader_and_copy")
+            cursor.execute("truncate cdc.change_log")
+            cursor.execute("checkpoint")
+
+
+def warm_up(backlog: Backlog) -> None:
+    """Let the target write what a run writes, so that every contender finds the same memory.
+
+    A virtual machine returns unused memory to its host within seconds, and writing into new memory
+    takes ten times as long.
+    """
+    empty_warehouse(backlog)
+    copy_alone(backlog, "")
+
+
+def check(backlog: Backlog, query: str) -> None:
+    """Compare a number in the target with the number of changes. Raises RuntimeError."""
+    with transaction(backlog.target.dsn()) as cursor:
+        cursor.execute(query)
+        ((found,),) = cursor.fetchall()
+    if found != backlog.rows:
+        raise RuntimeError(f"{query}: {found}, not {backlog.rows}")
+
+
+def _less(cost: Cost, idle: Cost) -> Cost:
+    return Cost(
+        seconds=cost.seconds - idle.seconds,
+        program=cost.program - idle.program,
+        servers={name: spent - idle.servers[name] for name, spent in cost.servers.items()},
+        peak_bytes=cost.peak_bytes,
+        output=cost.output,
+    )
+
+
+def _psql(backlog: Backlog, words: str) -> Cost:
+    command = [str(BIN / "psql"), "--no-psqlrc", f"--command={words}", backlog.target.dsn()]
+    return run(command, {}, backlog.clusters)
+
+
+def _other(module: str, backlog: Backlog, slot: str) -> list[str | Path]:
+    python = _DEBEZIUM if module == "debezium" else Path(sys.executable)
+    words = ["--source", backlog.source.dsn(), "--target", backlog.target.dsn(), "--slot", slot]
+    return [python, "-m", f"benchmarks.capture.{module}", *words, "--rows", str(backlog.rows)]
+
+
+def _streamed(module: str, backlog: Backlog, slot: str, *more: str) -> Result:
+    cost = run([*_other(module, backlog, slot), *more], _environment(backlog), backlog.clusters)
+    said = json.loads(cost.output.splitlines()[-1])
+    return Result(float(said["seconds_streaming"]), cost)
+
+
+def _environment(backlog: Backlog, slot: str = "") -> dict[str, str]:
+    return workload.environment(backlog.source, backlog.target, slot)
