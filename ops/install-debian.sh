@@ -18,7 +18,7 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 
-# The project starts servers of its own; Debian's package would start one beside them.
+# The project starts its own servers. Without this, Debian's package would start another one.
 conf=/etc/postgresql-common/createcluster.conf
 if [ ! -e "$conf" ]; then
     mkdir -p "$(dirname "$conf")"

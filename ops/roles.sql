@@ -4,9 +4,9 @@
 --   psql -d notify -v part=source -f ops/roles.sql       at the source alone
 --   psql -d warehouse -v part=target -f ops/roles.sql    at the target alone
 --
--- Run it as a superuser before `loader setup`, after it, and after the first `dbt build`: it grants
--- on what is there. Safe to repeat. It sets no password: \password waltally_loader does, at both.
--- What each right is for stands in docs/roles.md.
+-- Run it as a superuser before `loader setup`, after it, and after the first `dbt build`: it can grant
+-- only on tables that exist. Safe to repeat. It sets no password: use \password waltally_loader at the
+-- source and at the target. docs/roles.md says what each right is for.
 --
 -- Variables, by -v: part (both), loader, dbt, spark, reader (the roles' names), schema (cdc),
 -- analytics (analytics), live, archive (the counted tables), services, templates, build (on: the
@@ -39,7 +39,7 @@ do $$ begin raise exception 'part is not one of both, source, target'; end $$;
 \endif
 
 begin;
--- Behind a loader at work a change of owner waits for a moment; it must not hold others up.
+-- A change of owner waits for a running loader. It must not block other sessions for long.
 set local lock_timeout = '30s';
 set local client_min_messages = error;
 
@@ -51,7 +51,7 @@ select format('alter role %I replication', :'loader')
 where not (select rolreplication from pg_roles where rolname = :'loader') \gexec
 grant connect on database :"DBNAME" to :"loader";
 
--- Spark: a temporary slot for its snapshot, and of each row what is counted, with its address.
+-- Spark: a temporary slot for its snapshot, and the counted columns and the address of each row.
 select format('create role %I login', :'spark')
 where not exists (select from pg_roles where rolname = :'spark') \gexec
 select format('alter role %I replication', :'spark')
@@ -70,7 +70,7 @@ from (values (:'loader'), (:'dbt'), (:'spark'), (:'reader')) as missing (name)
 where not exists (select from pg_roles where rolname = missing.name) \gexec
 grant connect on database :"DBNAME" to :"loader", :"dbt", :"spark", :"reader";
 
--- The loader owns the staging schema and what it makes there; dbt the facts.
+-- The loader owns the staging schema and its tables; dbt owns the facts.
 select format('create schema %I authorization %I', owned.name, owned.owner)
 from (values (:'schema', :'loader'), (:'analytics', :'dbt')) as owned (name, owner)
 where not exists (select from pg_namespace where nspname = owned.name) \gexec
@@ -91,7 +91,7 @@ inner join pg_class as c on c.relnamespace = n.oid
 where
     c.relkind in ('r', 'p', 'v')
     and c.relowner <> to_regrole(quote_ident(owned.owner))
-    -- What a seed brings in belongs to whoever runs the seed.
+    -- The table that a running seed fills belongs to the role that runs the seed.
     and c.relname !~ '^historical_counts_incoming_' \gexec
 select format('alter function %s owner to %I', p.oid::regprocedure, :'loader')
 from pg_proc as p
@@ -99,7 +99,7 @@ where
     p.pronamespace = to_regnamespace(quote_ident(:'schema'))
     and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
 
--- What the loader makes later, the change log's next partitions among it.
+-- Tables that the loader makes later, such as the change log's next partitions.
 alter default privileges for role :"loader" in schema :"schema"
     grant select on tables to :"dbt", :"spark";
 alter default privileges for role :"loader" in schema :"schema"
@@ -133,12 +133,12 @@ from (
     (:'analytics', 'service_totals', 'select', :'reader')
 ) as given (place, name, rights, grantee)
 where to_regclass(format('%I.%I', given.place, given.name)) is not null \gexec
--- Partitions that were there before the default above.
+-- Partitions that are older than the default privileges above.
 select format('grant select on %s to %I, %I', inhrelid::regclass, :'dbt', :'spark')
 from pg_inherits
 where inhparent = to_regclass(format('%I.change_log', :'schema')) \gexec
 
--- Where the names behind the ids are in this database, dbt's tests look whether each id is there.
+-- If services and templates are in this database, dbt's tests look up each id in them.
 select
     format('grant usage on schema %s to %I', relnamespace::regnamespace, :'dbt'),
     format('grant select (id) on %s to %I', oid::regclass, :'dbt')
@@ -153,7 +153,7 @@ revoke :"dbt" from :"loader";
 \endif
 \endif
 
--- Optional: lets the slot skip what the loader itself writes instead of decoding it.
+-- Optional: lets the slot skip the loader's own rows instead of decoding them.
 \if :superuser
 grant execute on function
     pg_replication_origin_create(text),

@@ -14,12 +14,12 @@ import pytest
 from demo.archive_changes import history_purge, purge_and_archive_again
 from demo.cluster import Cluster
 from demo.mix import mix
-from demo.recount import Difference, Row, differences, expected, fact, staged_transactions
-from demo.replay import Counts, replay
+from demo.recount import Counts, Difference, Row, differences, expected, fact, staged_transactions
 from demo.session import Session, templates_of
 from demo.source import Identity, create, fill, set_identity, transaction
 from demo.traffic import Traffic
 from demo.worker import OUTCOMES
+from tests.oracle import replay
 
 MIGRATION = Path(__file__).parents[2] / "loader" / "staging" / "migrations" / "0001_staging.sql"
 SERVICES, TEMPLATES, SEEDS = 4, 12, range(1, 11)
@@ -117,7 +117,7 @@ def test_every_kind_of_change_occurs(dsn: str, identity: Identity) -> None:
 def test_sessions_that_get_in_each_others_way_go_on(dsn: str, identity: Identity) -> None:
     fill_like(dsn, identity, live_rows=40, history_rows=0)
     kinds = {change.__name__: 0 for change in mix(identity)}
-    crowded = kinds | {"bulk_update": 1, "change_dimensions": 1, "status_move": 1}
+    crowded = kinds | {"bulk_update": 1, "move_place": 1, "status_move": 1}
     traffic = Traffic(dsn, identity=identity, weights=crowded)
     while not traffic.counts["collision"]:
         traffic.run(transactions=25)
