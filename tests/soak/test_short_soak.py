@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tests.soak.faults import WEIGHTS
-from tests.soak.hand import Hand, Plan
+from tests.soak.plan import Plan
+from tests.soak.soak import Soak
 
 
 def test_each_kind_of_fault_leaves_counts_and_change_log_exact() -> None:
-    hand = Hand(Plan(seed=5, faults=len(WEIGHTS), every=12, each_once=True), print)
-    hand.run()
-    assert set(hand.done) == {fault.__name__ for fault in WEIGHTS}
-    assert hand.stops == 2
-    assert hand.changes > 5000
-    assert hand.observations > 100
+    soak = Soak(Plan(seed=5, fault_count=len(WEIGHTS), faults_per_check=12, each_once=True))
+    soak.run()
+    assert set(soak.faults) == {fault.__name__ for fault in WEIGHTS}
+    assert soak.checks == 2
+    assert soak.changes > 5000
+    assert soak.observations > 100
