@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from random import Random
 
 from tests.soak.faults import WEIGHTS, Fault, one_round
@@ -22,15 +22,14 @@ class Plan:
     """Transactions per second in each writing session."""
     keep: bool = False
     """Leave the servers and the log files."""
-    each_once: bool = False
-    """Rounds with each kind of fault once, instead of by weight."""
+    weights: Mapping[Fault, int] = field(default_factory=lambda: WEIGHTS)
+    """How often each kind of fault occurs per round."""
 
     def faults(self) -> Iterator[Fault]:
         """Yield the faults in their order, without end."""
         random = Random(f"{self.seed} order")
-        weights = dict.fromkeys(WEIGHTS, 1) if self.each_once else WEIGHTS
         while True:
-            yield from one_round(random, weights)
+            yield from one_round(random, self.weights)
 
     def is_over(self, done: int, seconds: float) -> bool:
         """Return whether so many faults in so many seconds complete the plan."""

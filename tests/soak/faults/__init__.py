@@ -5,7 +5,7 @@ A fault returns when it is over; recovery may still be under way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from tests.soak.faults.maintenance import (
@@ -80,7 +80,7 @@ BLOCKS_COMMITS = frozenset({restart_fast, restart_immediate, crash_target, synch
 """Faults that block the application's commits by themselves. Those commits are not timed."""
 
 
-def one_round(random: Random, weights: dict[Fault, int]) -> list[Fault]:
+def one_round(random: Random, weights: Mapping[Fault, int]) -> list[Fault]:
     """Return each kind of fault as often as its weight, in random order."""
     faults = [fault for fault, weight in weights.items() for _ in range(weight)]
     random.shuffle(faults)
