@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from tests.support import Database
 
 Delivered = list[tuple[str, int, str]]
 """Commit LSN, ordinal and payload of each change, in order."""
 
-_OPTIONS = (
+OPTIONS = (
     "'format-version', '2', 'include-lsn', 'true', 'include-xids', 'true', "
     "'include-timestamp', 'true', 'include-types', 'false', "
     "'add-tables', 'public.notifications,public.notification_history'"
@@ -26,14 +27,19 @@ def other_slot(database: Database) -> str:
 def second_opinion(database: Database, slot: str) -> Delivered:
     """Return every change that the slot delivers, without consuming it."""
     rows = database.execute(
-        f"select data from pg_logical_slot_peek_changes(%s, null, null, {_OPTIONS})", slot
+        f"select data from pg_logical_slot_peek_changes(%s, null, null, {OPTIONS})", slot
     )
+    return delivered(text for (text,) in rows)
+
+
+def delivered(payloads: Iterable[str]) -> Delivered:
+    """Return the changes in what the slot delivers, each with its place."""
     found, commit, ordinal = [], "", 0
-    for (text,) in rows:
-        action = json.loads(text)["action"]
-        if action == "B":
-            commit, ordinal = json.loads(text)["lsn"], 0
-        elif action not in "CM":
+    for text in payloads:
+        payload = json.loads(text)
+        if payload["action"] == "B":
+            commit, ordinal = payload["lsn"], 0
+        elif payload["action"] not in "CM":
             ordinal += 1
             found.append((commit, ordinal, text))
     return found

@@ -1,1 +1,1 @@
-"""Random kills under load: `make soak MINUTES=n SEED=n`, or python -m tests.soak --help."""
+"""Random faults under load: `make soak MINUTES=n SEED=n`, or python -m tests.soak --help."""

@@ -1,4 +1,4 @@
-"""Watches that no commit of the application is delayed by us."""
+"""Times commits of the application: waltally must not delay them."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from contextlib import contextmanager
 import psycopg2
 
 LONGEST_SECONDS = 5.0
-"""More than a commit takes on two busy cores; a wait for a replica that is away takes longer."""
+"""The limit. A commit on two busy cores takes less; a wait for a missing replica takes longer."""
 
 _PAUSE = 0.05
 
 
-class Commits:
-    """A thread that commits again and again and keeps the longest time that one took."""
+class CommitTimer:
+    """A thread that commits again and again, and the longest time of one commit."""
 
     def __init__(self, dsn: str) -> None:
         self.count = 0
         self.longest = 0.0
         self._dsn = dsn
-        self._excuses = 0
-        self._is_excused = False
+        self._pauses = 0
+        self._is_paused = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._keep_committing, name="commits", daemon=True)
         self._thread.start()
 
     @contextmanager
-    def excused(self) -> Iterator[None]:
-        """Count no commit that overlaps with the block: its fault stops commits by itself."""
-        self._excuses += 1
-        self._is_excused = True
+    def not_timed(self) -> Iterator[None]:
+        """Ignore commits that overlap with the block."""
+        self._pauses += 1
+        self._is_paused = True
         try:
             yield
         finally:
-            self._excuses += 1
-            self._is_excused = False
+            self._pauses += 1
+            self._is_paused = False
 
     def close(self) -> None:
         """Stop committing."""
@@ -62,11 +62,11 @@ class Commits:
                 connection.close()
 
     def _commit(self, cursor: psycopg2.extensions.cursor) -> None:
-        excuses, began = self._excuses, time.monotonic()
-        if self._is_excused:
+        pauses, began = self._pauses, time.monotonic()
+        if self._is_paused:
             return
         cursor.execute("insert into unrelated (note) values ('timed')")
         seconds = time.monotonic() - began
-        if self._excuses == excuses:
+        if self._pauses == pauses:
             self.count += 1
             self.longest = max(self.longest, seconds)

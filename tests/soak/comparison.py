@@ -1,29 +1,23 @@
-"""The change log held against an untouched second slot, stretch by stretch."""
+"""Compares the change log with what an untouched slot delivers, one stretch after the other."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import psycopg2
 
-from tests.second_opinion import Delivered
+from tests.second_opinion import OPTIONS, Delivered, delivered
 from tests.soak.failure import SoakFailed
 from waltally import lsn
 
-_OPTIONS = (
-    "'format-version', '2', 'include-lsn', 'true', 'include-xids', 'true', "
-    "'include-timestamp', 'true', 'include-types', 'false', "
-    "'add-tables', 'public.notifications,public.notification_history'"
-)
 _SHOWN = 5
 
 
 class Comparison:
-    """Consumes the second slot; what was compared once is not held in memory any longer."""
+    """Consumes the other slot, so that nothing is compared or held in memory twice."""
 
     def __init__(self, dsn: str, slot: str, target: str, schema: str = "cdc") -> None:
-        """Make the second slot. It must be made before the traffic begins."""
+        """Make the other slot. It must be made before the traffic begins."""
         self._dsn, self._slot = dsn, slot
         self._target, self._schema = target, schema
         self._other = f"{slot}_other"
@@ -34,10 +28,10 @@ class Comparison:
     def check(self) -> None:
         """Compare what both have since the last check. Raises SoakFailed where they differ.
 
-        Meaningful once the source is quiet and the loader has stored everything.
+        Meaningful once the source is quiet and the loader has staged everything.
         """
-        delivered = self._delivered()
-        stored: Delivered = self._ask(
+        expected = self._delivered()
+        staged: Delivered = self._ask(
             # Qualified: a bare commit_lsn would be the text of the output, 0/FF after 0/100.
             f"select commit_lsn::text, ordinal, payload from {self._schema}.change_log as log "
             "where slot_name = %s and commit_lsn > %s order by log.commit_lsn, ordinal",
@@ -45,34 +39,27 @@ class Comparison:
             self._compared,
             dsn=self._target,
         )
-        if delivered != stored:
-            raise SoakFailed(_difference(delivered, stored))
-        self.changes += len(stored)
-        if stored:
-            self._compared = stored[-1][0]
+        if expected != staged:
+            raise SoakFailed(_difference(expected, staged))
+        self.changes += len(staged)
+        if staged:
+            self._compared = staged[-1][0]
 
     def skip(self) -> None:
-        """Pass over what the slot has: the log has begun anew beyond it."""
-        delivered = self._delivered()
-        if delivered:
-            self._compared = delivered[-1][0]
+        """Ignore what the slot has delivered: the change log was begun anew after it."""
+        expected = self._delivered()
+        if expected:
+            self._compared = expected[-1][0]
 
     def _delivered(self) -> Delivered:
         rows: list[tuple[str]] = self._ask(
-            f"select data from pg_logical_slot_get_changes(%s, null, null, {_OPTIONS})", self._other
+            f"select data from pg_logical_slot_get_changes(%s, null, null, {OPTIONS})", self._other
         )
-        found: Delivered = []
-        commit, ordinal = "", 0
-        for (text,) in rows:
-            payload = json.loads(text)
-            if payload["action"] == "B":
-                commit, ordinal = payload["lsn"], 0
-            elif payload["action"] not in "CM":
-                ordinal += 1
-                # A crash sets this slot back too: it delivers again what was compared before.
-                if lsn.parse(commit) > lsn.parse(self._compared):
-                    found.append((commit, ordinal, text))
-        return found
+        # A crash sets this slot back too: it delivers again what was compared before.
+        compared = lsn.parse(self._compared)
+        return [
+            each for each in delivered(text for (text,) in rows) if lsn.parse(each[0]) > compared
+        ]
 
     def _ask(self, query: str, *arguments: object, dsn: str = "") -> list[Any]:
         connection = psycopg2.connect(dsn or self._dsn)
@@ -85,17 +72,17 @@ class Comparison:
             connection.close()
 
 
-def _difference(delivered: Delivered, stored: Delivered) -> str:
-    lines = [f"the slot delivers {len(delivered)} changes, the change log has {len(stored)}"]
-    for what, rows, others in (("lost", delivered, stored), ("made up", stored, delivered)):
+def _difference(expected: Delivered, staged: Delivered) -> str:
+    lines = [f"the slot delivers {len(expected)} changes, the change log has {len(staged)}"]
+    for what, rows, others in (("lost", expected, staged), ("made up", staged, expected)):
         known = set(others)
         only = [row for row in rows if row not in known]
         lines.append(f"{what}: {len(only)}")
         lines += [
             f"  {commit} {ordinal} {payload[:200]}" for commit, ordinal, payload in only[:_SHOWN]
         ]
-    for mine, theirs in zip(stored, delivered, strict=False):
-        if mine != theirs:
-            lines.append(f"they part at {mine[:2]}, where the slot has {theirs[:2]}")
+    for found, wanted in zip(staged, expected, strict=False):
+        if found != wanted:
+            lines.append(f"first difference: {found[:2]}, where the slot has {wanted[:2]}")
             break
     return "\n".join(lines)

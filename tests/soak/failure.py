@@ -1,4 +1,4 @@
-"""What a soak ends with where something was lost, doubled, confirmed early or did not recover."""
+"""The error of a soak: a change was lost, doubled or confirmed early, or a part did not recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches that the server has confirmed nothing which the target does not hold."""
+"""Watches the slot: it must never be confirmed beyond what the target holds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import psycopg2
 _SECONDS = 0.05
 
 
-class Watcher:
-    """A thread that compares the slot's confirmed position with the position of record."""
+class PositionWatcher:
+    """A thread that compares the slot's confirmed_flush_lsn with the position of record."""
 
     def __init__(self, dsn: str, slot: str, target: str) -> None:
         self.observations = 0
         self.is_renewing = False
-        """A new slot is there before its record: no violation then."""
+        """Set while the slot is made anew: it is there before its position of record."""
         self.violations: list[str] = []
         self._dsn, self._slot, self._target = dsn, slot, target
         self._closed = threading.Event()
@@ -51,13 +51,13 @@ class Watcher:
     def _observe(
         self, source: psycopg2.extensions.cursor, target: psycopg2.extensions.cursor
     ) -> None:
-        # Two statements, the slot first: a commit between the two must not look like a violation.
+        # The slot first: a commit between the two statements must not look like a violation.
         source.execute(
             "select confirmed_flush_lsn from pg_replication_slots where slot_name = %s",
             (self._slot,),
         )
         confirmed = source.fetchone()
-        if confirmed is None:  # being renewed
+        if confirmed is None:  # the slot is being made anew
             return
         target.execute(
             "select position_lsn, %s::pg_lsn <= position_lsn from cdc.slot_position "
@@ -67,4 +67,4 @@ class Watcher:
         [[position, holds]] = target.fetchall()
         self.observations += 1
         if not holds and not self.is_renewing:
-            self.violations.append(f"confirmed {confirmed[0]}, but stored only up to {position}")
+            self.violations.append(f"confirmed {confirmed[0]}, but staged only up to {position}")

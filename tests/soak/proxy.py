@@ -1,4 +1,4 @@
-"""A TCP proxy in front of the server, to cut, blackhole and slow the connections through it."""
+"""A TCP proxy in front of a server that can cut, hold and slow its connections."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Proxy:
         return len(pairs)
 
     def blackhole(self) -> None:
-        """Pass nothing on, ends of connections included, until `restore`."""
+        """Pass nothing on until `restore`, not even the end of a connection."""
         self._open.clear()
 
     def delay(self, seconds: float) -> None:
-        """Hold each piece, in both directions, for so long."""
+        """Delay each piece in both directions."""
         self._delay = seconds
 
     def restore(self) -> None:
-        """Pass on what was held, and everything from here on."""
+        """Pass on what was held, and everything after it."""
         self._delay = 0.0
         self._open.set()
 
@@ -91,7 +91,7 @@ class Proxy:
             while piece := source.recv(_PIECE):
                 self._hold()
                 sink.sendall(piece)
-        # In a blackhole one end does not learn that the other has gone.
+        # While data is held, one end must not see that the other has closed.
         self._hold()
         self._drop(pair)
 

@@ -1,14 +1,12 @@
-"""Everything that a soak runs: a server, traffic, the loader behind proxies, dbt, Spark."""
+"""The system that a soak disturbs: servers, loaders, traffic, and what watches them."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -18,61 +16,43 @@ from typing import Any
 import psycopg2
 
 from demo import source
-from demo.cluster import Cluster
 from demo.source import Identity
-from tests.soak.commits import Commits
+from tests.soak import commands, servers
+from tests.soak.commit_timer import CommitTimer
 from tests.soak.comparison import Comparison
 from tests.soak.failure import SoakFailed
+from tests.soak.loader_service import LoaderService
+from tests.soak.position_watcher import PositionWatcher
 from tests.soak.proxy import Proxy
-from tests.soak.service import Service
-from tests.soak.watcher import Watcher
+from tests.soak.servers import ROLE, dsn_of_role
 from tests.soak.writers import Writers
-from tests.support import ROOT, run, wait_until
+from tests.support import wait_until
 from waltally.settings import DEFAULT_SLOT as SLOT
 
-_SERVER = {
-    # Killed processes lose nothing that they wrote to the kernel; only a dead machine would.
-    "fsync": "off",
-    "wal_sender_timeout": "3s",
-    "checkpoint_timeout": "30s",
-    "client_connection_check_interval": "1s",
-}
-# What a role or an operator may set on a warehouse: a crash then loses the last seconds, unless
-# the loader's own sessions say otherwise.
-_ASYNCHRONOUS = {"fsync": "off", "synchronous_commit": "off", "wal_writer_delay": "10s"}
-
-ROLE = "waltally"
 SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"
-# README's one role: no superuser anywhere.
-_AT_SOURCE = f"""
-create role {ROLE} login replication;
-grant select on notifications, notification_history to {ROLE};
-grant execute on function pg_replication_origin_create(text), pg_replication_origin_drop(text),
-    pg_replication_origin_oid(text), pg_replication_origin_session_setup(text) to {ROLE};
-"""
-_AT_TARGET = f"grant create on database postgres to {ROLE};"
-_OURS = ("PG", "LOADER_", "DBT_")
-_FIRST_SEGMENT = "000000010000000100000001"
-_PATIENCE = 120.0
+_RECOVERY_SECONDS = 120.0
 
 
-class World:
-    """What the hand disturbs; `dice` are the present fault's own.
+class System:
+    """One source under traffic, its target, and two loaders with a slot each.
 
     Under identity full the source is the target; under covering the target is another server,
     which commits asynchronously.
     """
 
     def __init__(self, seed: int, rate: float, keep: bool) -> None:
-        self.dice = Random(seed)
+        self.random = Random(seed)
+        """The current fault's own."""
         self.identity: Identity = "full" if seed % 2 else "covering"
         self._seed, self._rate, self._keep = seed, rate, keep
         self._stack = ExitStack()
-        self._waiting = threading.Event()
+        self._never = threading.Event()
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> System:
         try:
-            self._open()
+            self._make_servers()
+            self._make_slots()
+            self._start()
         except BaseException:
             self._stack.close()
             raise
@@ -86,35 +66,41 @@ class World:
     ) -> None:
         self._stack.close()
 
-    def _open(self) -> None:
+    def _make_servers(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="waltally-soak-"))
-        self.cluster = Cluster(_SERVER)
+        self.cluster = servers.source_cluster()
         if self._keep:
             self._stack.callback(print, f"kept: {self.home}, psql '{self.cluster.dsn()}'")
         else:
             self._stack.callback(shutil.rmtree, self.home, ignore_errors=True)
             self._stack.callback(self.cluster.remove)
-        self.cluster.create()
-        # In window 1 of the WAL, so that an older partition can be pruned.
-        self.cluster.run("pg_resetwal", "-l", _FIRST_SEGMENT, "-D", str(self.cluster.data))
-        self.cluster.start()
+        servers.make_source(self.cluster, self.identity)
+        self.target = self.cluster
+        if self.identity == "covering":
+            self.target = servers.target_cluster()
+            if not self._keep:
+                self._stack.callback(self.target.remove)
+            servers.make_target(self.target)
+        servers.allow_schemas(self.target)
         self.dsn = self.cluster.dsn(application_name="soak")
-        source.create(self.dsn)
-        source.set_identity(self.dsn, self.identity)
-        with source.transaction(self.dsn) as cursor:
-            cursor.execute(_AT_SOURCE)
-        self.target = self.cluster if self.identity == "full" else self._another_server()
         self.target_dsn = self.target.dsn(application_name="soak")
-        with source.transaction(self.target_dsn) as cursor:
-            cursor.execute(_AT_TARGET)
         self.source_proxy = self._stack.enter_context(Proxy(self.cluster.port))
         self.target_proxy = self._stack.enter_context(Proxy(self.target.port))
-        self.environment = self._environment()
-        self.must("loader", "setup")
+        self.environment = commands.environment(
+            self.home,
+            self.target.environment(user=ROLE)
+            | {
+                "LOADER_SOURCE_DSN": dsn_of_role(self.cluster.port),
+                "LOADER_TARGET_DSN": dsn_of_role(self.target.port),
+            },
+        )
+
+    def _make_slots(self) -> None:
+        self.run("loader", "setup")
         self.comparison = Comparison(self.dsn, SLOT, self.target_dsn)
-        self.must("loader", "setup", more=self.second)
+        self.run("loader", "setup", more=self.second)
         self.second_comparison = Comparison(self.dsn, SECOND_SLOT, self.target_dsn, SECOND_SCHEMA)
-        # After the slots are made: the stream then holds these rows too, and no seed is needed.
+        # After the slots, so that the stream holds these rows too and no seed is needed.
         source.fill(
             self.dsn,
             services=5,
@@ -124,58 +110,40 @@ class World:
             seed=self._seed,
             null_share=0.02 if self.identity == "full" else 0.0,
         )
-        self.watcher = Watcher(self.dsn, SLOT, self.target_dsn)
-        self._stack.callback(self.watcher.close)
-        self.commits = Commits(self.dsn)
-        self._stack.callback(self.commits.close)
+
+    def _start(self) -> None:
+        self.position_watcher = PositionWatcher(self.dsn, SLOT, self.target_dsn)
+        self._stack.callback(self.position_watcher.close)
+        self.commit_timer = CommitTimer(self.dsn)
+        self._stack.callback(self.commit_timer.close)
         self.writers = Writers(self.dsn, 4, self._seed, self._rate, self.identity)
         self._stack.callback(self.writers.close)
-        self.service = Service(self.through_proxies, self.home / "loader.log")
-        self._stack.callback(self.service.close)
-        self.service.start()
-        self.second_service = Service(self.environment | self.second, self.home / "second.log")
-        self._stack.callback(self.second_service.close)
-        self.second_service.start()
-
-    def _another_server(self) -> Cluster:
-        target = Cluster(_ASYNCHRONOUS)
-        if not self._keep:
-            self._stack.callback(target.remove)
-        target.create()
-        target.start()
-        with source.transaction(target.dsn()) as cursor:
-            cursor.execute(f"create role {ROLE} login")
-        return target
+        through_proxies = self.environment | {
+            "LOADER_SOURCE_DSN": dsn_of_role(self.source_proxy.port),
+            "LOADER_TARGET_DSN": dsn_of_role(self.target_proxy.port),
+        }
+        self.loader = LoaderService(through_proxies, self.home / "loader.log")
+        self._stack.callback(self.loader.close)
+        self.loader.start()
+        self.second_loader = LoaderService(
+            self.environment | self.second, self.home / "second loader.log"
+        )
+        self._stack.callback(self.second_loader.close)
+        self.second_loader.start()
 
     @property
     def second(self) -> dict[str, str]:
-        """What leads a command to the second slot and its schema."""
+        """The settings of the second slot and its schema."""
         return {"LOADER_SLOT": SECOND_SLOT, "LOADER_SCHEMA": SECOND_SCHEMA}
 
-    @property
-    def through_proxies(self) -> dict[str, str]:
-        """The loader's environment: each side behind a proxy of its own."""
-        return self.environment | {
-            "LOADER_SOURCE_DSN": self._as_role(self.source_proxy.port),
-            "LOADER_TARGET_DSN": self._as_role(self.target_proxy.port),
-        }
-
-    @staticmethod
-    def _as_role(port: int) -> str:
-        return f"host=127.0.0.1 port={port} dbname=postgres user={ROLE}"
-
-    def calm(self) -> None:
-        """Undo what the last fault left of the network."""
+    def restore_network(self) -> None:
+        """Let both proxies pass everything on again."""
         for proxy in (self.source_proxy, self.target_proxy):
             proxy.restore()
 
-    def pause(self, seconds: float) -> None:
-        """Let things go on for so long."""
-        self._waiting.wait(seconds)
-
-    def some_seconds(self, least: float, most: float) -> None:
-        """Let things go on for a random while."""
-        self.pause(self.dice.uniform(least, most))
+    def pause_randomly(self, least: float, most: float) -> None:
+        """Do nothing for a random number of seconds."""
+        self._never.wait(self.random.uniform(least, most))
 
     def ask(self, query: str, *arguments: object, dsn: str = "") -> Any:
         """Return one value from the source, or from `dsn`; None while it does not answer."""
@@ -193,91 +161,47 @@ class World:
             connection.close()
 
     def ask_target(self, query: str, *arguments: object) -> Any:
-        """Return one value from the target, None while it does not answer."""
+        """Return one value from the target; None while it does not answer."""
         return self.ask(query, *arguments, dsn=self.target_dsn)
 
-    def follower(self) -> int | None:
-        """Return the process id of the WAL sender that streams the slot, None where none does."""
+    def walsender_pid(self) -> int | None:
+        """Return the process id of the slot's WAL sender, None where there is none."""
         pid: int | None = self.ask(
             "select active_pid from pg_replication_slots where slot_name = %s", SLOT
         )
         return pid
 
-    def until_followed(self) -> None:
-        """Wait until the loader streams. Raises SoakFailed where it does not come back."""
+    def wait_until_streaming(self) -> None:
+        """Wait until the loader streams. Raises SoakFailed where it does not return."""
+        self._wait_for_loader(
+            lambda: self.walsender_pid() is not None, "the loader follows the slot again"
+        )
 
-        def followed() -> bool:
-            self.service.check()
-            return self.follower() is not None
-
-        try:
-            wait_until(followed, "the loader follows the slot again", _PATIENCE)
-        except SoakFailed:
-            raise
-        except AssertionError as error:
-            raise SoakFailed(f"{error}:\n{self.service.said()}") from error
-
-    def until_stored(self) -> None:
-        """Wait until what is committed now is stored. Raises SoakFailed where it is not."""
+    def wait_until_staged(self) -> None:
+        """Wait until what is committed now is staged. Raises SoakFailed where it is not."""
         end = self.ask("select pg_current_wal_insert_lsn()")
         query = "select position_lsn >= %s from cdc.slot_position where slot_name = %s"
+        self._wait_for_loader(
+            lambda: bool(self.ask_target(query, end, SLOT)),
+            f"the loader stages what was committed before {end}",
+        )
 
-        def stored() -> bool:
-            self.service.check()
-            return bool(self.ask_target(query, end, SLOT))
+    def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
+        def holds() -> bool:
+            self.loader.check()
+            return condition()
 
         try:
-            wait_until(stored, f"the loader stores what was committed before {end}", _PATIENCE)
+            wait_until(holds, claim, _RECOVERY_SECONDS)
         except SoakFailed:
             raise
         except AssertionError as error:
-            raise SoakFailed(f"{error}:\n{self.service.said()}") from error
+            raise SoakFailed(f"{error}:\n{self.loader.last_log_lines()}") from error
 
-    def must(self, *command: str, more: dict[str, str] | None = None) -> None:
+    def run(self, *command: str, more: dict[str, str] | None = None) -> None:
         """Run a command of the project to its end. Raises SoakFailed where it fails."""
-        done = run(list(command), self.environment | (more or {}))
-        if done.returncode:
-            raise SoakFailed(
-                f"{' '.join(command)} ended with exit code {done.returncode}:\n"
-                f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-            )
+        commands.run_to_end(command, self.environment | (more or {}))
 
     def spawn(self, *command: str) -> subprocess.Popen[bytes]:
         """Start a command of the project in a process group of its own."""
-        with (self.home / f"{Path(command[0]).name}.log").open("ab") as output:
-            return subprocess.Popen(
-                command,
-                env=self.environment,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @staticmethod
-    def kill_group(process: subprocess.Popen[bytes]) -> None:
-        """Kill a spawned command with all that it started."""
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    def _environment(self) -> dict[str, str]:
-        shutil.copy(ROOT / "profiles.yml.example", self.home / "profiles.yml")
-        inherited = {
-            name: value for name, value in os.environ.items() if not name.startswith(_OURS)
-        }
-        return (
-            inherited
-            | self.target.environment(user=ROLE)
-            | {
-                "LOADER_SOURCE_DSN": self._as_role(self.cluster.port),
-                "LOADER_TARGET_DSN": self._as_role(self.target.port),
-                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "DBT_PROFILES_DIR": str(self.home),
-                "DBT_TARGET_PATH": str(self.home / "target"),
-                "DBT_LOG_PATH": str(self.home / "logs"),
-                "SPARK_LOCAL_DIRS": str(self.home / "spark"),
-                "TMPDIR": str(self.home),
-            }
-        )
+        return commands.spawn(command, self.environment, self.home)

@@ -1,4 +1,4 @@
-"""The demo's traffic in sessions that outlive restarts of the server and can be paused."""
+"""The demo's traffic in sessions that can be paused and that reconnect after a restart."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.soak.failure import SoakFailed
 
 _RECONNECT_SECONDS = 0.1
 _TRUNCATES_ARE_RARER = 60
-"""A truncate sets counts to zero and would hide what went wrong before it."""
+"""A truncate sets counts to zero, which hides earlier mistakes."""
 
 
-def linger(session: Session) -> int:
-    """The transaction stays open a little, so that others begin and commit within it."""
+def stay_open(session: Session) -> int:
+    """Keep the transaction open for a moment; others begin and commit meanwhile."""
     session.run("select pg_sleep(%s)", session.rng.uniform(0, 0.4))
     return 0
 
 
 class Writers:
-    """Sessions that write at `rate` transactions a second each until closed."""
+    """Sessions that each write `rate` transactions per second until closed."""
 
     def __init__(self, dsn: str, sessions: int, seed: int, rate: float, identity: Identity) -> None:
         self._dsn, self._seed, self._identity = dsn, seed, identity
@@ -44,7 +44,7 @@ class Writers:
             thread.start()
 
     def pause(self) -> None:
-        """Return when every session is between two transactions, and keep them there."""
+        """Stop every session between two transactions until `resume`."""
         for turn in self._turns:
             turn.acquire()
         self._paused = True
@@ -52,13 +52,13 @@ class Writers:
             raise SoakFailed(f"a writer failed: {self._errors[0]!r}")
 
     def resume(self) -> None:
-        """Let the sessions go on."""
+        """Let the sessions write again."""
         self._paused = False
         for turn in self._turns:
             turn.release()
 
     def close(self) -> None:
-        """End every session after its present transaction."""
+        """End every session after its current transaction."""
         self._closed.set()
         if self._paused:
             self.resume()
@@ -66,8 +66,8 @@ class Writers:
             thread.join()
 
     def _keep_writing(self, number: int) -> None:
-        dice = Random(f"{self._seed} {number}")
-        # What an asynchronous commit loses in a crash, the slot must never have delivered.
+        random = Random(f"{self._seed} {number}")
+        # A crash loses asynchronous commits; the slot must not have delivered them before.
         commit = "off" if number == 0 else "on"
         while not self._closed.wait(_RECONNECT_SECONDS):
             try:
@@ -78,7 +78,7 @@ class Writers:
                 )
             except psycopg2.OperationalError:
                 continue
-            session = Session(connection.cursor(), dice, self._templates, self._identity)
+            session = Session(connection.cursor(), random, self._templates, self._identity)
             try:
                 self._write(Worker(session, self._mix), self._turns[number])
             except psycopg2.Error as error:
@@ -101,5 +101,5 @@ def _mix(identity: Identity) -> Mix:
         change: weight if change.__name__.startswith("truncate") else weight * _TRUNCATES_ARE_RARER
         for change, weight in with_truncates.items()
     }
-    chosen[linger] = 4 * _TRUNCATES_ARE_RARER
+    chosen[stay_open] = 4 * _TRUNCATES_ARE_RARER
     return chosen

@@ -1,0 +1,19 @@
+"""A wait that ends without an error when its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.soak.failure import SoakFailed
+from tests.soak.system import System
+from tests.support import wait_until
+
+
+def wait_at_most(system: System, condition: Callable[[], object], seconds: float) -> None:
+    """Wait for the condition or for so long: a fault at another moment is useful too."""
+    try:
+        wait_until(condition, "", seconds)
+    except SoakFailed:
+        raise
+    except AssertionError:
+        system.loader.check()
