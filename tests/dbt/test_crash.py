@@ -41,6 +41,7 @@ def test_a_build_killed_at_a_named_place_is_repeated_exactly(
     assert warehouse.counts() == source.counts()
 
 
+@pytest.mark.slow
 def test_builds_killed_at_random_are_repeated_exactly(warehouse: Warehouse) -> None:
     source = Source(22)
     chance = random.Random(22)

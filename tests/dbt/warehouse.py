@@ -92,25 +92,22 @@ class Project:
     def invoke(self, *words: str) -> dbtRunnerResult:
         """Run dbt in this process; a run, build or test on a manifest that was parsed before."""
         # dbt never closes the log file that each invocation opens.
-        quiet = ["--log-level-file", "none"]
-        manifest = None
-        if words[0] in ("run", "build", "test"):
-            manifest = self._manifest(words)
-            quiet.append("--no-write-json")
-        return dbtRunner(manifest).invoke(self.arguments(*words, *quiet))
+        quiet = ["--quiet", "--log-level", "none", "--log-level-file", "none"]
+        if words[0] not in ("run", "build", "test"):
+            return dbtRunner().invoke(self.arguments(*words, *quiet))
+        quiet.append("--no-write-json")
+        variables = [value for name, value in pairwise(words) if name == "--vars"]
+        return dbtRunner(self._manifest(variables, quiet)).invoke(self.arguments(*words, *quiet))
 
-    def _manifest(self, words: Sequence[str]) -> Manifest | None:
-        """What parsing gives with these variables in this environment; None where it fails."""
-        settings = [word for name, word in pairwise(words) if name == "--vars"]
-        variables = [f"{k}={v}" for k, v in os.environ.items() if k.startswith(("LOADER_", "DBT_"))]
-        key = (*settings, *sorted(variables))
+    def _manifest(self, variables: list[str], quiet: list[str]) -> Manifest:
+        """What parsing gives in this environment; all other settings are read when a model runs."""
+        parsed_by = [value for value in variables if "count_archived" in value]
+        names = ("PGDATABASE", "LOADER_SCHEMA", "DBT_SCHEMA")
+        key = (*parsed_by, *(os.environ.get(name, "") for name in names))
         if key not in self._manifests:
-            options = [part for value in settings for part in ("--vars", value)]
-            parsed = dbtRunner().invoke(
-                self.arguments("parse", *options, "--log-level-file", "none", "--no-write-json")
-            )
-            if not parsed.success:
-                return None
+            options = [part for value in parsed_by for part in ("--vars", value)]
+            parsed = dbtRunner().invoke(self.arguments("parse", *options, *quiet))
+            assert parsed.success, messages(parsed)
             manifest = cast(Manifest, parsed.result)
             self._manifests[key] = manifest, copy.deepcopy(dict(manifest.nodes))
         manifest, nodes = self._manifests[key]
