@@ -25,7 +25,7 @@ from psycopg2.extras import execute_values
 from demo.cluster import Cluster
 from loader.capture.wal2json import action
 from loader.staging.migrate import migrations
-from tests.dbt.workload import Group, Row
+from tests.dbt.workload import Group
 from waltally import lsn
 
 ROOT = Path(__file__).parents[2]
@@ -150,7 +150,7 @@ class Warehouse:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def append(self, *transactions: Sequence[Row | str]) -> None:
+    def append(self, *transactions: Sequence[Mapping[str, Any] | str]) -> None:
         """Stage whole source transactions and move the position, in one transaction.
 
         Every third change is printed as the plugin does not, so that it must be parsed.
