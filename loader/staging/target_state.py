@@ -72,9 +72,9 @@ LACKS_SEED = """
     )
 )
 """
-"""SQL: whether the row `mark` of model_watermark is of a fact that a seed feeds and has none.
+"""SQL: whether the row `mark` of model_watermark is of a fact that needs a baseline and has none.
 
-By name: a fact of one's own stands on no seed by design, and nothing in the target says so.
+Decided by the name: a user's own fact needs none, and nothing in the target says which facts do.
 """
 
 LISTED = """
@@ -98,7 +98,7 @@ select
     applied_lsn,
     moved_at,
     {MORE_IS_STAGED},
-    -- A model that keeps no note of what it could not count says the end of its last batch.
+    -- A model that does not record its rejections has the end of its last batch there.
     case when rejected_lsn < applied_lsn then rejected_lsn end,
     left_out,
     seed_id::text,
@@ -159,7 +159,7 @@ def _rejected_in_seed(cursor: extensions.cursor, schema: str, slot: str) -> dict
 
 
 def rejected_count(cursor: extensions.cursor, model: str, slot: str) -> int | None:
-    """Return how many changes of a slot a model could not count; None where we may not see that."""
+    """Return how many changes of a slot a model rejected; None where this role may not see that."""
     cursor.execute(LISTED, (model,))
     found = cursor.fetchone()
     if found is None:
