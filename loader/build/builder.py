@@ -30,7 +30,7 @@ _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-wr
 _RETRY_SECONDS = 5.0
 _SWITCH_SECONDS = 0.0005
 _SLICE = ("--vars", "slice_changes: 1000000")
-"""A backlog is applied in builds of so many changes, each in a transaction of its own."""
+"""A backlog is applied in builds of this many changes, each in its own transaction."""
 
 
 def export_target(settings: Settings) -> None:
@@ -135,7 +135,8 @@ class Builder:
         """`batches` returns how many batches of changes this process has staged.
 
         `stop` ends the loader; it is set where no build can succeed, and `close` says why.
-        Not the position: a build is WAL too, which moves an idle position, which would build.
+        The position would not do: a build writes WAL, which moves an idle position, and that would
+        start another build.
         """
         self._settings = settings
         self._models: Models | None = None
@@ -150,8 +151,8 @@ class Builder:
 
     def start(self) -> None:
         """Begin to watch for staged changes."""
-        # dbt computes for long. Whenever a thread that moves rows comes back from the network it
-        # would wait this long for the interpreter, 5 ms if nothing is said.
+        # dbt computes for long. A thread that moves rows waits this long for the interpreter each
+        # time it comes back from the network; the default is 5 ms.
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
 
@@ -184,11 +185,11 @@ class Builder:
                 self._stop.wait(_RETRY_SECONDS)
 
     def _try(self, outlook: str) -> bool:
-        """Build once; say, with the outlook, why it failed, and return whether it did not."""
+        """Build once and return whether that succeeded; a failure is logged with the outlook."""
         try:
             self._apply()
         except Exception as failure:
-            # Whatever it is: staging goes on, or the slot would hold WAL because of a model.
+            # Any exception: staging must go on, or the slot would hold WAL because of a model.
             error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
             log.error("%s; %s", error.sentence, outlook)
             self._notify(BuildBroke(error))
@@ -199,7 +200,7 @@ class Builder:
         assert self._models is not None
         started = time.monotonic()
         if not self._is_exported:
-            # Here and not at the start: the loader waits for a target that is down.
+            # Here and not at the start, because the loader waits for a target that is down.
             export_target(self._settings)
             self._is_exported = True
         freshness = apply_all(self._settings, self._models)

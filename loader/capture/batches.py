@@ -1,7 +1,7 @@
 """Messages in, rows for COPY out, cut only where a source transaction ends.
 
 Pure: no driver, no thread; time comes from outside. One large transaction passes through without
-being held: its rows leave as they come, and only the cut waits for its commit.
+being held in memory: its rows leave as they come, and only the cut waits for its commit.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class Batcher:
         )
 
     def fits(self, message: Message) -> bool:
-        """Say whether this message may join the batch; a begin far up the WAL may not.
+        """Say whether this message may join the batch; a begin far ahead in the WAL may not.
 
-        A batch has partitions for its first window and the next.
+        A batch has the partition of its first change and the next one.
         """
         if not self.rows or not isinstance(message, Begin):
             return True

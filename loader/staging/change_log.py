@@ -76,7 +76,7 @@ class ChangeLog:
         holds this lock belongs to a loader that lost the slot: it was frozen or cut off. That
         session is ended, because its transaction could block ours or commit late.
         """
-        # Two sources may have slots of one name, and a schema each in this database.
+        # Two sources may have slots of the same name, each with its own schema in this database.
         key = (f"{self._slot} {self._schema}",)
         deadline = time.monotonic() + _PATIENCE
         with explained("target"):
