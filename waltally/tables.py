@@ -24,6 +24,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def literal(text: str) -> str:
+    """Return the text as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 @dataclass(frozen=True)
 class Table:
     """A source table by its schema and name."""

@@ -17,7 +17,7 @@ from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
 from waltally.errors import SettingError
 from waltally.settings import Settings
-from waltally.tables import DIMENSIONS, Table
+from waltally.tables import DIMENSIONS, Table, literal
 
 Decode = Callable[[bytes], Begin | Commit | Change | None]
 Names = Mapping[tuple[str, str], frozenset[str]]
@@ -163,7 +163,7 @@ def _bytewise(keep: Callable[[Change], Change]) -> Callable[[Change], Change]:
 
 def _query(tables: tuple[Table, ...]) -> str:
     wanted = [{"schema": table.schema, "name": table.name} for table in tables]
-    return _QUERY.replace("WANTED", msgspec.json.encode(wanted).decode().replace("'", "''"))
+    return _QUERY.replace("'WANTED'", literal(msgspec.json.encode(wanted).decode()))
 
 
 def _found(row: tuple[str | None, ...], codec: str) -> Found:

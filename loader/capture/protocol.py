@@ -19,6 +19,7 @@ from psycopg import pq
 
 from loader.capture.messages import Keepalive
 from waltally import login, lsn
+from waltally.tables import literal
 
 _STATUS = struct.Struct(">cQQQqB")
 _NOT_SHOWN = 0
@@ -77,7 +78,7 @@ class ReplicationConnection:
 
     def start(self, slot: str, position: int, options: Mapping[str, str]) -> None:
         """Start streaming the slot at the position. Raises ProtocolError, 55006 if it is in use."""
-        words = ", ".join(f'"{name}" {_literal(value)}' for name, value in options.items())
+        words = ", ".join(f'"{name}" {literal(value)}' for name, value in options.items())
         command = f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn.show(position)} ({words})'
         result = self._conn.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
@@ -188,7 +189,3 @@ def _keepalive(data: memoryview) -> Keepalive:
 def _sqlstate(result: pq.abc.PGresult) -> str | None:
     code = result.error_field(pq.DiagnosticField.SQLSTATE)
     return code.decode() if code else None
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -117,7 +117,7 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
             "moved_at": found.moved_at.isoformat(),
             "lag_bytes": behind,
             "lag_seconds": found.age(found.moved_at) if behind > IDLE_WAL_BYTES else 0.0,
-            "stored_changes": found.stored_changes,
+            "stored_changes": found.record.stored_changes,
             "newest_commit_at": _iso(found.newest_commit_at),
         },
         "seed": _seed(found),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 from waltally.errors import PluginMissing
-from waltally.tables import quoted
+from waltally.tables import literal, quoted
 
 RESTART = "-- then restart the source"
 """After a setting that a reload does not change."""
+
+RELOAD = "select pg_reload_conf();"
+"""After a setting that a reload changes."""
 
 
 def replication_remedy(role: str | None, has_rds_replication: bool | None = None) -> str:
@@ -56,13 +59,8 @@ def plugin_remedy(listed: str | None) -> str:
     """
     if listed is None:
         return _ADD_TO_PRESENT
-    names = ", ".join(
-        "'" + name.replace("'", "''") + "'" for name in [*plugin_names(listed), "wal2json"]
-    )
-    return (
-        f"alter system set output_plugin_libraries = {names}; select pg_reload_conf(); "
-        "-- as a superuser"
-    )
+    names = ", ".join(map(literal, [*plugin_names(listed), "wal2json"]))
+    return f"alter system set output_plugin_libraries = {names}; {RELOAD} -- as a superuser"
 
 
 def slots_remedy(limit: int = 15) -> str:

@@ -10,7 +10,7 @@ from psycopg2 import extensions, sql
 
 from waltally.database import explained
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
-from waltally.tables import COUNTED, DIMENSIONS, Table, format_tables
+from waltally.tables import COUNTED, DIMENSIONS, Table, format_tables, literal
 
 TableIdentities = Mapping[str, Mapping[str, int]]
 """By name: the table's oid under `oid`, the attribute number of each dimension that it has, and
@@ -42,9 +42,8 @@ inner join pg_type as t on t.oid = c.reltype
 def query(tables: Iterable[Table]) -> str:
     """Return SQL for any driver; its one value is the tables' identities now, as JSON."""
     wanted = [{"label": str(t), "schema": t.schema, "name": t.name} for t in tables]
-    literal = json.dumps(wanted).replace("'", "''")
-    names = ", ".join(f"'{name}'" for name in DIMENSIONS)
-    return _QUERY.replace("DIMENSIONS", names).replace("WANTED", literal)
+    names = ", ".join(map(literal, DIMENSIONS))
+    return _QUERY.replace("DIMENSIONS", names).replace("'WANTED'", literal(json.dumps(wanted)))
 
 
 def read_counted(target: extensions.connection, schema: str, slot: str) -> TableIdentities:

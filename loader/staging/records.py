@@ -19,6 +19,7 @@ class SlotPosition:
     position_lsn: int
     tables: tuple[Table, ...] = ()
     """The registered tables: the live one, its archive, then those that are only logged."""
+    stored_changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,6 @@ class TargetState:
     record: SlotPosition
     asked_at: datetime
     moved_at: datetime
-    stored_changes: int
     last_error: str | None
     last_error_at: datetime | None
     newest_commit_at: datetime | None

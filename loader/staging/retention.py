@@ -11,7 +11,7 @@ from loader.staging.layout import PARTITION_BITS
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.tables import Table
+from waltally.tables import Table, literal
 
 State = Literal["attached", "pending", "detached"]
 """Pending: a detach was begun and waits for those who read the log before it."""
@@ -203,10 +203,9 @@ def _model_blockers(
 
 def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
     table = Table(schema, "model_watermark").quoted
-    model, slot = (text.replace("'", "''") for text in (mark.model, mark.slot))
     return (
         f"if the model is gone for good: delete from {table} "
-        f"where model_name = '{model}' and slot_name = '{slot}';"
+        f"where model_name = {literal(mark.model)} and slot_name = {literal(mark.slot)};"
     )
 
 

@@ -21,7 +21,8 @@ system_identifier,
 source_database,
 start_lsn,
 position_lsn,
-registered_tables
+registered_tables,
+stored_changes
 """
 
 _STATE = f"""
@@ -29,7 +30,6 @@ select
     {_SLOT_POSITION},
     now(),
     moved_at,
-    stored_changes,
     last_error,
     last_error_at,
     (
@@ -48,7 +48,6 @@ where slot_name = %s
 
 SLOT_POSITIONS = f"select {_SLOT_POSITION} from {{0}}.slot_position"
 """What `slot_position` takes; the schema's name is to be filled in, and a condition may follow."""
-_WIDTH = 6
 
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_IN_SEED = """
@@ -134,12 +133,11 @@ def read_target_state(target: extensions.connection, schema: str, slot: str) -> 
         ]  # fmt: skip
     if row is None:
         return None
-    asked_at, moved_at, changes, error, error_at, commit_at, seed_id = row[_WIDTH:]
+    *position, asked_at, moved_at, error, error_at, commit_at, seed_id = row
     return TargetState(
-        slot_position(row[:_WIDTH]),
+        slot_position(position),
         asked_at,
         moved_at,
-        changes,
         error,
         error_at,
         commit_at,
@@ -187,9 +185,15 @@ def read_slot_position(
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:
     """Return the record from a row of the statement SLOT_POSITIONS."""
-    slot, system, database, start, position, tables = row
+    slot, system, database, start, position, tables, changes = row
     return SlotPosition(
-        slot, system, database, lsn.parse(start), lsn.parse(position), tables_from_json(tables)
+        slot,
+        system,
+        database,
+        lsn.parse(start),
+        lsn.parse(position),
+        tables_from_json(tables),
+        changes,
     )
 
 
