@@ -34,14 +34,14 @@ _SLICE = ("--vars", "slice_changes: 1000000")
 
 
 def export_target(settings: Settings) -> None:
-    """Put the target and the settings into this process's environment, where dbt reads them.
+    """Export the target and the settings to this process's environment, where dbt reads them.
 
-    The profile names the database by libpq's PG* variables; a password stays out of sight of
-    other users there. Raises LoginRefused, CannotConnect, SettingError.
+    The profile names the database by libpq's PG* variables. Other users cannot see a password
+    there. Raises LoginRefused, CannotConnect, SettingError.
     """
     with closing(connect(settings.target, "target")) as connection:
         os.environ.update(libpq.environment(connection, login.pinned(settings.target)))
-    # dbt reads what the server says as UTF-8; libpq takes another encoding from a person's own.
+    # dbt reads the server's text as UTF-8; the user's own environment may ask for another.
     os.environ["PGCLIENTENCODING"] = "UTF8"
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
@@ -49,10 +49,10 @@ def export_target(settings: Settings) -> None:
 
 
 class Models:
-    """The project's incremental models. Importing dbt takes seconds, so it waits until here."""
+    """The project's incremental models. Importing dbt takes seconds, so it happens only here."""
 
     def __init__(self) -> None:
-        """Import dbt. Raises BuildFailed where that fails, which trying again does not heal."""
+        """Import dbt. Raises BuildFailed where that fails; another try would fail too."""
         try:
             import dbt.adapters.postgres
             import dbt.cli.main  # noqa: F401
@@ -70,20 +70,20 @@ class Models:
 
         if self._manifest is None:
             parsed = dbtRunner().invoke(["parse", *_SLICE, *_QUIET])
-            self._refuse(parsed.success, str(parsed.exception))
+            self._check(parsed.success, str(parsed.exception))
             self._manifest = cast("Manifest", parsed.result)
             self._nodes = copy.deepcopy(self._manifest.nodes)
-        # A run leaves its compiled code in the nodes, and takes an ephemeral model that has some
-        # for one that was already inlined.
+        # A run leaves compiled code in the nodes. The next run would take an ephemeral model with
+        # such code for one that is already inlined.
         self._manifest.nodes = copy.deepcopy(self._nodes)
         outcome = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_SLICE, *_QUIET])
         said = str(outcome.exception or "")
         for result in getattr(outcome.result, "results", ()):
             if result.status not in ("success", "skipped"):
                 said += f"{result.node.name}: {result.message}; "
-        self._refuse(outcome.success, said)
+        self._check(outcome.success, said)
 
-    def _refuse(self, success: bool, said: str) -> None:
+    def _check(self, success: bool, said: str) -> None:
         if not success:
             raise BuildFailed(
                 f"dbt could not apply the models: {' '.join(said.split())}",
@@ -94,9 +94,9 @@ class Models:
 def apply_all(settings: Settings, models: Models) -> dict[str, float]:
     """Run the models until they hold what was staged at the start, slice by slice.
 
-    What they could not count is logged once.
+    Rejected changes are logged once.
     Return, by model, the age in seconds of the newest change that became visible.
-    Raises BuildFailed and what connecting to the target may raise.
+    Raises BuildFailed, LoginRefused, CannotConnect.
     """
     with closing(connect(settings.target, "target")) as connection:
         first = after = watermarks.read_watermarks(connection, settings.schema, settings.slot)
@@ -121,8 +121,8 @@ def apply_all(settings: Settings, models: Models) -> dict[str, float]:
 class Builder:
     """A thread that applies the models whenever something new was staged.
 
-    A failed build changes nothing, as each model is one transaction, so it is tried again; the
-    loader meanwhile goes on staging. Where dbt itself cannot be imported, the loader is to end.
+    Each model is one transaction, so a failed build changes nothing and is tried again, while the
+    loader goes on staging. Where dbt cannot be imported, the loader ends.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`loader run`: sessions one after the other, with backoff between, until stopped."""
+"""`loader run`: one session after another, with backoff between them, until stopped."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def _end_of_source(settings: Settings) -> int:
 
 
 def mark_end(connection: extensions.connection) -> int:
-    """Return a position that the stream passes only after all that is committed by now.
+    """Return a position that the stream passes only after everything committed by now.
 
-    A logical message, no row: it flushes the WAL up to itself, so that the position is reached
-    also where the server is idle and earlier commits were asynchronous.
+    It is the end of a logical message. The message flushes the WAL up to itself, so an idle server
+    with asynchronous commits reaches the position too.
     """
     with explained("source"), connection, connection.cursor() as cursor:
         cursor.execute("set local synchronous_commit to 'local'")

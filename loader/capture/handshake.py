@@ -21,7 +21,7 @@ from waltally.tables import Table
 
 @dataclass(frozen=True)
 class Handshake:
-    """What a replication connection and the slot's row tell before anything is streamed."""
+    """What server and target say of the slot before anything is streamed."""
 
     state: SlotState | None
     """The slot, None where the server has none of this name."""

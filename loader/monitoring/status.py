@@ -1,4 +1,4 @@
-"""`loader status`: where everything stands, and whether that is well."""
+"""`loader status`: slot, lag and facts, and whether all is healthy."""
 
 from __future__ import annotations
 

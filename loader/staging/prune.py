@@ -84,8 +84,8 @@ class Outcome:
 def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[Outcome]:
     """Drop the partitions that nobody needs and whose newest row is older than `keep` seconds.
 
-    `timeout` bounds, in seconds, each wait for another prune or a setup and for whoever uses a
-    partition or has used the log since before the partition left it. With `dry_run` nothing
+    `timeout` is in seconds, for each wait: for another prune or a setup, and for sessions that use
+    a partition or have used the log since before the partition was detached. With `dry_run` nothing
     changes. Raises NotSetUp where there is no log, Interrupted where another prune goes on.
     """
     with closing(connect(settings.target, "target")) as connection:

@@ -14,7 +14,7 @@ from waltally.errors import SettingError
 from waltally.tables import Table, literal
 
 State = Literal["attached", "pending", "detached"]
-"""Pending: a detach was begun and waits for those who read the log before it."""
+"""Pending: a detach has begun and waits for sessions that were reading the log before."""
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

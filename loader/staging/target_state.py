@@ -47,7 +47,7 @@ where slot_name = %s
 """
 
 SLOT_POSITIONS = f"select {_SLOT_POSITION} from {{0}}.slot_position"
-"""What `slot_position` takes; the schema's name is to be filled in, and a condition may follow."""
+"""Its rows are for `slot_position`. The schema is filled in; a condition may follow."""
 
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_IN_SEED = """
@@ -198,7 +198,7 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
 
 
 def clear_last_error(target: extensions.connection, schema: str, slot: str) -> None:
-    """Forget what a loader last failed with: setup found everything well. Raises LoaderError."""
+    """Forget the last error, because setup found everything sound. Raises LoaderError."""
     update = sql.SQL(
         "update {}.slot_position set last_error = null, last_error_at = null "
         "where slot_name = %s and last_error is not null"
