@@ -87,7 +87,7 @@ class Models:
         if not success:
             raise BuildFailed(
                 f"dbt could not apply the models: {' '.join(said.split())}",
-                "`dbt build` in the repository's root shows it whole",
+                "`dbt build` in the repository's root shows the whole error",
             )
 
 

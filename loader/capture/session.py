@@ -81,7 +81,7 @@ class Session:
         except RowTooLarge as error:
             raise self._placed(error) from error
         except ValueError as error:
-            raise LoaderError(f"The slot sent what is no wal2json stream: {error}") from error
+            raise LoaderError(f"The slot did not send a stream of wal2json: {error}") from error
         except LoaderError:
             raise
         except Exception as error:

@@ -40,7 +40,7 @@ def create_slot(source: extensions.connection, name: str, timeout: int, *, tempo
         raise SlotCreationBlocked(
             f"The slot could not be made within {timeout} s: it waits for transactions "
             f"that were writing when it began ({_writers(source)})",
-            "let them end or end them, then `loader setup` again; --timeout waits longer",
+            "wait for them or end them, then run `loader setup` again; --timeout waits longer",
         ) from None
     except psycopg2.Error as error:
         if (finding := creation_finding(error, source)) is not None:
@@ -79,7 +79,7 @@ def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:
     if state.plugin is None:
         what = "is a physical slot, of a standby or a backup"
     elif state.plugin != "wal2json" or state.database != server.database:
-        what = f"is one of {state.plugin} in database {state.database}"
+        what = f"is of plugin {state.plugin} in database {state.database}"
     elif record is None:
         what = "has no row in slot_position: `loader setup` did not make it"
     elif (record.system_identifier, record.source_database) != (

@@ -58,7 +58,8 @@ def why_not_followable(
         )
     if slot.plugin != "wal2json" or slot.database != record.source_database:
         return SlotMoved(
-            f"The slot {name} is now one of {slot.plugin} in {slot.database}: remade",
+            f"The slot {name} is now of plugin {slot.plugin} in database {slot.database}: "
+            "somebody remade it",
             f"if nobody needs it: `psql -c \"select pg_drop_replication_slot('{name}')\"` at the "
             f"source, then {RENEW}",
             safe,
