@@ -64,7 +64,7 @@ class Progress:
             if self._run_state.changes > before:
                 log.info(self._line(before, _LOG_SECONDS))
             elif since := self._run_state.open_since:
-                # A large transaction, or a target that does not answer: both are silent else.
+                # A large transaction, or a target that does not answer: nothing else would show.
                 open_for = time.monotonic() - since
                 if open_for >= _LOG_SECONDS:
                     log.info("a batch has been open for %.0f s, nothing is lost", open_for)

@@ -15,7 +15,7 @@ RELOAD = "select pg_reload_conf();"
 
 
 def replication_remedy(role: str | None, has_rds_replication: bool | None = None) -> str:
-    """Return the SQL that lets the role make and stream slots; None where a fact is not known."""
+    """Return the SQL that lets the role make and stream slots; None: not known."""
     if role is None:
         return "`loader setup --check` says which right it lacks"
     if has_rds_replication:
@@ -55,7 +55,7 @@ def plugin_remedy(listed: str | None) -> str:
     """Return the SQL that allows wal2json and keeps what other programs need in the list.
 
     `listed` is the present setting, None where this role may not read it: the statement then
-    reads it itself. Each name is a string of its own: one string with commas is one name.
+    reads it itself. Each name is a separate string: one string with commas would be one name.
     """
     if listed is None:
         return _ADD_TO_PRESENT

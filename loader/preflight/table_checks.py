@@ -1,4 +1,4 @@
-"""What stands in the way of following or counting a table: one finding a function. Pure."""
+"""What stands in the way of following or counting a table: one finding per function. Pure."""
 
 from __future__ import annotations
 

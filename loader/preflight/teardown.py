@@ -1,4 +1,4 @@
-"""`loader teardown`: take away what `loader setup` made, and nothing else."""
+"""`loader teardown`: drop what `loader setup` made, and nothing else."""
 
 from __future__ import annotations
 
