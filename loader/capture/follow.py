@@ -38,8 +38,8 @@ def follow(
             _one_session(settings, stop, run_state, until, notify)
             return
         except LoaderError as error:
-            if run_state.position and not error.safe:
-                error.safe = f"everything before {lsn.show(run_state.position)} is stored"
+            if run_state.position_lsn and not error.safe:
+                error.safe = f"everything before {lsn.show(run_state.position_lsn)} is stored"
             if not isinstance(error, TRANSIENT):
                 raise
             failures = 1 if run_state.batches > stored else failures + 1
@@ -58,7 +58,7 @@ def _one_session(
 ) -> None:
     with closing(Session(settings, stop, run_state, notify)) as session:
         notify(Following())
-        log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position))
+        log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position_lsn))
         session.follow(until)
 
 

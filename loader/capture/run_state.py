@@ -11,7 +11,7 @@ class RunState:
 
     changes: int = 0
     batches: int = 0
-    position: int = 0
+    position_lsn: int = 0
     check_encoding_to: int = 0
     """Changes up to this commit LSN are checked one by one for text that the target cannot hold."""
     open_since: float | None = None

@@ -51,7 +51,7 @@ class Session:
         queue = MessageQueue()
         self._batcher = Batcher(settings.slot, position, clock=time.monotonic)
         self._rows = CopyRows(queue, self._batcher, stop)
-        run_state.position = position
+        run_state.position_lsn = position
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
@@ -139,7 +139,7 @@ class Session:
             return error
         self._run_state.check_encoding_to = newest
         return Interrupted(
-            f"{error}; its changes are now examined one by one",
+            f"{error}; its changes are now checked one by one",
             "nothing; what cannot be stored as text is kept in hexadecimal and rejected",
         )
 
@@ -153,7 +153,7 @@ class Session:
         failpoints.reach("after-commit")
         batcher.stored()
         self._reader.confirm(batcher.flushed_lsn)
-        run_state.position = batcher.flushed_lsn
+        run_state.position_lsn = batcher.flushed_lsn
         # Only now: a build that starts earlier would not see the batch.
         run_state.changes += changes
         run_state.batches += changes > 0

@@ -76,11 +76,11 @@ class GaugeCollector(Collector):
             "How long the batch that is not committed yet has been open; 0 where none is.",
             time.monotonic() - open_since if open_since else 0.0,
         )
-        if self._run_state.position:
+        if self._run_state.position_lsn:
             yield self._gauge(
                 "waltally_position_bytes",
                 "The position of record, as bytes of the source's WAL.",
-                self._run_state.position,
+                self._run_state.position_lsn,
             )
         if source is not None:
             yield from self._of_source(source)
@@ -165,7 +165,7 @@ class GaugeCollector(Collector):
 
     def _ask_source(self, connection: extensions.connection) -> SourceSample:
         # The position is read first, so the end of the WAL cannot be before it.
-        position = self._run_state.position
+        position = self._run_state.position_lsn
         state = slot_facts.read_state(connection, self._settings.slot)
         server = slot_facts.read_server(connection)
         now = time.monotonic()

@@ -48,7 +48,7 @@ class Progress:
             self._run_state.changes,
             self._run_state.batches,
             time.monotonic() - self._began,
-            lsn.show(self._run_state.position),
+            lsn.show(self._run_state.position_lsn),
         )
 
     def _live(self) -> None:
@@ -73,4 +73,6 @@ class Progress:
     def _line(self, before: int, seconds: float) -> str:
         changes = self._run_state.changes
         rate = (changes - before) / seconds
-        return f"{changes:,} changes, {rate:,.0f}/s, position {lsn.show(self._run_state.position)}"
+        return (
+            f"{changes:,} changes, {rate:,.0f}/s, position {lsn.show(self._run_state.position_lsn)}"
+        )
