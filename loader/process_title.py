@@ -12,7 +12,7 @@ _FLAGS = {"--source": "LOADER_SOURCE_DSN", "--target": "LOADER_TARGET_DSN"}
 
 
 def hide_passwords() -> None:
-    """Start this process anew with such strings in its environment and not in its title."""
+    """Restart this process with such strings in its environment instead of its title."""
     kept, moved = split(sys.argv)
     if moved:
         os.execve(sys.executable, [sys.executable, *kept], {**os.environ, **moved})

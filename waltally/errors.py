@@ -1,6 +1,7 @@
-"""Every way the loader can refuse: a sentence, a remedy, an exit code.
+"""Every error of the loader: a sentence, a remedy, an exit code.
 
-The docstring's first line is what the README's table of exit codes says of it; a test ties both.
+The first line of a docstring is also the row in the README's table of exit codes. A test compares
+both.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ class LoaderError(Exception):
         super().__init__(message)
         self.remedy = remedy
         self.safe = safe
-        """What is known to be stored; the loop fills it in where nobody else has."""
+        """What is certainly stored; `follow` fills it in where it is empty."""
         self.others: list[LoaderError] = []
-        """What else was found at the same time; the exit code is that of the first."""
+        """Further findings; the exit code is the first one's."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; {self.safe}" if self.safe else super().__str__()
@@ -192,7 +193,7 @@ class SynchronousStandby(LoaderError):
 
 
 def unexpected(error: BaseException) -> LoaderError:
-    """Return the error for what no code foresaw; the log has the place with `--verbose`."""
+    """Return the error for an exception that nothing handles; `--verbose` logs where it arose."""
     return LoaderError(
         f"The loader met an error that it does not know: {type(error).__name__} ({error})",
         "start it again with --verbose and report what it logs; nothing that is stored is lost",
@@ -212,11 +213,11 @@ class NotOurs(LoaderError):
 
 
 def combine(found: Sequence[LoaderError]) -> LoaderError:
-    """Return the first of the findings, which says the others too; `found` is not empty."""
+    """Return the first finding with the others attached; `found` is not empty."""
     first, *others = found
     first.others = others
     return first
 
 
 TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted, SynchronousStandby)
-"""What waiting may heal: `loader run` tries again with backoff, losing nothing."""
+"""What waiting may heal: `loader run` tries again with backoff and loses nothing."""

@@ -1,4 +1,4 @@
-"""Named places where a test lets the process die: nothing may be lost or doubled there."""
+"""Failpoints: places where a test kills the process, and nothing may be lost or doubled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _left = int(_times or 1)
 
 
 def reach(name: str) -> None:
-    """Die by SIGKILL where WALTALLY_KILL_AT names this place, `name:n` at the n-th time."""
+    """Die by SIGKILL if WALTALLY_KILL_AT is this name; with `name:n`, at the n-th call."""
     global _left
     if name == _name:
         _left -= 1

@@ -1,7 +1,7 @@
 """libpq's two dialects: the keywords of a connection string and the PG* variables.
 
-dbt reads variables only, so `loader run --build` turns the target's string into variables; what the
-source's string leaves to the environment must not change with them.
+dbt reads variables only, so `loader run --build` turns the target's string into variables. The
+source's string must not change its meaning with them.
 """
 
 from __future__ import annotations
@@ -42,14 +42,13 @@ VARIABLES = {
     "krbsrvname": "PGKRBSRVNAME",
     "target_session_attrs": "PGTARGETSESSIONATTRS",
 }
-"""By keyword, what names a server and how to be sure of it; not what is each program's own."""
+"""By keyword: what names a server and what secures the connection. The rest is each program's."""
 
 
 def environment(connection: extensions.connection, dsn: str) -> dict[str, str]:
-    """Return the variables that lead another program where the string led this connection.
+    """Return the variables that make another program connect where this connection is.
 
-    What else the string leaves to the environment is there already. Raises SettingError for what
-    no variable can say.
+    `dsn` is what it was opened with. Raises SettingError for what no variable can say.
     """
     words = conninfo_to_dict(dsn)
     if "sslpassword" in words:
@@ -58,7 +57,7 @@ def environment(connection: extensions.connection, dsn: str) -> dict[str, str]:
             "use a key without a password that only this user may read, or run dbt by itself",
         )
     info = connection.info
-    # Of several hosts, the one that answered.
+    # The string may name several hosts: this is the one that answered.
     effective = {**info.dsn_parameters, "host": info.host, "port": str(info.port)}
     effective["password"] = info.password or ""
     if "," in info.dsn_parameters.get("host", ""):
@@ -66,8 +65,8 @@ def environment(connection: extensions.connection, dsn: str) -> dict[str, str]:
     return {VARIABLES[word]: effective[word] for word in _set_by(words) if word in effective}
 
 
-def pinned(dsn: str, beside: str) -> str:
-    """Return the string with what it left to the environment and `beside` may change there."""
+def with_environment(dsn: str, other: str) -> str:
+    """Return the string, completed with the variables that exporting `other` would change."""
     words = conninfo_to_dict(dsn)
     if "service" in words:
         return dsn
@@ -75,14 +74,14 @@ def pinned(dsn: str, beside: str) -> str:
         option.keyword.decode(): option.val.decode() if option.val is not None else ""
         for option in pq.Conninfo.get_defaults()
     }
-    left = {word: present[word] for word in _set_by(conninfo_to_dict(beside))}
+    left = {word: present[word] for word in _set_by(conninfo_to_dict(other))}
     return make_conninfo("", **{**left, **words})
 
 
 def _set_by(words: Mapping[str, object]) -> list[str]:
-    """Return the keywords that a string sets, if only by the name of a service.
+    """Return the keywords that a string sets; a service may set any of them.
 
-    The first four always: a program need not have libpq's defaults for them.
+    The first four are always among them: a program may not have libpq's defaults for them.
     """
     first = ("host", "port", "dbname", "user")
     return [word for word in VARIABLES if word in first or word in words or "service" in words]

@@ -1,7 +1,7 @@
-"""How a session begins: with the pins, and told by SQLSTATE why the server refused it.
+"""Logging in: every setting is pinned, and a refused login gets its SQLSTATE.
 
-The drivers say no SQLSTATE of a login that failed, only the server's text, which may be in any
-language; libpq's trace shows the code. libpq's own texts are in English in this process.
+The drivers give no SQLSTATE for a failed login, only the server's text, which may be in any
+language. libpq's trace shows the code. libpq's own texts are always English in this process.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SECONDS = 15.0
 
 
 def pinned(dsn: str) -> str:
-    """Return the connection string with every setting pinned, behind the options it has.
+    """Return the connection string with every setting pinned, after the options that it has.
 
-    They may also come from PGOPTIONS or a service file. What is pinned already stays as it is.
+    Options may also come from PGOPTIONS or a service file. A pinned string stays as it is.
     """
-    # Of a directory that is not there libpq resolves everything and connects to nothing.
+    # With a directory that does not exist libpq resolves all options and connects to nothing.
     resolving = pq.PGconn.connect_start(
         make_conninfo(dsn, host="/nonexistent", hostaddr="").encode()
     )
@@ -38,13 +38,13 @@ def pinned(dsn: str) -> str:
 
 
 def sqlstate(conninfo: str, said: str) -> str | None:
-    """Return why the server refuses this login: asked by another try. None where it does not say.
+    """Return the SQLSTATE with which the server refuses this login, from a second try.
 
-    `said` is libpq's text of the first try. A server that answers by now refuses nothing.
+    `said` is libpq's text of the first try. None where the server gave no code, or lets us in now.
     """
     if _SERVER_SAYS not in said:
         return None
-    # A file in memory: the trace holds what was sent, the password's proof with it.
+    # A file in memory: the trace holds what was sent, also the proof of the password.
     trace = os.memfd_create("login")
     attempt = pq.PGconn.connect_start(conninfo.encode())
     try:
@@ -76,10 +76,11 @@ def _finish(attempt: pq.abc.PGconn, conninfo: str) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """Return a driver's error in one line: of a failed connection all that libpq says.
+    """Return a driver's error in one line.
 
-    It tries every address of a host, and the last line may be the one that tells why. Of any other
-    error the first line: details and context may quote a row.
+    Of a failed connection that is the whole text: libpq tries every address of a host, and the
+    reason may be in the last line. Of any other error it is the first line: details and context
+    may quote a row.
     """
     text = str(error).strip()
     lines = text.splitlines()

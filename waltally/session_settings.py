@@ -3,21 +3,21 @@
 Pure: no driver. A setting that the client sends with the login (libpq's `options`) counts before
 the first statement and beats what a role, a database or the server's configuration says.
 
-Not pinned, as they change no figure and stop nothing: memory, planner, parallel, JIT and I/O
+Not pinned, because they change no number and stop nothing: memory, planner, parallel, JIT and I/O
 settings, tablespaces, TOAST compression, `plan_cache_mode`, `xmloption`, `xmlbinary`,
 `array_nulls`, `lc_time`, `lc_numeric`, `backslash_quote` (of no use under
 standard_conforming_strings) and `wal_sender_timeout` (the loader reads it and answers in time).
 `session_replication_role` and `lc_messages` may be set by superusers only; the staging tables have
-no triggers, and errors are told by SQLSTATE. `synchronous_commit` is set where rows are written.
+no triggers, and errors are judged by SQLSTATE. `synchronous_commit` is set where rows are written.
 """
 
 from __future__ import annotations
 
 ROLE = "-c role=none"
-"""Before the user's own options: a role that a connection string asks for is meant."""
+"""Comes before the user's own options, so that a role which these ask for still counts."""
 
 _VALUES = {
-    # They would end a session that works for long or waits for work.
+    # They would end a session that works long or waits for work.
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
@@ -31,7 +31,7 @@ _VALUES = {
     "standard_conforming_strings": "on",
     "transform_null_equals": "off",
     "quote_all_identifiers": "off",
-    # A policy would hide rows silently; so it is an error.
+    # With `on`, a policy would hide rows silently; with `off` that is an error.
     "row_security": "off",
     "default_table_access_method": "heap",
     # They decide how values are spelled: in the stream, the seed and the models alike.
@@ -41,7 +41,7 @@ _VALUES = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "lc_monetary": "C",
-    # What wal2json drops it warns of, and only there.
+    # wal2json reports what it drops as a warning and nowhere else.
     "client_min_messages": "warning",
 }
 
@@ -59,9 +59,9 @@ where name in ('idle_session_timeout', 'transaction_timeout', 'restrict_nonsyste
 NEWER_TIMEOUTS = """
 select name from pg_settings where name in ('idle_session_timeout', 'transaction_timeout')
 """
-"""Which of them end a session; who knows the server may send these with the login too."""
+"""Which of them end a session. They may be sent with the login to a server that knows them."""
 
 
 def options(users: str) -> str:
-    """Return libpq's `options`: the user's own, and what the pins say instead of them."""
+    """Return libpq's `options`: the user's own, overridden by the pins."""
     return users if users.endswith(PINS) else " ".join(filter(None, (ROLE, users, PINS)))

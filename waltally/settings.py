@@ -41,7 +41,7 @@ class Settings:
     tables: tuple[Table, ...]
     schema: str
     columns: tuple[str, ...] = ()
-    """What is kept of each row beside dimensions and keys; empty keeps the whole row."""
+    """Columns to keep beside dimensions and keys; empty keeps every column."""
 
     @property
     def counted(self) -> tuple[Table, ...]:
@@ -63,10 +63,10 @@ class Settings:
         Raises SettingError, naming the setting.
         """
         check_names(slot, schema)
-        warehouse = connection(target or source, "LOADER_TARGET_DSN")
+        warehouse = complete_conninfo(target or source, "LOADER_TARGET_DSN")
         return cls(
-            # `loader run --build` puts the target's words into the environment, for dbt.
-            libpq.pinned(connection(source, "LOADER_SOURCE_DSN"), warehouse),
+            # `loader run --build` exports the target's variables for dbt; the source keeps its own.
+            libpq.with_environment(complete_conninfo(source, "LOADER_SOURCE_DSN"), warehouse),
             warehouse,
             slot,
             parse_tables(tables),
@@ -124,8 +124,8 @@ def parse_conninfo(dsn: str, setting: str) -> dict[str, str]:
     return found
 
 
-def connection(dsn: str, setting: str) -> str:
-    """Return the libpq string or URL with what notices a dead peer added. Raises SettingError."""
+def complete_conninfo(dsn: str, setting: str) -> str:
+    """Return the connection string with keepalives and timeouts added. Raises SettingError."""
     defaults: dict[str, str] = {**_DETECT_DEAD_PEER, "application_name": "waltally loader"}
     if "PGCONNECT_TIMEOUT" in os.environ:
         del defaults["connect_timeout"]

@@ -24,6 +24,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def literal(text: str) -> str:
+    """Return the text as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 @dataclass(frozen=True)
 class Table:
     """A source table by its schema and name."""
@@ -59,7 +64,7 @@ def parse_tables(text: str) -> tuple[Table, ...]:
         if text[position] != ",":
             raise SettingError(f"LOADER_TABLES is not a list at {text[position:]!r}", remedy)
         position += 1
-    # As text, which is how the change log and the seed tell them apart.
+    # Compared as text, as the change log and the seed do.
     if len(set(map(str, tables))) < len(tables):
         raise SettingError("LOADER_TABLES names a table twice", remedy)
     return tuple(tables)
@@ -87,10 +92,10 @@ def tables_from_json(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
 def registration_finding(
     wanted: Sequence[Table], registered: Sequence[Table], slot: str, *, logged: bool
 ) -> SettingError | None:
-    """Return why the tables are not those that setup registered, None where they are.
+    """Return the finding where the tables are not those that setup registered, else None.
 
-    The order tells the live table from its archive. `logged` says that `wanted` also names the
-    tables that are only logged; their order means nothing.
+    The order tells the live table from its archive. With `logged`, `wanted` also names the tables
+    that are only logged; their order does not matter.
     """
     known = registered if logged else registered[:COUNTED]
     if tuple(wanted[:COUNTED]) == tuple(known[:COUNTED]) and set(wanted) == set(known):

@@ -30,18 +30,18 @@ _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-wr
 _RETRY_SECONDS = 5.0
 _SWITCH_SECONDS = 0.0005
 _SLICE = ("--vars", "slice_changes: 1000000")
-"""A backlog is applied in builds of so many changes, each in a transaction of its own."""
+"""A backlog is applied in builds of this many changes, each in its own transaction."""
 
 
 def export_target(settings: Settings) -> None:
-    """Put the target and the settings into this process's environment, where dbt reads them.
+    """Export the target and the settings to this process's environment, where dbt reads them.
 
-    The profile names the database by libpq's PG* variables; a password stays out of sight of
-    other users there. Raises LoginRefused, CannotConnect, SettingError.
+    The profile names the database by libpq's PG* variables. Other users cannot see a password
+    there. Raises LoginRefused, CannotConnect, SettingError.
     """
     with closing(connect(settings.target, "target")) as connection:
         os.environ.update(libpq.environment(connection, login.pinned(settings.target)))
-    # dbt reads what the server says as UTF-8; libpq takes another encoding from a person's own.
+    # dbt reads the server's text as UTF-8; the user's own environment may ask for another.
     os.environ["PGCLIENTENCODING"] = "UTF8"
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
@@ -49,10 +49,10 @@ def export_target(settings: Settings) -> None:
 
 
 class Models:
-    """The project's incremental models. Importing dbt takes seconds, so it waits until here."""
+    """The project's incremental models. Importing dbt takes seconds, so it happens only here."""
 
     def __init__(self) -> None:
-        """Import dbt. Raises BuildFailed where that fails, which trying again does not heal."""
+        """Import dbt. Raises BuildFailed where that fails; another try would fail too."""
         try:
             import dbt.adapters.postgres
             import dbt.cli.main  # noqa: F401
@@ -70,33 +70,33 @@ class Models:
 
         if self._manifest is None:
             parsed = dbtRunner().invoke(["parse", *_SLICE, *_QUIET])
-            self._refuse(parsed.success, str(parsed.exception))
+            self._check(parsed.success, str(parsed.exception))
             self._manifest = cast("Manifest", parsed.result)
             self._nodes = copy.deepcopy(self._manifest.nodes)
-        # A run leaves its compiled code in the nodes, and takes an ephemeral model that has some
-        # for one that was already inlined.
+        # A run leaves compiled code in the nodes. The next run would take an ephemeral model with
+        # such code for one that is already inlined.
         self._manifest.nodes = copy.deepcopy(self._nodes)
         outcome = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_SLICE, *_QUIET])
         said = str(outcome.exception or "")
         for result in getattr(outcome.result, "results", ()):
             if result.status not in ("success", "skipped"):
                 said += f"{result.node.name}: {result.message}; "
-        self._refuse(outcome.success, said)
+        self._check(outcome.success, said)
 
-    def _refuse(self, success: bool, said: str) -> None:
+    def _check(self, success: bool, said: str) -> None:
         if not success:
             raise BuildFailed(
                 f"dbt could not apply the models: {' '.join(said.split())}",
-                "`dbt build` in the repository's root shows it whole",
+                "`dbt build` in the repository's root shows the whole error",
             )
 
 
 def apply_all(settings: Settings, models: Models) -> dict[str, float]:
     """Run the models until they hold what was staged at the start, slice by slice.
 
-    What they could not count is logged once.
+    Rejected changes are logged once.
     Return, by model, the age in seconds of the newest change that became visible.
-    Raises BuildFailed and what connecting to the target may raise.
+    Raises BuildFailed, LoginRefused, CannotConnect.
     """
     with closing(connect(settings.target, "target")) as connection:
         first = after = watermarks.read_watermarks(connection, settings.schema, settings.slot)
@@ -121,8 +121,8 @@ def apply_all(settings: Settings, models: Models) -> dict[str, float]:
 class Builder:
     """A thread that applies the models whenever something new was staged.
 
-    A failed build changes nothing, as each model is one transaction, so it is tried again; the
-    loader meanwhile goes on staging. Where dbt itself cannot be imported, the loader is to end.
+    Each model is one transaction, so a failed build changes nothing and is tried again, while the
+    loader goes on staging. Where dbt cannot be imported, the loader ends.
     """
 
     def __init__(
@@ -135,7 +135,8 @@ class Builder:
         """`batches` returns how many batches of changes this process has staged.
 
         `stop` ends the loader; it is set where no build can succeed, and `close` says why.
-        Not the position: a build is WAL too, which moves an idle position, which would build.
+        The position would not do: a build writes WAL, which moves an idle position, and that would
+        start another build.
         """
         self._settings = settings
         self._models: Models | None = None
@@ -150,8 +151,8 @@ class Builder:
 
     def start(self) -> None:
         """Begin to watch for staged changes."""
-        # dbt computes for long. Whenever a thread that moves rows comes back from the network it
-        # would wait this long for the interpreter, 5 ms if nothing is said.
+        # dbt computes for long. A thread that moves rows waits this long for the interpreter each
+        # time it comes back from the network; the default is 5 ms.
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
 
@@ -184,11 +185,11 @@ class Builder:
                 self._stop.wait(_RETRY_SECONDS)
 
     def _try(self, outlook: str) -> bool:
-        """Build once; say, with the outlook, why it failed, and return whether it did not."""
+        """Build once and return whether that succeeded; a failure is logged with the outlook."""
         try:
             self._apply()
         except Exception as failure:
-            # Whatever it is: staging goes on, or the slot would hold WAL because of a model.
+            # Any exception: staging must go on, or the slot would hold WAL because of a model.
             error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
             log.error("%s; %s", error.sentence, outlook)
             self._notify(BuildBroke(error))
@@ -199,7 +200,7 @@ class Builder:
         assert self._models is not None
         started = time.monotonic()
         if not self._is_exported:
-            # Here and not at the start: the loader waits for a target that is down.
+            # Here and not at the start, because the loader waits for a target that is down.
             export_target(self._settings)
             self._is_exported = True
         freshness = apply_all(self._settings, self._models)

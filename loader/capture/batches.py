@@ -1,7 +1,7 @@
 """Messages in, rows for COPY out, cut only where a source transaction ends.
 
-Pure: no driver, no thread; time comes from outside. One large transaction passes through without
-being held: its rows leave as they come, and only the cut waits for its commit.
+Pure: no driver, no thread, and the clock is given. One large transaction passes through without
+being held in memory: its rows leave as they come, and only the cut waits for its commit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Batcher:
     """Turns messages into rows of COPY's binary format and says where they may be cut.
 
     A transaction that commits before `flushed_lsn`, the position of record, is stored already and
-    is passed over, whatever the server sends again. Everything before `received_lsn` has arrived.
+    is skipped if the server sends it again. Everything before `received_lsn` has arrived.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Batcher:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a source transaction has begun and not ended: no cut here."""
+        """Whether a source transaction has begun and not ended, so that no batch may end here."""
         return self._begin is not None
 
     @property
@@ -88,7 +88,7 @@ class Batcher:
 
     @property
     def place(self) -> str:
-        """Where the next change comes, for a sentence about one that cannot come."""
+        """Where the next change is, for the error about one that cannot be received."""
         if self._begin is None:
             return f"the first transaction that commits at or after {lsn.show(self.received_lsn)}"
         where = f"transaction {self._begin.xid}, which commits at {lsn.show(self.commit_lsn)}"
@@ -107,9 +107,9 @@ class Batcher:
         )
 
     def fits(self, message: Message) -> bool:
-        """Say whether this message may join the batch; a begin far up the WAL may not.
+        """Say whether this message may join the batch; a begin far ahead in the WAL may not.
 
-        A batch has partitions for its first window and the next.
+        A batch has the partition of its first change and the next one.
         """
         if not self.rows or not isinstance(message, Begin):
             return True
@@ -118,7 +118,7 @@ class Batcher:
     def accept(self, message: Message) -> bytes:
         """Return the row that the message makes, empty where it makes none.
 
-        Raises ValueError where a message comes where it cannot: the stream is then not one of
+        Raises ValueError for a message that cannot follow the last one: the stream then has no
         whole transactions, and nothing of it may be stored.
         """
         if isinstance(message, bytes):
@@ -166,8 +166,8 @@ class Batcher:
     def move_changes(self, waiting: deque[Message], rows: list[bytes], room: int) -> int:
         """Move the changes that `waiting` begins with to the end of `rows`, as pieces of rows.
 
-        Stops at what is no change of the open transaction, or when `room` bytes are used up.
-        Return the bytes moved. This is what most of the loader's time goes into.
+        Stops before a message that is no change, or when `room` bytes are used up. Return the
+        bytes moved. The loader spends most of its time here.
         """
         if self._begin is None:
             return 0

@@ -1,6 +1,6 @@
 """Keeps the named columns of each change and lets nothing else reach the staging tables.
 
-What is kept stands as the plugin prints it: the action first, columns before identity, no blanks.
+The result has the plugin's own form: the action first, columns before identity, no blanks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
 from waltally.errors import SettingError
 from waltally.settings import Settings
-from waltally.tables import DIMENSIONS, Table
+from waltally.tables import DIMENSIONS, Table, literal
 
 Decode = Callable[[bytes], Begin | Commit | Change | None]
-Names = Mapping[tuple[str, str], frozenset[str]]
+KeptColumns = Mapping[tuple[str, str], frozenset[str]]
 """By schema and table, the columns that are kept."""
 
 _ACTIONS = (b'{"action":"I"', b'{"action":"U"', b'{"action":"D"', b'{"action":"T"')
@@ -67,7 +67,7 @@ _decode = msgspec.json.Decoder(_Change).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Found(NamedTuple):
+class SourceColumn(NamedTuple):
     """A column of a source table, and its names as the bytes of a change spell them."""
 
     name: str
@@ -78,7 +78,7 @@ class Found(NamedTuple):
 
 
 def decoder(connection: ReplicationConnection, settings: Settings, encoding: str) -> Decode:
-    """Return what reads the plugin's messages: all of a change, or the columns to keep of it.
+    """Return the decoder of the plugin's messages; it keeps all of a change or the named columns.
 
     `encoding` is the source's. Raises SettingError where no table has a column that is named.
     """
@@ -89,13 +89,13 @@ def decoder(connection: ReplicationConnection, settings: Settings, encoding: str
     except ProtocolError as error:
         raise protocol_error(error, settings.slot) from error
     is_utf8 = encoding == "UTF8"
-    found = [_found(row, "utf-8" if is_utf8 else "latin-1") for row in rows]
-    keep = keeper(kept(found, settings.columns))
+    found = [_source_column(row, "utf-8" if is_utf8 else "latin-1") for row in rows]
+    keep = column_filter(columns_to_keep(found, settings.columns))
     return _reading(keep if is_utf8 else _bytewise(keep))
 
 
-def kept(found: list[Found], named: tuple[str, ...]) -> Names:
-    """Return what is kept of each table: what is named, the dimensions and the keys.
+def columns_to_keep(found: list[SourceColumn], named: tuple[str, ...]) -> KeptColumns:
+    """Return the columns to keep of each table: those named, the dimensions and the keys.
 
     Raises SettingError where a name is no column of any table.
     """
@@ -114,11 +114,11 @@ def kept(found: list[Found], named: tuple[str, ...]) -> Names:
     return {table: frozenset(columns) for table, columns in names.items()}
 
 
-def keeper(names: Names) -> Callable[[Change], Change]:
-    """Return what leaves only these columns of a change's images.
+def column_filter(names: KeptColumns) -> Callable[[Change], Change]:
+    """Return a function that removes all other columns from a change.
 
-    A table without names keeps its dimensions. Of what cannot be read as the plugin's form only
-    the action is left, so that it is rejected downstream and not leaked.
+    A table without names keeps its dimensions. A change that has not the plugin's form keeps only
+    its action, so that the models reject it and nothing leaks.
     """
     otherwise = frozenset(DIMENSIONS)
 
@@ -153,20 +153,20 @@ def _reading(keep: Callable[[Change], Change]) -> Decode:
 
 
 def _bytewise(keep: Callable[[Change], Change]) -> Callable[[Change], Change]:
-    """Let a text that is not UTF-8 pass byte by byte.
+    """Apply `keep` to text in another encoding than UTF-8, byte by byte.
 
-    Every encoding that a server may store has ASCII's bytes for ASCII's characters alone, so
-    that JSON's structure is the same.
+    In every server encoding the bytes of ASCII stand for ASCII characters only, so JSON has the
+    same structure.
     """
     return lambda change: keep(change.decode("latin-1").encode()).decode().encode("latin-1")
 
 
 def _query(tables: tuple[Table, ...]) -> str:
     wanted = [{"schema": table.schema, "name": table.name} for table in tables]
-    return _QUERY.replace("WANTED", msgspec.json.encode(wanted).decode().replace("'", "''"))
+    return _QUERY.replace("'WANTED'", literal(msgspec.json.encode(wanted).decode()))
 
 
-def _found(row: tuple[str | None, ...], codec: str) -> Found:
+def _source_column(row: tuple[str | None, ...], codec: str) -> SourceColumn:
     name, is_key, *spelled = (str(field) for field in row)
     schema, table, column = (bytes.fromhex(text[2:]).decode(codec) for text in spelled)
-    return Found(name, is_key == "t", schema, table, column)
+    return SourceColumn(name, is_key == "t", schema, table, column)

@@ -18,7 +18,7 @@ from waltally import failpoints
 _CHUNK = 256 * 1024
 _WAIT = 0.25
 _GRACE_SECONDS = 0.5
-"""How long a stopping loader waits for the end of a transaction, so that a short one is kept."""
+"""How long a stopping loader waits for the end of a transaction, to keep a short one."""
 
 
 class Stopped(Exception):
@@ -36,7 +36,7 @@ class CopyRows:
         self._batcher = batcher
         self._stop = stop
         self._waiting: deque[Message] = deque()
-        """Taken from the queue and not looked at yet."""
+        """Taken from the queue and not handled yet."""
         self._next: list[bytes] = []
         self._size = 0
         self._ended = True
@@ -84,7 +84,7 @@ class CopyRows:
         return self._waiting.popleft() if self._waiting else None
 
     def _stop_if_asked(self) -> None:
-        """Give up a transaction that does not end soon, so that it cannot hold up a stop."""
+        """Give up a transaction that does not end soon, so that it cannot delay a stop."""
         if not self._stop.is_set():
             return
         self._stop_seen = self._stop_seen or time.monotonic()
@@ -93,7 +93,7 @@ class CopyRows:
             raise Stopped
 
     def _advance(self) -> bool:
-        """Take some messages; False if what is there should go out before waiting for more."""
+        """Take some messages; False if the rows so far should go out before waiting for more."""
         moved = self._batcher.move_changes(self._waiting, self._next, _CHUNK - self._size)
         if moved:
             self._size += moved

@@ -1,4 +1,4 @@
-"""What a run tells those who watch it: once a batch, a build or a failure, never once a change."""
+"""What a run reports to its observers: once per batch, build or failure, never per change."""
 
 from __future__ import annotations
 

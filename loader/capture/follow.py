@@ -1,4 +1,4 @@
-"""`loader run`: sessions one after the other, with backoff between, until stopped."""
+"""`loader run`: one session after another, with backoff between them, until stopped."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def follow(
             _one_session(settings, stop, run_state, until, notify)
             return
         except LoaderError as error:
-            if run_state.position and not error.safe:
-                error.safe = f"everything before {lsn.show(run_state.position)} is stored"
+            if run_state.position_lsn and not error.safe:
+                error.safe = f"everything before {lsn.show(run_state.position_lsn)} is stored"
             if not isinstance(error, TRANSIENT):
                 raise
             failures = 1 if run_state.batches > stored else failures + 1
@@ -58,7 +58,7 @@ def _one_session(
 ) -> None:
     with closing(Session(settings, stop, run_state, notify)) as session:
         notify(Following())
-        log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position))
+        log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position_lsn))
         session.follow(until)
 
 
@@ -68,10 +68,10 @@ def _end_of_source(settings: Settings) -> int:
 
 
 def mark_end(connection: extensions.connection) -> int:
-    """Return a position that the stream passes only after all that is committed by now.
+    """Return a position that the stream passes only after everything committed by now.
 
-    A logical message, no row: it flushes the WAL up to itself, so that the position is reached
-    also where the server is idle and earlier commits were asynchronous.
+    It is the end of a logical message. The message flushes the WAL up to itself, so an idle server
+    with asynchronous commits reaches the position too.
     """
     with explained("source"), connection, connection.cursor() as cursor:
         cursor.execute("set local synchronous_commit to 'local'")

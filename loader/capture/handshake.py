@@ -21,7 +21,7 @@ from waltally.tables import Table
 
 @dataclass(frozen=True)
 class Handshake:
-    """What a replication connection and the slot's row tell before anything is streamed."""
+    """What server and target say of the slot before anything is streamed."""
 
     state: SlotState | None
     """The slot, None where the server has none of this name."""
@@ -32,7 +32,7 @@ class Handshake:
     pid: int
     """The process that serves the connection."""
     encoding: str
-    """How the source stores text. It sends changes so, whatever client_encoding says."""
+    """How the source stores text. Changes come in it, whatever client_encoding says."""
     status_seconds: float
     """How often to send feedback so that the server does not end the connection."""
 
@@ -63,8 +63,8 @@ def shake_hands(
     """
     if connection.query("select pg_is_in_recovery()") == [("t",)]:
         raise standby()
-    # In this order, as another loader may be moving all three: the slot never passes the record,
-    # and the record never passes the end of the WAL.
+    # In this order, because another loader may move all three: the slot is never ahead of the
+    # record, and the record is never ahead of the end of the WAL.
     rows = connection.query(f"{SLOT_STATE} '{slot}'")
     found = record()
     ((system, _, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
@@ -93,7 +93,7 @@ def start(
     tables: tuple[Table, ...],
     ignored_origin: int | None,
 ) -> None:
-    """Start to stream the slot. Raises SlotInUse and what else the server may object."""
+    """Start to stream the slot. Raises SlotInUse and other LoaderErrors."""
     names = [(table.schema, table.name) for table in tables]
     try:
         connection.start(slot, position, wal2json.options(names, ignored_origin))

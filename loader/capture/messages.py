@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Begin(NamedTuple):
-    """The start of a source transaction; it carries the position of its end already."""
+    """The start of a source transaction; it already has the position of the end."""
 
     commit_lsn: int
     """Where the commit record starts: the position of the whole transaction."""
@@ -28,7 +28,7 @@ Change = bytes
 
 
 class Keepalive(NamedTuple):
-    """The server's word that every commit before `position` has been sent."""
+    """The server says that it has sent every commit before `position`."""
 
     position: int
     wants_reply: bool

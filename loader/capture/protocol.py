@@ -1,8 +1,8 @@
-"""PostgreSQL's streaming replication protocol over libpq, with feedback entirely in our hands.
+"""PostgreSQL's streaming replication protocol over libpq; all feedback is ours.
 
-psycopg2's replication cursor confirms keepalive positions by itself, also ones that nothing
-durable records (docs/decisions/0006-replication-protocol.md), so the few messages that logical
-streaming needs are spoken here, over psycopg's libpq wrapper.
+psycopg2's replication cursor confirms positions of keepalives by itself, also before anything
+durable records them (docs/decisions/0006-replication-protocol.md). So this module speaks the few
+messages that logical streaming needs, over psycopg's libpq wrapper.
 Source: PostgreSQL documentation, "Streaming Replication Protocol".
 """
 
@@ -19,6 +19,7 @@ from psycopg import pq
 
 from loader.capture.messages import Keepalive
 from waltally import login, lsn
+from waltally.tables import literal
 
 _STATUS = struct.Struct(">cQQQqB")
 _NOT_SHOWN = 0
@@ -58,7 +59,7 @@ class ReplicationConnection:
 
     @property
     def place(self) -> dict[str, str]:
-        """Where it is connected, of all the places that the string may name, as libpq's words."""
+        """The server that answered, of all that the string may name, as libpq's keywords."""
         words = {"host": self._conn.host, "hostaddr": self._conn.hostaddr, "port": self._conn.port}
         return {word: value.decode() for word, value in words.items() if value}
 
@@ -77,11 +78,11 @@ class ReplicationConnection:
 
     def start(self, slot: str, position: int, options: Mapping[str, str]) -> None:
         """Start streaming the slot at the position. Raises ProtocolError, 55006 if it is in use."""
-        words = ", ".join(f'"{name}" {_literal(value)}' for name, value in options.items())
+        words = ", ".join(f'"{name}" {literal(value)}' for name, value in options.items())
         command = f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn.show(position)} ({words})'
         result = self._conn.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
-            # Here the plugin is loaded, and its package has the version in its name.
+            # The plugin is loaded here, and the name of its package contains the version.
             major = self._conn.server_version // 10_000
             raise ProtocolError(self._error(), _sqlstate(result), major)
         self._conn.nonblocking = 1
@@ -130,9 +131,9 @@ class ReplicationConnection:
     def send_status(self, position: int, *, want_reply: bool = False) -> None:
         """Confirm that everything before the position is durable. Raises ProtocolError.
 
-        A walsender that shows a flushed position can be a synchronous standby, so that commits
-        wait for it. The second message takes the position back out of sight; the slot keeps it.
-        The server reads both at once. pg_basebackup hides its position in the same way.
+        A walsender that shows a flushed position may count as a synchronous standby, and commits
+        would wait for it. The second message hides the position again; the slot keeps it. The
+        server reads both at once. pg_basebackup hides its position in the same way.
         """
         since = datetime.now(UTC) - _EPOCH
         clock = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
@@ -188,7 +189,3 @@ def _keepalive(data: memoryview) -> Keepalive:
 def _sqlstate(result: pq.abc.PGresult) -> str | None:
     code = result.error_field(pq.DiagnosticField.SQLSTATE)
     return code.decode() if code else None
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

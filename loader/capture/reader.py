@@ -28,9 +28,9 @@ log = logging.getLogger("loader")
 class SlotReader:
     """Follows a started replication connection until closed.
 
-    Only positions given to `confirm` ever go out as feedback, so the server cannot overtake the
-    position of record. Feedback also goes out while the queue is full, so that a slow target
-    does not make the server think us dead.
+    Only positions given to `confirm` go out as feedback, so the server's position never passes the
+    position of record. Feedback also goes out while the queue is full, so that a slow target does
+    not make the server end the connection.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class SlotReader:
     ) -> None:
         """`position` is durable already; a status goes out at least every `status_seconds`.
 
-        `monitor` knows whether the server still works for us while it is silent; `decode` reads a
-        payload, None where it is nothing to store.
+        `monitor` knows whether a silent server still works for us. `decode` reads a payload and
+        returns None where there is nothing to store.
         """
         self._decode = decode
         self._monitor = monitor
@@ -67,11 +67,11 @@ class SlotReader:
         self._thread.start()
 
     def confirm(self, position: int) -> None:
-        """Let the server know, soon, that everything before the position is durable."""
+        """Note that everything before the position is durable; the server is told soon."""
         self._flushed_lsn = max(self._flushed_lsn, position)
 
     def stop(self, reason: LoaderError) -> None:
-        """Free the slot at once, also while the queue is full; whoever takes gets the reason."""
+        """Free the slot at once, also while the queue is full; `take` then raises the reason."""
         self._reason = self._reason or reason
         self._stopping.set()
 
@@ -96,7 +96,7 @@ class SlotReader:
             self._fail(unexpected(error))
 
     def _fail(self, error: Exception) -> None:
-        # Here and not in `close`: the storing thread may wait for the target for long.
+        # Here and not in `close`: the storing thread may wait long for the target before that.
         self._connection.finish()
         self._queue.fail(error)
 
@@ -131,15 +131,15 @@ class SlotReader:
             if not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
                 self._check_silence()
         elif size < _SMALL_BUNDLE:
-            # Woken for each message, reader and server would spend more on that than on it.
+            # Waking up per message costs more than processing it.
             time.sleep(_GATHER_SECONDS)
 
     def _check_silence(self) -> None:
-        """Take a silent server for what it is: gone only where the server says so.
+        """Treat a silent server as gone only where the source monitor says that the slot is free.
 
-        One that skips a transaction without changes for us is silent for minutes; a new session
-        would have to skip the same again. A network that is gone ends the connections by their
-        keepalives and tcp_user_timeout; where something between answers for the server, the
+        A server that skips a transaction without changes for us is silent for minutes, and a new
+        session would have to skip it again. If the network fails, keepalives and
+        tcp_user_timeout end the connections. If a proxy goes on answering for the server, the
         source monitor gets no answer either.
         """
         silence = time.monotonic() - self._heard_at
@@ -157,7 +157,7 @@ class SlotReader:
             )
 
     def _keep_up(self) -> None:
-        """Send what is due, and do not stream where nobody can see what we do to the server."""
+        """Send feedback that is due. Raise where the source monitor gets no answer for too long."""
         self._send_status_if_due()
         silent_for = self._monitor.seconds_without_answer
         if silent_for > source_monitor.MAX_SECONDS_WITHOUT_ANSWER:

@@ -1,4 +1,4 @@
-"""How far a run has come. Pure: whoever shows it needs no driver."""
+"""How far a run has come. Pure: what shows it needs no driver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class RunState:
 
     changes: int = 0
     batches: int = 0
-    position: int = 0
+    position_lsn: int = 0
     check_encoding_to: int = 0
-    """Changes up to this commit LSN are asked one by one whether the target can hold their text."""
+    """Changes up to this commit LSN are checked one by one for text that the target cannot hold."""
     open_since: float | None = None
     """When the batch that is not committed yet began, on the monotonic clock."""

@@ -51,7 +51,7 @@ class Session:
         queue = MessageQueue()
         self._batcher = Batcher(settings.slot, position, clock=time.monotonic)
         self._rows = CopyRows(queue, self._batcher, stop)
-        run_state.position = position
+        run_state.position_lsn = position
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
@@ -81,7 +81,7 @@ class Session:
         except RowTooLarge as error:
             raise self._placed(error) from error
         except ValueError as error:
-            raise LoaderError(f"The slot sent what is no wal2json stream: {error}") from error
+            raise LoaderError(f"The slot did not send a stream of wal2json: {error}") from error
         except LoaderError:
             raise
         except Exception as error:
@@ -89,7 +89,7 @@ class Session:
             raise unexpected(error) from error
 
     def _placed(self, error: LoaderError) -> LoaderError:
-        """Say of a row that is too large where it is, and how to go on."""
+        """Add to the error for a row that is too large where the row is, and how to go on."""
         if not isinstance(error, RowTooLarge):
             return error
         return RowTooLarge(
@@ -133,13 +133,13 @@ class Session:
         self._store_position()
 
     def _with_encoding_check(self, error: EncodingUnfit) -> LoaderError:
-        """Have the batch sent again, and each of its changes examined, as COPY names no row."""
+        """Have the batch sent again and each change checked, because COPY names no row."""
         newest = self._batcher.newest_lsn
         if self._run_state.check_encoding_to >= newest:
             return error
         self._run_state.check_encoding_to = newest
         return Interrupted(
-            f"{error}; its changes are now examined one by one",
+            f"{error}; its changes are now checked one by one",
             "nothing; what cannot be stored as text is kept in hexadecimal and rejected",
         )
 
@@ -149,31 +149,30 @@ class Session:
         since = run_state.open_since = run_state.open_since or time.monotonic()
         self._log.commit_position(batcher.flushed_lsn, batcher.received_lsn, changes)
         run_state.open_since = None
-        # Adjacent and in this order: confirmed before committed would be lost in a crash.
+        # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")
         batcher.stored()
         self._reader.confirm(batcher.flushed_lsn)
-        run_state.position = batcher.flushed_lsn
-        # Only now: whoever builds what was staged must not look before it is there.
+        run_state.position_lsn = batcher.flushed_lsn
+        # Only now: a build that starts earlier would not see the batch.
         run_state.changes += changes
         run_state.batches += changes > 0
         self._idle_since = time.monotonic()
         self._notify(Committed(changes, transactions, self._idle_since - since))
 
     def _is_asked(self) -> bool:
-        """Whether the server waits to hear that we are done.
+        """Whether the server waits for us to confirm everything.
 
-        Shutting down, it ends only when everything it sent is confirmed, and while we answer it
-        never takes us for dead: an idle loader would keep it up for ever. Where the target goes
-        down with it, the attempt shows that.
+        A server that shuts down waits for that, and has no timeout while we answer: an idle loader
+        would keep it running for ever. If the target is shutting down too, storing fails.
         """
         return self._rows.reply_wanted and self._batcher.received_lsn > self._batcher.flushed_lsn
 
     def _idles(self) -> bool:
-        """Whether WAL has passed without a change for us, so that the slot should follow.
+        """Whether the source wrote WAL without changes for us, so that the slot should follow.
 
-        Moving the position is WAL too: were it counted, an idle loader would follow itself for
-        ever.
+        Moving the position writes WAL too. If that counted, an idle loader would follow its own
+        writes for ever.
         """
         reached = max(self._batcher.flushed_lsn, self._own_wal_end)
         return (

@@ -1,8 +1,8 @@
-"""A second connection to the source, which tells of the walsender what the stream cannot tell.
+"""A second connection to the source: whether our walsender still runs, and whether commits wait.
 
-A walsender sends nothing and answers nothing for minutes while it skips a large transaction that
-is not ours, so only the server knows whether it still runs. And the server's configuration may
-change at any moment so that commits would wait for us.
+A walsender is silent for minutes while it skips a large transaction without changes for us, so
+only the server knows whether it still runs. And the server's configuration may change at any
+moment so that commits wait for us.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("loader")
 
 CHECK_SECONDS = 1.0
 MAX_SECONDS_WITHOUT_ANSWER = 60.0
-"""How long the stream may go on while this connection is broken or does not answer."""
+"""How long the stream goes on while this connection is broken or does not answer."""
 
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 3.0
@@ -42,7 +42,7 @@ _TERMINATE = (
 
 
 class SourceMonitor:
-    """Looks about once a second; a thread of its own, once started."""
+    """Checks once per second, in a thread of its own once it is started."""
 
     def __init__(self, dsn: str, slot: str) -> None:
         """Connect. Raises LoginRefused, CannotConnect."""
@@ -52,7 +52,7 @@ class SourceMonitor:
         self._has_slot = True
         self._answered_at = time.monotonic()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="source watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="source monitor", daemon=True)
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         self._connection: extensions.connection | None = self._connect()
 
@@ -63,7 +63,7 @@ class SourceMonitor:
         return self._connection
 
     def start(self, pid: int, stop: Callable[[LoaderError], None]) -> None:
-        """Begin to look after the walsender `pid`; `leave` gets the reason to end its stream."""
+        """Begin to check the walsender `pid`; `stop` gets the reason where its stream must end."""
         self._pid = pid
         self._stop_stream = stop
         self._answered_at = time.monotonic()
@@ -80,15 +80,15 @@ class SourceMonitor:
         return self._has_slot
 
     def close(self) -> None:
-        """See that the slot is free, as far as the server answers, and end the connection."""
+        """Make sure that the slot is free, if the server answers, and end the connection."""
         self._stopping.set()
         if self._thread.ident is None:
             self._disconnect()
             return
         self._thread.join(_CLOSE_SECONDS)
         if self._thread.is_alive():
-            # It waits for a server that does not answer. Where it is just connecting, it ends
-            # by itself after connect_timeout.
+            # It waits for a server that does not answer. A connection attempt ends by itself
+            # after connect_timeout.
             self._shut_down_socket()
             self._thread.join(_CLOSE_SECONDS)
 
@@ -110,7 +110,7 @@ class SourceMonitor:
             with suppress(LoaderError):
                 self._release()
         except Exception as error:
-            log.debug("the watch broke", exc_info=error)
+            log.debug("the source monitor broke", exc_info=error)
             self._stop_stream(unexpected(error))
         finally:
             self._disconnect()
@@ -125,7 +125,7 @@ class SourceMonitor:
             self._stop_stream(finding)
 
     def _release(self) -> None:
-        """End a walsender that has not noticed that we are gone: one that is busy for minutes."""
+        """End a walsender that is too busy to notice that we are gone."""
         deadline = time.monotonic() + _RELEASE_SECONDS
         while self._connection is not None and self._ask(_CHECK)[1]:
             if time.monotonic() > deadline:
@@ -145,7 +145,7 @@ class SourceMonitor:
                 connection.close()
 
     def _shut_down_socket(self) -> None:
-        """Let a question that waits for an answer fail."""
+        """Make a query that waits for an answer fail."""
         connection = self._connection
         with suppress(psycopg2.Error, OSError, AttributeError):
             handle = socket.socket(fileno=os.dup(connection.fileno()))  # type: ignore[union-attr]

@@ -98,10 +98,10 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
 
 
 def _check_again(name: str, monitor: SourceMonitor, pid: int, record: SlotPosition) -> None:
-    """Judge once more what can no longer move.
+    """Check again what can no longer move.
 
-    The server takes a position below the slot's own for the slot's own, without a word: if
-    the slot was moved after the first look, the changes between would be missing.
+    If we ask for a position before the slot's own, the server silently starts at its own. So where
+    the slot was moved after the first check, the changes between would be missing.
     """
     state = slot_facts.read_state(monitor.connection, name)
     server = slot_facts.read_server(monitor.connection)
@@ -123,8 +123,8 @@ def _check_tables(
 ) -> None:
     """Raise SettingError for other tables than setup registered, TableUnfit for missing ones.
 
-    The slot passes over the changes of a table that is not named, or has another name now.
-    Where a name means another table than was counted the log can go on: that is only said.
+    The slot skips the changes of a table that is not named, or that has another name now. Where a
+    name means another table than was counted, the log can go on, so that is only logged.
     """
     other = registration_finding(settings.tables, record.tables, settings.slot, logged=True)
     if other is not None:

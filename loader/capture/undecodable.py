@@ -1,6 +1,6 @@
-"""Changes whose text the target cannot hold, kept in a form that always fits and is rejected there.
+"""Changes whose text the target cannot hold: stored in hexadecimal, and rejected by the models.
 
-WIN1252 stores the byte 0x81, for instance, which is no character and has none in UTF8.
+WIN1252, for example, can store the byte 0x81, which is no character and has none in UTF8.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Decode = Callable[[bytes], Begin | Commit | Change | None]
 
 
 class EncodingChecker:
-    """Asks the target of each change whether it can hold the text; a session of its own."""
+    """Asks the target for each change whether it can hold the text, in a session of its own."""
 
     def __init__(self, target: str, encoding: str, until: int) -> None:
-        """`encoding` is the source's; changes that commit after `until` pass unexamined.
+        """`encoding` is the source's; changes that commit after `until` are not checked.
 
         Raises LoginRefused, CannotConnect.
         """
@@ -35,9 +35,9 @@ class EncodingChecker:
         self._connection.close()
 
     def checking(self, decode: Decode) -> Decode:
-        """Return `decode` with each change replaced that the target cannot hold.
+        """Return a `decode` that replaces each change that the target cannot hold.
 
-        What it returns raises LoaderError where the target cannot be asked.
+        It raises LoaderError where the target cannot be asked.
         """
 
         def read(payload: bytes) -> Begin | Commit | Change | None:

@@ -1,4 +1,4 @@
-"""What wal2json's format version 2 sends: one JSON text a message, begin and commit around changes.
+"""wal2json's format version 2: one JSON text per message, changes between begin and commit.
 
 Pure: no driver. A change is never parsed here; it is kept as the bytes that came.
 """
@@ -20,7 +20,7 @@ _WITHHELD = re.compile(r'(?s)no tuple identifier for (UPDATE|DELETE) in table "(
 _NAMES = re.compile(rb'"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")')
 _BEGIN, _COMMIT, _MESSAGE = b"B", b"C", b"M"
 _ROWS = frozenset(_ACTION + letter for letter in (b"I", b"U", b"D"))
-# By how a change begins, what ends its head; a TRUNCATE has no images.
+# By the start of a change, what ends its head. A TRUNCATE has no images.
 _IMAGES = {
     b'{"action":"I",': b',"columns":[',
     b'{"action":"U",': b',"columns":[',
@@ -28,11 +28,11 @@ _IMAGES = {
     b'{"action":"T",': b"",
 }
 HEAD = 512
-"""So many bytes of a change name its table, in the plugin's order of fields."""
-# Reads to the end and keeps nothing.
+"""Bytes at the start of a change that contain the name of its table."""
+# Checks the syntax to the end and keeps nothing.
 _check = msgspec.json.Decoder(msgspec.Raw).decode
-# As the plugin prints them; read so in a fifth of the time that parsing takes, which counts where
-# each transaction is one row.
+# As the plugin prints them. A match takes a fifth of the time of parsing, which matters where each
+# transaction is one row.
 _BEGIN_FORM, _COMMIT_FORM = (
     re.compile(
         rb'{"action":"%b","xid":(\d+),"timestamp":"([^"]+)",'
@@ -87,15 +87,15 @@ def decode(payload: bytes) -> Begin | Commit | Change | None:
 def action(change: Change) -> bytes:
     """Return the letter of the action, empty unless the change is JSON in the plugin's own form.
 
-    That form is: the action first; then what a message says of itself; then, of an insert or an
-    update, the columns, and of a delete the identity. What has a letter can be read by searching
-    for its names, as quotes without a backslash are structure.
+    In that form the action comes first, then the fields of the message, then the columns of an
+    insert or an update, or the identity of a delete. A change with a letter can be read by
+    searching for names, because quotes without a backslash are structure.
     """
     images = _IMAGES.get(change[:14])
     if images is None:
         return b""
-    # The images open the first bracket; where a name has one the form passes for another, which
-    # costs the models some time.
+    # The images open the first bracket. A name with a bracket makes the form look like another,
+    # which costs the models some time.
     end = change.find(b"[", 14, HEAD) + 1
     if change[end - len(images) : end] != images:
         return b""
@@ -107,7 +107,7 @@ def action(change: Change) -> bytes:
 
 
 def names(change: Change) -> tuple[bytes, ...]:
-    """Return schema and table as a change names them in its head, as JSON; or nothing."""
+    """Return schema and table from the head of a change, as JSON; empty where it has none."""
     found = _NAMES.search(change[:HEAD])
     return (found[1], found[2]) if found is not None else ()
 
@@ -115,9 +115,9 @@ def names(change: Change) -> tuple[bytes, ...]:
 def withheld(warning: str) -> Change | None:
     """Return a change for one that the plugin only warned of; None for any other warning.
 
-    Where a table has no replica identity the plugin drops its updates and deletes. Kept as a
-    change without images it is rejected downstream, in its place; dropped it would be a wrong
-    count without a word.
+    The plugin drops updates and deletes of a table without a replica identity. We keep such a
+    change without images, so that the models reject it in its place. Without it the count would
+    silently be wrong.
     """
     match = _WITHHELD.search(warning)
     if match is None:
@@ -145,7 +145,7 @@ def options(tables: list[tuple[str, str]], ignored_origin: int | None) -> dict[s
         "include-xids": "true",
         "include-timestamp": "true",
         "include-types": "false",
-        # A prefix that nothing uses: the application's own logical messages stay at the server.
+        # A prefix that nothing uses, so that the application's logical messages stay at the server.
         "add-msg-prefixes": "waltally-none",
         "add-tables": ",".join(f"{_escape(schema)}.{_escape(table)}" for schema, table in tables),
     }

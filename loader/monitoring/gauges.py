@@ -1,4 +1,4 @@
-"""Metrics of what is asked from time to time: the slot at the source, the models at the target."""
+"""Metrics that are read every few seconds: the slot at the source, the models at the target."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAL_STATES = ("reserved", "extended", "unreserved", "lost")
 
 @dataclass(frozen=True)
 class SourceSample:
-    """The slot and the WAL's end, and where the position of record was just before."""
+    """The slot and the end of the WAL, and the position of record just before."""
 
     state: SlotState | None
     server: Server
@@ -34,7 +34,7 @@ class SourceSample:
 
 
 class GaugeCollector(Collector):
-    """Serves the newest answers; a place that does not answer only takes its own series away."""
+    """Serves the newest answers. If one server is down, only its metrics disappear."""
 
     def __init__(self, settings: Settings, run_state: RunState) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class GaugeCollector(Collector):
         self._target = Sampler(settings.target, "target", self._ask_target)
 
     def start(self) -> None:
-        """Begin to ask both places."""
+        """Begin to ask both servers."""
         self._source.start()
         self._target.start()
 
@@ -76,11 +76,11 @@ class GaugeCollector(Collector):
             "How long the batch that is not committed yet has been open; 0 where none is.",
             time.monotonic() - open_since if open_since else 0.0,
         )
-        if self._run_state.position:
+        if self._run_state.position_lsn:
             yield self._gauge(
                 "waltally_position_bytes",
                 "The position of record, as bytes of the source's WAL.",
-                self._run_state.position,
+                self._run_state.position_lsn,
             )
         if source is not None:
             yield from self._of_source(source)
@@ -164,8 +164,8 @@ class GaugeCollector(Collector):
         return GaugeMetricFamily(name, meaning, labels=["slot", "model"])
 
     def _ask_source(self, connection: extensions.connection) -> SourceSample:
-        # The position first: the WAL's end, read later, can only lie beyond it.
-        position = self._run_state.position
+        # The position is read first, so the end of the WAL cannot be before it.
+        position = self._run_state.position_lsn
         state = slot_facts.read_state(connection, self._settings.slot)
         server = slot_facts.read_server(connection)
         now = time.monotonic()

@@ -23,7 +23,7 @@ _LENGTH = 500
 
 
 class LastError:
-    """As well as it can: it raises nothing, and gives up after a few seconds."""
+    """Best effort: it raises nothing and gives up after a few seconds."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -33,15 +33,15 @@ class LastError:
         self._written_at = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Write down a failure; whatever else happened is none of ours."""
-        # A loader that waits for another one's slot has no say in that one's row.
+        """Write down a failure; ignore every other event."""
+        # While another loader has the slot, the row shows that loader's errors.
         if isinstance(event, (Failed, BuildBroke)) and not isinstance(event.error, SlotInUse):
             with self._lock:
                 self._note(event.error)
 
     def _note(self, error: LoaderError) -> None:
         text = str(error)[:_LENGTH]
-        # Each write is WAL, which a slot on the target's own server has to read.
+        # Each write is WAL, and a slot on the same server has to read it.
         if text == self._text and self._clock() - self._written_at < _REPEAT_SECONDS:
             return
         with contextlib.suppress(psycopg2.Error):

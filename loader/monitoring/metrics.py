@@ -21,11 +21,11 @@ _FRESHNESS = (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60, 300, 1_800, 7_200)
 
 
 class Metrics:
-    """Counts what a run tells; labelled with the slot, in a registry of their own."""
+    """Counts the events of a run, labelled with the slot, in a registry of its own."""
 
     def __init__(self, slot: str, registry: CollectorRegistry) -> None:
         """Register everything; a counter that nothing has touched yet is served as 0."""
-        # A second series a metric that says when this process began is of no use here.
+        # The client would add a second series per metric with its start time, which nobody uses.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
         def counter(name: str, meaning: str) -> Counter:

@@ -1,4 +1,4 @@
-"""Who watches a run: always the row that keeps its last error, and the metrics where asked for."""
+"""The observers of a run: its last error, which is always kept, and metrics on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waltally.settings import Settings
 
 @contextmanager
 def observed(settings: Settings, run_state: RunState, address: str, port: int) -> Iterator[Notify]:
-    """Yield where a run's events go; metrics are served unless the port is 0.
+    """Yield what takes a run's events; metrics are served unless the port is 0.
 
     An error that ends the run is an event too. Raises SettingError where the port is not free.
     """

@@ -48,7 +48,7 @@ class Progress:
             self._run_state.changes,
             self._run_state.batches,
             time.monotonic() - self._began,
-            lsn.show(self._run_state.position),
+            lsn.show(self._run_state.position_lsn),
         )
 
     def _live(self) -> None:
@@ -64,7 +64,7 @@ class Progress:
             if self._run_state.changes > before:
                 log.info(self._line(before, _LOG_SECONDS))
             elif since := self._run_state.open_since:
-                # A large transaction, or a target that does not answer: both are silent else.
+                # A large transaction, or a target that does not answer: nothing else would show.
                 open_for = time.monotonic() - since
                 if open_for >= _LOG_SECONDS:
                     log.info("a batch has been open for %.0f s, nothing is lost", open_for)
@@ -73,4 +73,6 @@ class Progress:
     def _line(self, before: int, seconds: float) -> str:
         changes = self._run_state.changes
         rate = (changes - before) / seconds
-        return f"{changes:,} changes, {rate:,.0f}/s, position {lsn.show(self._run_state.position)}"
+        return (
+            f"{changes:,} changes, {rate:,.0f}/s, position {lsn.show(self._run_state.position_lsn)}"
+        )

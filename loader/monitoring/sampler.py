@@ -1,4 +1,4 @@
-"""Asks a server the same again and again, in a thread and over a connection of its own."""
+"""Repeats one question to a server, in a thread and over a connection of its own."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 REFRESH_SECONDS = 5.0
 _STALE_SECONDS = 15.0
-"""An answer older than this counts for nothing: the server is away, or frozen."""
+"""An older answer is not served: the server is down or frozen."""
 
 
 class Sampler(Generic[T]):
-    """Keeps the newest answer of one place; reading it never waits."""
+    """Keeps the newest answer of one server; reading it never waits."""
 
     def __init__(self, dsn: str, place: str, ask: Callable[[extensions.connection], T]) -> None:
         """`place` is `source` or `target`; `ask` may raise LoaderError."""
@@ -35,11 +35,11 @@ class Sampler(Generic[T]):
         self._ask = ask
         self._answer: tuple[float, T] | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"{place} figures", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{place} sampler", daemon=True)
 
     @property
     def latest(self) -> T | None:
-        """The newest answer, None where there is none of the last seconds."""
+        """The newest answer, None where it is older than 15 seconds."""
         answer = self._answer
         if answer is None or time.monotonic() - answer[0] > _STALE_SECONDS:
             return None
@@ -50,7 +50,7 @@ class Sampler(Generic[T]):
         self._thread.start()
 
     def close(self) -> None:
-        """Ask no more. A thread that a frozen server holds is left to end with the process."""
+        """Ask no more. A thread that waits for a frozen server ends with the process."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -59,7 +59,7 @@ class Sampler(Generic[T]):
                 self._ask_on_one_connection()
             except (LoaderError, psycopg2.Error) as error:
                 self._answer = None
-                log.debug("no figures of the %s: %s", self._place, error)
+                log.debug("no answer of the %s: %s", self._place, error)
                 self._stop.wait(REFRESH_SECONDS)
 
     def _ask_on_one_connection(self) -> None:

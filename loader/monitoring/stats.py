@@ -16,7 +16,7 @@ from waltally.errors import NotSetUp, SettingError
 from waltally.tables import quoted
 
 JSON_VERSION = 1
-"""Raised whenever a field of the JSON changes its meaning or goes."""
+"""Increased whenever a field of the JSON changes its meaning or is removed."""
 
 _FACT = "ft_service_stats"
 
@@ -96,7 +96,7 @@ class Stats:
     counts: list[Count]
     freshness: Freshness | None
     notes: list[str] | None
-    """What the counts lack, a sentence each; None where this role may not see that."""
+    """What the counts lack, one sentence per reason; None where this role may not see that."""
 
     @property
     def total(self) -> int:
@@ -127,7 +127,7 @@ def service(text: str) -> str:
 
 
 def read_stats(target: str, schema: str, dbt_schema: str, service_id: str) -> Stats:
-    """Return the counts of a service at one moment; of one that nobody knows, none.
+    """Return the counts of a service at one moment; none for an unknown service.
 
     Raises NotSetUp where the fact was never built, MissingRight, CannotConnect, LoginRefused.
     """

@@ -33,8 +33,8 @@ def render(stats: Stats) -> RenderableType:
 def _freshness(freshness: Freshness | None) -> str:
     if freshness is None:
         return (
-            "How fresh and how complete this is cannot be told here: there is no watermark that "
-            "this role may read."
+            "It is unknown how fresh and complete this is: there is no watermark that this role "
+            "may read."
         )
     rest = "more is staged" if freshness.is_behind else "nothing more is staged"
     return f"applied up to {freshness.applied_lsn} at {freshness.moved_at}; {rest}"

@@ -1,4 +1,4 @@
-"""`loader status`: where everything stands, and whether that is well."""
+"""`loader status`: slot, lag and facts, and whether all is healthy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waltally.tables import registration_finding
 _TAKE_BASELINE = "`spark-submit spark/seed.py`, then `dbt build`"
 
 JSON_VERSION = 1
-"""Raised whenever a field of the JSON changes its meaning or goes."""
+"""Increased whenever a field of the JSON changes its meaning or is removed."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Thresholds:
     lag_seconds: float
     wal_held_bytes: int
     min_safe_wal_bytes: int = 2**30
-    """Alarming only once the slot also holds more than is left: a limit may be set lower."""
+    """Counts only where the slot also holds more than is left: the server's limit may be lower."""
 
 
 def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], LoaderError | None]:
-    """Return the status as the JSON contract has it, and the first problem if there is one.
+    """Return the status as the JSON contract has it, and the first finding if there is one.
 
     Raises LoaderError where source or target cannot be asked.
     """
@@ -117,7 +117,7 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
             "moved_at": found.moved_at.isoformat(),
             "lag_bytes": behind,
             "lag_seconds": found.age(found.moved_at) if behind > IDLE_WAL_BYTES else 0.0,
-            "stored_changes": found.stored_changes,
+            "stored_changes": found.record.stored_changes,
             "newest_commit_at": _iso(found.newest_commit_at),
         },
         "seed": _seed(found),
@@ -157,7 +157,7 @@ def _seed(found: TargetState) -> dict[str, Any] | None:
 
 
 def _partial(found: TargetState) -> list[LoaderError]:
-    """Return a problem for each fact that lacks the rows from before the slot."""
+    """Return a finding for each fact that lacks the rows from before the slot."""
     partial = "so rows from before the slot are missing, and its counts may be below zero"
     if found.seed_id is None:
         said, remedy = f"has no baseline, {partial}", _TAKE_BASELINE
@@ -171,7 +171,7 @@ def _partial(found: TargetState) -> list[LoaderError]:
 
 
 def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
-    """Return a problem for each threshold that is passed."""
+    """Return a finding for each threshold that is passed."""
     findings: list[LoaderError] = []
     limit = thresholds.lag_seconds
     if body["position"]["lag_seconds"] > limit:

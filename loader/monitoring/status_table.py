@@ -30,9 +30,9 @@ def output_console() -> Console:
 
 
 def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
-    """Return the status report as tables, with the problems and their remedies below.
+    """Return the status report as tables, with the findings and their remedies below.
 
-    `rate` is in changes a second, where it is known.
+    `rate` is in changes per second, where it is known.
     """
     slot, position, error = body["slot"], body["position"], body["last_error"]
     facts = Table("", "", show_header=False, box=None)
@@ -64,7 +64,7 @@ def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
 
 
 def show(report: Callable[[], dict[str, Any]], console: Console) -> dict[str, Any]:
-    """Print the report once and return it; where the slot is followed, its rate takes a second."""
+    """Print the report once and return it; measuring the rate of a followed slot takes a second."""
     body, asked_at = report(), time.monotonic()
     rate = None
     if body["position"] and body["slot"].get("active_pid"):
@@ -76,11 +76,11 @@ def show(report: Callable[[], dict[str, Any]], console: Console) -> dict[str, An
 
 
 def watch(report: Callable[[], dict[str, Any]], console: Console) -> None:
-    """Show the report again and again until Ctrl-C: in place on a terminal, else one by one.
+    """Show the report until Ctrl-C: refreshed in place on a terminal, else one after another.
 
-    A server that is away for a while is shown as that. Raises what waiting cannot heal.
+    A server that cannot be reached for a while is shown as such. Raises other LoaderErrors.
     """
-    # A shell starts what it puts into the background with Ctrl-C ignored.
+    # A shell starts background processes with Ctrl-C ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with Live(console=console, auto_refresh=False) as live:

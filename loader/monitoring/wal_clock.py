@@ -1,4 +1,4 @@
-"""When the source wrote a place in its WAL: a lag in bytes as one in seconds. Pure."""
+"""Turns a lag in bytes into seconds: it remembers when the WAL ended where. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ IDLE_WAL_BYTES = 16 * 1024
 
 
 class WalClock:
-    """Where the WAL ended at some moments; between two of them it is taken to grow evenly."""
+    """Where the WAL ended at some moments. Between two of them it is assumed to grow evenly."""
 
     def __init__(self) -> None:
         self._points: list[tuple[int, float]] = []
         """Position and moment, both ascending."""
 
     def add_earlier(self, moment: float, position: int) -> None:
-        """Note a position of before the first moment that was seen; a later one adds nothing."""
+        """Add a point before the first one; a later point is ignored."""
         if not self._points or (position < self._points[0][0] and moment < self._points[0][1]):
             self._points.insert(0, (position, moment))
 
@@ -34,7 +34,7 @@ class WalClock:
             del points[1:-1:2]
 
     def seconds_behind(self, position: int, now: float) -> float:
-        """Return how long ago the WAL ended at the position; 0 where that is all but its end."""
+        """Return how long ago the WAL ended at the position; 0 where little lies beyond it."""
         points = self._points
         if not points or points[-1][0] - position <= IDLE_WAL_BYTES:
             return 0.0

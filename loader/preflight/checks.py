@@ -1,4 +1,4 @@
-"""What stands in the way of a slot at the server: one finding a function, each with its remedy.
+"""What stands in the way of a slot at the server: one finding per function, each with its remedy.
 
 Pure: facts in, a LoaderError out where something is wrong. The remedies are SQL that can be pasted;
 the loader never changes the application's tables or the server's settings itself.
@@ -29,7 +29,7 @@ from waltally.errors import (
 
 
 def standby(facts: ServerFacts) -> LoaderError | None:
-    """A standby cannot hold a logical slot that survives, before PostgreSQL 16 none at all."""
+    """A standby has no lasting logical slot; before PostgreSQL 16 it has none at all."""
     if not facts.in_recovery:
         return None
     return IsStandby(
@@ -59,7 +59,7 @@ def replication_right(facts: ServerFacts) -> LoaderError | None:
 
 
 def plugin_allowed(facts: ServerFacts) -> LoaderError | None:
-    """From the minor releases of autumn 2026 a plugin other than the built-in must be listed."""
+    """From the minor releases of autumn 2026, a plugin that is not built in must be listed."""
     if facts.allowed_plugins is None or "wal2json" in plugin_names(facts.allowed_plugins):
         return None
     return PluginNotAllowed(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 
 from waltally.errors import PluginMissing
-from waltally.tables import quoted
+from waltally.tables import literal, quoted
 
 RESTART = "-- then restart the source"
 """After a setting that a reload does not change."""
 
+RELOAD = "select pg_reload_conf();"
+"""After a setting that a reload changes."""
+
 
 def replication_remedy(role: str | None, has_rds_replication: bool | None = None) -> str:
-    """Return the SQL that lets the role make and stream slots; None where a fact is not known."""
+    """Return the SQL that lets the role make and stream slots; None: not known."""
     if role is None:
         return "`loader setup --check` says which right it lacks"
     if has_rds_replication:
@@ -52,17 +55,12 @@ def plugin_remedy(listed: str | None) -> str:
     """Return the SQL that allows wal2json and keeps what other programs need in the list.
 
     `listed` is the present setting, None where this role may not read it: the statement then
-    reads it itself. Each name is a string of its own: one string with commas is one name.
+    reads it itself. Each name is a separate string: one string with commas would be one name.
     """
     if listed is None:
         return _ADD_TO_PRESENT
-    names = ", ".join(
-        "'" + name.replace("'", "''") + "'" for name in [*plugin_names(listed), "wal2json"]
-    )
-    return (
-        f"alter system set output_plugin_libraries = {names}; select pg_reload_conf(); "
-        "-- as a superuser"
-    )
+    names = ", ".join(map(literal, [*plugin_names(listed), "wal2json"]))
+    return f"alter system set output_plugin_libraries = {names}; {RELOAD} -- as a superuser"
 
 
 def slots_remedy(limit: int = 15) -> str:

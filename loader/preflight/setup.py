@@ -37,14 +37,14 @@ _TRIAL_SECONDS = 3
 
 
 def check(settings: Settings) -> list[LoaderError]:
-    """`setup --check`: return what is wrong, changing nothing. Raises if none can be asked."""
+    """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
     with closing(connect(settings.source, "source")) as source:
         found = source_findings(settings, source)
         if not found and slot_facts.read_state(source, settings.slot) is None:
             try:
                 create_slot(source, settings.slot, _TRIAL_SECONDS, temporary=True)
             except SlotCreationBlocked:
-                pass  # the plugin was loaded before the wait, and nothing else was asked
+                pass  # only the wait was too long: the plugin had been loaded by then
             except LoaderError as error:
                 found.append(error)
         with closing(_target(settings, found)) as target:
@@ -61,7 +61,7 @@ def check(settings: Settings) -> list[LoaderError]:
 
 
 def _target(settings: Settings, found: list[LoaderError]) -> extensions.connection:
-    """Connect to the target. Where that fails, raise what was found at the source with it."""
+    """Connect to the target. Where that fails, raise it together with the source's findings."""
     try:
         return connect(settings.target, "target")
     except LoaderError as error:
@@ -72,8 +72,8 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
     """Make the staging schema and the slot where they are missing; return what was done.
 
     `timeout` bounds, in seconds, the wait for transactions that are writing at the moment.
-    `renew` makes the slot and its row anew. Raises all findings together, NotOurs for a slot that
-    setup did not make, and what setting up meets.
+    `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
+    setup did not make, and other LoaderErrors.
     """
     done: list[str] = []
     with closing(connect(settings.source, "source")) as source:
@@ -86,7 +86,7 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 f"applied {name} in schema {settings.schema}"
                 for name in migrate.upgrade(target, settings.schema)
             ]
-            _wait_for_our_turn(target, settings)
+            _acquire_setup_lock(target, settings)
             facts = slot_facts.read_facts(settings, source, target)
             state, server = facts.state, facts.server
             if facts.record is not None and not renew:
@@ -101,7 +101,7 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                     raise other
                 drop_slot(source, settings.slot)
                 state = None
-            # Before the slot is made: a table that is renamed while it waits for writers shows.
+            # Read before the slot is made, so that a table renamed during the wait is noticed.
             noted = table_identity.read_current(source, settings.counted)
             if state is None:
                 start = create_slot(source, settings.slot, timeout, temporary=False)
@@ -119,7 +119,10 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
 
 
 def _take_over(name: str, state: SlotState, server: Server) -> int:
-    """Return where the log of a slot that somebody else made begins: nothing of it was staged."""
+    """Return where the log of a slot begins that somebody else made.
+
+    Raises SlotMoved where it cannot be followed, SlotInUse where somebody follows it.
+    """
     if state.plugin != "wal2json" or state.database != server.database:
         what = f"of plugin {state.plugin} in database {state.database}"
         raise SlotMoved(
@@ -140,9 +143,9 @@ def _take_over(name: str, state: SlotState, server: Server) -> int:
     return state.confirmed_flush_lsn
 
 
-def _wait_for_our_turn(target: extensions.connection, settings: Settings) -> None:
-    """Let one setup of the slot at a time go on, until its session ends."""
-    # Two sources may have slots of one name, and a schema each in this database.
+def _acquire_setup_lock(target: extensions.connection, settings: Settings) -> None:
+    """Wait until no other setup of the slot runs; hold the lock until the session ends."""
+    # Two sources may have slots of the same name, each with its own schema in this database.
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(
             "select pg_advisory_lock(hashtext('waltally setup of a slot'), hashtext(%s))",

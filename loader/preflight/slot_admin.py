@@ -20,9 +20,9 @@ from waltally.server_errors import ServerError
 
 
 def create_slot(source: extensions.connection, name: str, timeout: int, *, temporary: bool) -> int:
-    """Make the slot and return its consistent point; the wait for writers ends at `timeout` s.
+    """Make the slot and return its consistent point; wait at most `timeout` seconds for writers.
 
-    A temporary one, under another name, only shows that it can be made and goes with the session.
+    A temporary one has another name and only shows that it can be made; it ends with the session.
     Raises SlotCreationBlocked, PluginMissing, PluginNotAllowed, NoFreeSlot.
     """
     if temporary:
@@ -40,7 +40,7 @@ def create_slot(source: extensions.connection, name: str, timeout: int, *, tempo
         raise SlotCreationBlocked(
             f"The slot could not be made within {timeout} s: it waits for transactions "
             f"that were writing when it began ({_writers(source)})",
-            "let them end or end them, then `loader setup` again; --timeout waits longer",
+            "wait for them or end them, then run `loader setup` again; --timeout waits longer",
         ) from None
     except psycopg2.Error as error:
         if (finding := creation_finding(error, source)) is not None:
@@ -69,8 +69,8 @@ def _writers(source: extensions.connection) -> str:
 def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:
     """Return why the slot may not be dropped, None where `loader setup` made it or took it over.
 
-    Ours is a logical slot of wal2json in this database that slot_position of this schema knows,
-    written for this database of this cluster.
+    A slot is ours if it is a logical one of wal2json in this database and has a row in this schema
+    that names this database of this cluster.
     """
     state, server, record = facts.state, facts.server, facts.record
     if state is None:
@@ -79,7 +79,7 @@ def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:
     if state.plugin is None:
         what = "is a physical slot, of a standby or a backup"
     elif state.plugin != "wal2json" or state.database != server.database:
-        what = f"is one of {state.plugin} in database {state.database}"
+        what = f"is of plugin {state.plugin} in database {state.database}"
     elif record is None:
         what = "has no row in slot_position: `loader setup` did not make it"
     elif (record.system_identifier, record.source_database) != (
@@ -140,7 +140,7 @@ def drop_origin(source: extensions.connection, name: str) -> bool:
 
 
 def _origin(source: extensions.connection, query: str, name: str) -> bool:
-    """Run a statement about the origin; False where the role may not, which costs only speed."""
+    """Run a statement about the origin; False where the role may not: that costs only speed."""
     try:
         with source, source.cursor() as cursor:
             cursor.execute(query, {"name": origin_name(name)})

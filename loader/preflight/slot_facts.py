@@ -1,4 +1,4 @@
-"""Slot, record and server as they stand to each other, read so that a running loader fits in."""
+"""Slot, record and server, read in an order that is right while a loader runs."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def read_facts(
     settings: Settings, source: extensions.connection, target: extensions.connection
 ) -> SlotFacts:
     """Ask both sides. Raises LoaderError where one cannot be asked."""
-    # In this order, as a loader may be moving all three: the slot never passes the record, and
-    # the record never passes the end of the WAL.
+    # In this order, because a running loader moves all three: the slot is never ahead of the
+    # record, and the record is never ahead of the end of the WAL.
     state = read_state(source, settings.slot)
     record = None
     if migrate.version(target, settings.schema):

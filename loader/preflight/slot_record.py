@@ -12,14 +12,14 @@ from waltally.database import explained
 from waltally.settings import Settings
 from waltally.tables import COUNTED, Table, format_tables, tables_to_json
 
-# A log that begins anew may begin earlier than the old one ended: another cluster, or one that was
-# restored. What the old one held from there on must not meet the new changes.
-_FORGET = (
+# A new log may begin before the old one ended: on another cluster, or on one that was restored.
+# Old rows at or after the new start are deleted so that they cannot mix with new ones.
+_DELETE_FROM_START = (
     "delete from {}.change_log where slot_name = %(slot)s and commit_lsn >= %(start)s",
     "delete from {0}.historical_counts where slot_name in (select slot_name from "
     "{0}.historical_snapshot where slot_name = %(slot)s and snapshot_lsn >= %(start)s)",
     "delete from {}.historical_snapshot where slot_name = %(slot)s and snapshot_lsn >= %(start)s",
-    # Below the log's start: the build refuses it until there is a new seed.
+    # 0/0 is before the log's start: a build is refused until there is a new baseline.
     "update {}.model_watermark set applied_lsn = '0/0' "
     "where slot_name = %(slot)s and applied_lsn >= %(start)s",
 )
@@ -30,7 +30,7 @@ def write_record(
 ) -> None:
     """Begin the log at `start`, in one transaction."""
     with explained("target"), target, target.cursor() as cursor:
-        for statement in _FORGET:
+        for statement in _DELETE_FROM_START:
             cursor.execute(
                 sql.SQL(statement).format(sql.Identifier(settings.schema)),
                 {"slot": settings.slot, "start": lsn.show(start)},

@@ -1,4 +1,4 @@
-"""Whether a slot may be followed from the position of record. Pure: judging apart from asking."""
+"""Whether a slot may be followed from the position of record. Pure: others ask the servers."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def why_not_followable(
 ) -> LoaderError | None:
     """Return why the slot cannot be followed from the record, None where it can.
 
-    Everything that the server still has lies at or after its confirmed position, so a confirmed
-    position beyond the record means changes that nobody can deliver again.
+    The server delivers only what lies at or after its confirmed position. So where that is beyond
+    the record, the changes between are lost.
     """
     safe = f"everything before {lsn.show(record.position_lsn)} is stored"
     cluster = (record.system_identifier, record.source_database)
@@ -58,7 +58,8 @@ def why_not_followable(
         )
     if slot.plugin != "wal2json" or slot.database != record.source_database:
         return SlotMoved(
-            f"The slot {name} is now one of {slot.plugin} in {slot.database}: remade",
+            f"The slot {name} is now of plugin {slot.plugin} in database {slot.database}: "
+            "somebody remade it",
             f"if nobody needs it: `psql -c \"select pg_drop_replication_slot('{name}')\"` at the "
             f"source, then {RENEW}",
             safe,

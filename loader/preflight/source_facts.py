@@ -46,7 +46,7 @@ class TableFacts:
     wide_index: str | None = None
     """An index that is there already and may become an identity with the dimensions."""
     by_session: Mapping[str, str] = field(default_factory=dict)
-    """By dimension, a type whose text is not the same in every session: its own or one in it."""
+    """By dimension, the type whose text differs between sessions: its own or one within it."""
     names_taken: frozenset[str] = frozenset()
     """Names in the table's schema that end like those that the remedy gives to indexes."""
 
@@ -78,7 +78,7 @@ BY_SESSION = (
     *("money", "aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),
     *("regnamespace", "regoper", "regoperator", "regproc", "regprocedure", "regrole", "regtype"),
 )
-"""Types whose text follows lc_monetary, search_path or a renaming: two sessions may differ."""
+"""Types whose text depends on lc_monetary, search_path or a renaming, so on the session."""
 
 _DIMENSIONS = ", ".join(f"'{name}'" for name in DIMENSIONS)
 _IS_WIDE = f"array_agg(k.name) @> array[{_DIMENSIONS}]"

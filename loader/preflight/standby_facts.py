@@ -8,7 +8,7 @@ from loader.preflight.synchronous import judge
 from waltally.database import explained
 from waltally.errors import SynchronousStandby
 
-# Under a role without the right to see them the names are null.
+# The names are null for a role that may not see them.
 _STANDBYS = """
 select
     current_setting('synchronous_standby_names'),

@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loader.preflight.remedies import RELOAD
 from waltally.errors import SynchronousStandby
-from waltally.tables import quoted
+from waltally.tables import literal, quoted
 
 _HEAD = re.compile(r"\s*(?:(first|any)\s+)?(\d+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s,"]+))\s*(?:,|$)')
@@ -22,8 +23,7 @@ _FOR_PSQL = (
     "'%s ' || least(%d, count(distinct application_name)) || ' (' || "
     "string_agg(distinct quote_ident(application_name), ', ') || ')') "
     "from pg_stat_replication where sync_priority > 0 and pid not in (select active_pid from "
-    "pg_replication_slots where slot_type = 'logical' and active) \\gexec \\\\ "
-    "select pg_reload_conf();"
+    "pg_replication_slots where slot_type = 'logical' and active) \\gexec \\\\ " + RELOAD
 )
 
 
@@ -74,8 +74,8 @@ def judge(
     else:
         if "*" in value.names:
             left += [name for name in standbys or () if name not in left]
-        text = value.with_names(left).replace("'", "''")
-        remedy = f"alter system set synchronous_standby_names = '{text}'; select pg_reload_conf();"
+        text = literal(value.with_names(left))
+        remedy = f"alter system set synchronous_standby_names = {text}; {RELOAD}"
         if not left:
             remedy += " -- no standby is connected; name yours when there is one"
     return SynchronousStandby(

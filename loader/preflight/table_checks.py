@@ -1,4 +1,4 @@
-"""What stands in the way of following or counting a table: one finding a function. Pure."""
+"""What stands in the way of following or counting a table: one finding per function. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def dimensions_present(facts: TableFacts) -> LoaderError | None:
 
 
 def dimensions_readable(facts: TableFacts) -> LoaderError | None:
-    """A value must have one text: that of the stream and that of the seed are of two sessions."""
+    """A value must have the same text in every session: the stream and the seed are two."""
     if not facts.by_session:
         return None
     found = facts.by_session.items()

@@ -1,7 +1,4 @@
-"""Which tables the counts are of: a name may come to mean another table, an oid does not.
-
-The source's side is a statement for whatever connection there is; the target's is a row.
-"""
+"""Which tables were counted: a name may later mean another table, an oid does not."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from psycopg2 import extensions, sql
 
 from waltally.database import explained
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
-from waltally.tables import COUNTED, DIMENSIONS, Table, format_tables
+from waltally.tables import COUNTED, DIMENSIONS, Table, format_tables, literal
 
 TableIdentities = Mapping[str, Mapping[str, int]]
 """By name: the table's oid under `oid`, the attribute number of each dimension that it has, and
@@ -43,17 +40,16 @@ inner join pg_type as t on t.oid = c.reltype
 
 
 def query(tables: Iterable[Table]) -> str:
-    """Return the SQL whose one value is, as JSON, what is known of the tables now."""
+    """Return SQL for any driver; its one value is the tables' identities now, as JSON."""
     wanted = [{"label": str(t), "schema": t.schema, "name": t.name} for t in tables]
-    literal = json.dumps(wanted).replace("'", "''")
-    names = ", ".join(f"'{name}'" for name in DIMENSIONS)
-    return _QUERY.replace("DIMENSIONS", names).replace("WANTED", literal)
+    names = ", ".join(map(literal, DIMENSIONS))
+    return _QUERY.replace("DIMENSIONS", names).replace("'WANTED'", literal(json.dumps(wanted)))
 
 
 def read_counted(target: extensions.connection, schema: str, slot: str) -> TableIdentities:
-    """Return what the newest seed counted, or setup found where there is none. Raises NotSetUp.
+    """Return what the newest baseline counted; without one, what setup found. Raises NotSetUp.
 
-    Empty where that is not known: a seed from an export, or a slot set up by an older loader.
+    Empty where that is not known: a baseline from an export, or a slot set up by an older loader.
     """
     statement = sql.SQL(
         "select case when seed.slot_name is null then log.source_tables "
@@ -67,7 +63,7 @@ def read_counted(target: extensions.connection, schema: str, slot: str) -> Table
 
 
 def read_current(source: extensions.connection, tables: Iterable[Table]) -> TableIdentities:
-    """Return what is known of the tables now. Raises LoaderError."""
+    """Return the tables' identities now. Raises LoaderError."""
     with explained("source"), source, source.cursor() as cursor:
         cursor.execute(query(tables))
         row = cursor.fetchone()
@@ -77,12 +73,12 @@ def read_current(source: extensions.connection, tables: Iterable[Table]) -> Tabl
 def replaced_finding(
     counted: TableIdentities, found: TableIdentities, archive: Table | None
 ) -> LoaderError | None:
-    """Return what is another table or column than was counted, None where all is as it was.
+    """Return which table or column is not the one that was counted, None where all are.
 
-    A table that was renamed away and back is the same one, but changes that were made under the
-    other name are not in the log. A table or a column that is missing now is another check's
-    finding. A seed keeps what was counted of `archive` and is purged, so also what was counted of
-    a former archive, unless it is told to forget that.
+    A table that was renamed and renamed back is the same one, but the log lacks the changes made
+    under the other name. Tables and columns that are missing now are left to another check. A seed
+    keeps the counts of rows that were purged from `archive`, also of a former archive, unless it
+    runs with --forget-purged.
     """
     for name, before in counted.items():
         now = found.get(name, before)

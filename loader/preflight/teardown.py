@@ -1,4 +1,4 @@
-"""`loader teardown`: take away what `loader setup` made, and nothing else."""
+"""`loader teardown`: drop what `loader setup` made, and nothing else."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _OF_A_SLOT = (
     "slot_position",
 )
 
-# A partition that a killed prune has detached, and what a killed seed has left. The columns tell
-# such a table from another program's that happens to have the name.
+# Partitions that a killed prune detached, and tables that a killed seed left. A table of another
+# program may have such a name; its columns differ.
 _LEFT_OVER = f"""
 select c.relname::text
 from pg_class as c
@@ -47,10 +47,10 @@ and (
 
 
 def tear_down(settings: Settings, purge: bool) -> list[str]:
-    """Drop the slot, with `purge` what is staged for it too; return what was done.
+    """Drop the slot, with `purge` also what is staged for it; return what was done.
 
-    Raises SlotInUse while a loader follows the slot, NotOurs where the slot is another's or
-    something else depends on the staged tables; then nothing was dropped.
+    Raises SlotInUse while a loader follows the slot, NotOurs where the slot is not ours or other
+    objects depend on the staged tables; then nothing was dropped.
     """
     done = []
     with (
@@ -68,12 +68,12 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
         is_staged = bool(migrate.version(target, settings.schema))
         with explained("target"), target, target.cursor() as cursor:
             said = _clear(cursor, settings, purge) if is_staged else []
-            # Only when the tables could be dropped, and before that is committed: a slot that
-            # stays has its row, so that the command can be repeated.
+            # After the tables were dropped and before that is committed: if the slot cannot be
+            # dropped, it keeps its row and the command can be repeated.
             if facts.state is not None:
                 drop_slot(source, settings.slot)
                 done.append(f"dropped the slot {settings.slot}")
-            # Origins are the whole cluster's, as slots are: that of a known slot is ours.
+            # Origins belong to the whole cluster, as slots do. That of a slot that we know is ours.
             if facts.record is not None and drop_origin(source, settings.slot):
                 done.append("dropped the replication origin")
     return done + said
@@ -81,7 +81,7 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
 
 def _clear(cursor: extensions.cursor, settings: Settings, purge: bool) -> list[str]:
     """Delete the slot's row, or what is staged for it, or all of it; return what to say."""
-    # Whoever reads the tables is not ended, and new readers do not wait behind us for long.
+    # Readers are not ended, and new readers wait behind this lock for 30 s at most.
     cursor.execute("set local lock_timeout to '30s'")
     if not purge:
         _delete(cursor, settings, ("slot_position",))
@@ -130,7 +130,7 @@ def _drop_tables(cursor: extensions.cursor, schema: str) -> None:
     if all(row in ours for row in applied):
         tables.append("schema_migration")
     try:
-        # Without cascade: that would take along what others have built on the tables.
+        # Without CASCADE: that would also drop what others have built on the tables.
         cursor.execute(
             sql.SQL("drop table if exists {}").format(
                 sql.SQL(", ").join(sql.Identifier(schema, name) for name in tables)
@@ -151,9 +151,9 @@ def _still_needed(error: psycopg2.Error, schema: str) -> NotOurs:
     # The detail has a line for each: "view a.b depends on table cdc.change_log".
     lines = (error.diag.message_detail or "").splitlines()
     return NotOurs(
-        f"Other objects stand on the tables of schema {schema}, so nothing there is dropped: "
+        f"Other objects depend on the tables of schema {schema}, so nothing there is dropped: "
         + "; ".join(lines),
-        "drop these first, or keep the tables: loader teardown",
+        "drop these first, or keep the tables: `loader teardown` without --purge",
     )
 
 

@@ -38,9 +38,9 @@ class ChangeLog:
         self._partitions: set[int] = set()
         self.connection: extensions.connection = connect(dsn, "target")
         with explained("target"), self.connection, self.connection.cursor() as cursor:
-            # Durable is what we confirm. Set in any case: what the session has not set itself
-            # follows a reload of the server's configuration. A lock that somebody holds for
-            # long must not hold the slot's WAL without a word.
+            # Only what is durable is confirmed. A setting that the session does not set itself
+            # changes when the server's configuration is reloaded. The lock timeout turns a lock
+            # that somebody holds for long into an error: the slot would hold WAL unnoticed.
             cursor.execute("set synchronous_commit to 'on'")
             cursor.execute("set lock_timeout to '60s'")
             cursor.execute("set idle_in_transaction_session_timeout to '10min'")
@@ -60,23 +60,23 @@ class ChangeLog:
         return found
 
     def commit_locally(self) -> None:
-        """Let commits wait for the server's own disk only; for a target that is the source.
+        """Make commits wait for the server's own disk only; for a target that is the source.
 
-        There the change log and the changes are in the same WAL, and a standby that is promoted
-        has both up to the same position. To wait for standbys would add nothing, and where the
-        loader were one of them it would wait for itself.
+        The change log and the changes are then in one WAL, and a promoted standby has both up to
+        the same position, so waiting for standbys adds nothing. A loader that counted as a
+        standby would even wait for itself.
         """
         with explained("target"), self.connection, self.connection.cursor() as cursor:
             cursor.execute("set synchronous_commit to 'local'")
 
     def acquire_slot_lock(self) -> None:
-        """Make this the only session that writes for the slot.
+        """Make this the only session that writes for the slot. Raises Interrupted.
 
-        Whoever streams the slot owns it, and the server lets only one; so a session that still
-        holds this lock belongs to a loader that lost the slot (frozen, cut off) and is ended,
-        lest its open transaction block us or its commit come late. Raises Interrupted.
+        The server lets one loader stream the slot, and that loader is we. Another session that
+        holds this lock belongs to a loader that lost the slot: it was frozen or cut off. That
+        session is ended, because its transaction could block ours or commit late.
         """
-        # Two sources may have slots of one name, and a schema each in this database.
+        # Two sources may have slots of the same name, each with its own schema in this database.
         key = (f"{self._slot} {self._schema}",)
         deadline = time.monotonic() + _PATIENCE
         with explained("target"):
@@ -98,7 +98,7 @@ class ChangeLog:
     def use_origin(self, name: str) -> bool:
         """Tag this session's writes with a replication origin; False where we may not.
 
-        Without it the slot decodes the loader's own rows only to drop them: slower, not wrong.
+        Without it the slot decodes the loader's own rows and drops them: slower, not wrong.
         """
         try:
             with explained("target"), self.connection, self.connection.cursor() as cursor:
@@ -108,7 +108,7 @@ class ChangeLog:
         return True
 
     def use_encoding(self, name: str) -> None:
-        """Let the server take what is copied as text in this encoding."""
+        """Declare the encoding of the text that is copied."""
         with explained("target"), self.connection, self.connection.cursor() as cursor:
             cursor.execute("set client_encoding to %s", (name,))
 
@@ -126,7 +126,7 @@ class ChangeLog:
     def append(self, rows: Rows) -> None:
         """Copy the rows into the change log, in a transaction that `commit_position` ends.
 
-        Raises Interrupted where a partition is gone that was there: the next session says more.
+        Raises Interrupted where a partition has disappeared; the next session reports why.
         """
         copy = sql.SQL("copy {}.change_log ({}) from stdin (format binary)").format(
             sql.Identifier(self._schema), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
@@ -137,13 +137,13 @@ class ChangeLog:
                 cursor.copy_expert(copy, cast(Any, rows))
             except pg.CheckViolation as error:
                 raise Interrupted(
-                    f"The change log takes no such rows any more: {error.diag.message_primary}"
+                    f"A partition of the change log is gone: {error.diag.message_primary}"
                 ) from error
 
     def commit_position(self, before: int, after: int, changes: int) -> None:
         """Move the position of record and commit it with the `changes` rows appended since.
 
-        Raises Interrupted where the row is not at `before`: another loader was here.
+        Raises Interrupted where the row is not at `before`: another loader moved it.
         """
         move = sql.SQL(
             "update {}.slot_position set position_lsn = %s, moved_at = now(), "
@@ -161,13 +161,13 @@ class ChangeLog:
             self.connection.commit()
 
     def rollback(self) -> None:
-        """Forget what is not committed."""
+        """Roll back what is not committed."""
         if not self.connection.closed:
             with explained("target"):
                 self.connection.rollback()
 
     def system_identifier(self) -> str | None:
-        """Return which cluster the target is, None where it does not tell."""
+        """Return which cluster the target is, None where this role may not see that."""
         try:
             with explained("target"):
                 return str(self._scalar("select system_identifier from pg_control_system()"))

@@ -21,8 +21,8 @@ select
 from {0}.model_watermark
 order by model_name
 """
-# A seed of another cluster than the slot's feeds no rebuild.
-_SEEDS = """
+# A rebuild cannot start from a baseline of another cluster than the slot's.
+_BASELINES = """
 select slot_name, seed.snapshot_lsn
 from {0}.historical_snapshot as seed
 inner join {0}.slot_position using (slot_name, system_identifier)
@@ -31,7 +31,7 @@ _ARCHIVES = "select slot_name, from_lsn, archived_lsn from {0}.archive_position"
 
 
 def read_consumers(session: PruneSession, lock: bool = False) -> Consumers:
-    """Return what those who need the log say; `lock` keeps the slots' rows as they are.
+    """Return who needs the log; `lock` keeps the slots' rows from changing.
 
     Raises Interrupted where a slot's row is locked by somebody else at the moment.
     """
@@ -43,7 +43,7 @@ def read_consumers(session: PruneSession, lock: bool = False) -> Consumers:
             Watermark(model, slot, lsn.parse(applied), exists)
             for model, slot, applied, exists in session.query(_WATERMARKS)
         ),
-        {slot: lsn.parse(at) for slot, at in session.query(_SEEDS)},
+        {slot: lsn.parse(at) for slot, at in session.query(_BASELINES)},
         tuple(
             Archive(slot, lsn.parse(first), lsn.parse(end))
             for slot, first, end in session.query(_ARCHIVES)

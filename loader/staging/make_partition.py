@@ -31,7 +31,7 @@ where n.nspname = %s and c.relname = %s
 
 
 class _Found(NamedTuple):
-    """What has a partition's name: its state, and whether prune marked it and it is a log's."""
+    """The table that has the partition's name: its state, the mark, and whether it is ours."""
 
     state: str
     is_pruned: bool = False
@@ -49,7 +49,7 @@ def make_partition(cursor: extensions.cursor, schema: str, number: int) -> None:
     if _find(cursor, schema, name).state == "attached":
         return
     cursor.execute("set local lock_timeout to '5s'")
-    # The loader of a second slot may be about to make, or to drop, the same one.
+    # The loader of a second slot may be making or dropping the same partition.
     cursor.execute(f"select pg_advisory_xact_lock({_PARTITIONS_LOCK})", (schema,))
     found = _find(cursor, schema, name)
     if found.state == "attached":
@@ -62,7 +62,7 @@ def make_partition(cursor: extensions.cursor, schema: str, number: int) -> None:
         if not found.is_pruned:
             raise _detached_by_hand(schema, name, found.state, bounds)
         _drop_pruned(cursor, schema, name, found.state)
-    # Attached, not created as a partition: that would lock out readers of the whole log.
+    # CREATE TABLE ... PARTITION OF would lock out readers of the whole log; ATTACH does not.
     make = sql.SQL("create table {} (like {} including all)")
     cursor.execute(make.format(partition, parent))
     cursor.execute(
@@ -80,7 +80,7 @@ def _find(cursor: extensions.cursor, schema: str, name: str) -> _Found:
 
 
 def _drop_pruned(cursor: extensions.cursor, schema: str, name: str, state: str) -> None:
-    """Finish what a killed prune began: its rows may be of an older log, so none may stay."""
+    """Finish what a killed prune began. The rows may be of an older log, so none may stay."""
     parent, partition = (sql.Identifier(schema, n) for n in ("change_log", name))
     try:
         if state == "pending":

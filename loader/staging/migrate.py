@@ -36,11 +36,11 @@ def migrations() -> list[tuple[int, str, str]]:
 def upgrade(connection: extensions.connection, schema: str) -> list[str]:
     """Bring the staging schema to the newest version; return the names of what was applied.
 
-    Safe to repeat and to run twice at once. Raises StagingTooNew, MissingRight.
+    Safe to repeat and to run concurrently. Raises StagingTooNew, MissingRight.
     """
     applied = []
     with explained("target"), connection, connection.cursor() as cursor:
-        # Two at once would both see no schema; the lock ends with the transaction.
+        # Two concurrent setups would both see no schema. The lock ends with the transaction.
         cursor.execute(
             "select pg_advisory_xact_lock(hashtext('waltally setup'), hashtext(%s))", (schema,)
         )

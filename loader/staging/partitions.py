@@ -26,7 +26,7 @@ where
 order by c.relname
 """
 
-# Row by row over the primary key: first the slots that the partition has, then each one's last row.
+# Fast, over the primary key: first the slots that the partition has, then each slot's last row.
 _AGE = """
 with recursive slot (name) as (
     (select slot_name from {0}.{1} order by slot_name limit 1)
@@ -47,7 +47,7 @@ cross join lateral (
 
 
 def read_partitions(session: PruneSession) -> list[Partition]:
-    """Return the loader's partitions; what has other columns or bounds is somebody else's."""
+    """Return the loader's partitions. Tables with other columns or bounds are not ours."""
     found = []
     for name, state, size, bounds, is_pruned in session.query(_PARTITIONS, session.schema):
         number = int(name[-8:], 16)

@@ -1,12 +1,12 @@
-"""Takes partitions out of the change log that nobody needs, without a lock that stops anybody.
+"""Drops partitions of the change log that nobody needs, without blocking anybody.
 
 Ordered so that a crash at any step leaves valid state: start_lsn moves up first, so that nobody
-counts on the rows any more, and the same transaction marks the partition; then the partition is
+relies on the rows any more, and the same transaction marks the partition; then the partition is
 detached, then dropped. The next prune finishes what one left, or the loader does where it needs
 the partition's place.
 
-The locks of the partition are waited for first, and only then the slots' rows are locked, without
-waiting: a prune that waits holds nothing that a loader or a build needs for longer than a try.
+A prune first waits for the partition's locks and then locks the slots' rows without waiting. So
+while it waits it holds nothing that a loader or a build needs for longer than one try.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ set pruned_from_lsn = coalesce(pruned_from_lsn, start_lsn), start_lsn = %(end)s
 where start_lsn < %(end)s
 """
 
-# Who reads the partition by its own name. Whoever came to it by the log's name is waited for by the
-# detach itself, which holds nothing meanwhile.
+# Sessions that read the partition by its own name. For sessions that read it through the log the
+# detach itself waits, and it holds nothing meanwhile.
 _DIRECT_READERS = """
 select string_agg(distinct held.pid::text, ', ')
 from pg_locks as held
@@ -84,8 +84,8 @@ class Outcome:
 def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[Outcome]:
     """Drop the partitions that nobody needs and whose newest row is older than `keep` seconds.
 
-    `timeout` bounds, in seconds, each wait for another prune or a setup and for whoever uses a
-    partition or has used the log since before the partition left it. With `dry_run` nothing
+    `timeout` is in seconds, for each wait: for another prune or a setup, and for sessions that use
+    a partition or have used the log since before the partition was detached. With `dry_run` nothing
     changes. Raises NotSetUp where there is no log, Interrupted where another prune goes on.
     """
     with closing(connect(settings.target, "target")) as connection:
@@ -121,7 +121,7 @@ def _apply(
             yield Outcome(partition, "left", [first_blocker])
             continue
         try:
-            # What holds it is asked again just before: something may have changed since the plan.
+            # The blockers are read again just before: they may have changed since the plan.
             blockers = dropper.drop(partition, keep)
             yield Outcome(partition, "kept" if blockers else "dropped", blockers)
         except Interrupted as error:
@@ -138,20 +138,20 @@ class _Dropper:
         self._session = session
 
     def drop(self, partition: Partition, keep: float) -> list[Blocker]:
-        """Drop the partition, or return what holds it now. Raises Interrupted."""
+        """Drop the partition, or return its blockers. Raises Interrupted."""
         if partition.state == "attached":
-            if found := self._in_tries(lambda: self._move_start(partition, keep)):
+            if found := self._retry(lambda: self._move_start(partition, keep)):
                 return found
             failpoints.reach("start-moved")
-            self._in_tries(lambda: self._refuse_direct_readers(partition))
+            self._retry(lambda: self._check_direct_readers(partition))
             self._session.run(_DETACH + "concurrently", table=partition.name)
         elif partition.state == "pending":
-            self._in_tries(lambda: self._finish_detach(partition))
+            self._retry(lambda: self._finish_detach(partition))
         failpoints.reach("partition-detached")
-        return self._in_tries(lambda: self._drop(partition))
+        return self._retry(lambda: self._drop(partition))
 
-    def _in_tries(self, step: Callable[[], Result]) -> Result:
-        """Return what the step returns, tried again while others are in its way."""
+    def _retry(self, step: Callable[[], Result]) -> Result:
+        """Run the step, again while other sessions block it, and return its result."""
         deadline = time.monotonic() + self._session.timeout
         while True:
             try:
@@ -159,7 +159,7 @@ class _Dropper:
             except Interrupted:
                 if time.monotonic() > deadline:
                     raise
-            # Between two tries nothing is locked, so whoever waits for us gets its turn.
+            # Between two tries nothing is locked, so that sessions that wait for us can go on.
             time.sleep(_PAUSE_SECONDS)
 
     def _move_start(self, partition: Partition, keep: float) -> list[Blocker]:
@@ -172,7 +172,7 @@ class _Dropper:
                 self._session.run(_MOVE_START, {"end": lsn.show(partition.to_lsn)})
         return found
 
-    def _refuse_direct_readers(self, partition: Partition) -> None:
+    def _check_direct_readers(self, partition: Partition) -> None:
         """Raise Interrupted while a session reads the partition by its own name.
 
         The detach would wait for it with a lock that keeps the loader from attaching another one.

@@ -31,9 +31,9 @@ class PruneSession:
             cursor.execute("set client_connection_check_interval to '1s'")
 
     def acquire_prune_lock(self) -> None:
-        """Hold off every other prune until the session ends. Raises Interrupted."""
+        """Keep every other prune from running until the session ends. Raises Interrupted."""
         deadline = time.monotonic() + self.timeout
-        # Asked again and again: a session that waits in a statement would hold up a detach.
+        # Polled: a session that waits inside a statement would block a detach.
         while not self.query(f"select 1 where pg_try_advisory_lock({LOCK})", self.schema):
             if time.monotonic() > deadline:
                 raise Interrupted(

@@ -1,4 +1,4 @@
-"""What those who make, prune and purge partitions agree on: what one is, the mark, the lock."""
+"""What making, pruning and purging share: how to recognise a partition, the mark, the lock."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _COLUMNS = (
     "and a.attnum > 0 and not a.attisdropped order by a.attname)"
 )
 IS_LIKE_THE_LOG = f"(c.relkind = 'r' and {_COLUMNS.format('c')} = {_COLUMNS.format('log')})"
-"""SQL: whether `c` of pg_class has the columns of `log`, the change log; another program's table
-may have a partition's name."""
+"""SQL: whether `c` of pg_class has the columns of `log`, the change log. Another program's table
+may have the name of a partition."""
 
 _ATTACHED_AND_MARKED = f"""
 select c.relname
@@ -38,15 +38,15 @@ _PATIENCE = 60.0
 
 
 def hold_off_prunes(connection: extensions.connection, schema: str) -> None:
-    """Let no prune of the schema run until the session ends: a log is about to begin anew.
+    """Keep prunes of the schema from running until the session ends, for a log that begins anew.
 
-    A log may begin lower than an old one ended, and a prune that still runs would detach the
-    partitions that it writes to. The mark of a partition that was never detached is taken away
-    for the same reason. Raises Interrupted where a prune does not end within a minute.
+    The new log may begin before the old one ended, and a prune that still runs would detach the
+    partitions that it writes to. For the same reason the marks of partitions that were never
+    detached are removed. Raises Interrupted where a prune does not end within a minute.
     """
     deadline = time.monotonic() + _PATIENCE
-    # Asked again and again: a session that waits in a statement would hold up a detach.
-    while not _is_ours(connection, schema):
+    # Polled: a session that waits inside a statement would block a detach.
+    while not _try_lock(connection, schema):
         if time.monotonic() > deadline:
             raise Interrupted(
                 f"A prune of schema {schema} is running",
@@ -60,7 +60,7 @@ def hold_off_prunes(connection: extensions.connection, schema: str) -> None:
             cursor.execute(sql.SQL("comment on table {} is null").format(table))
 
 
-def _is_ours(connection: extensions.connection, schema: str) -> bool:
+def _try_lock(connection: extensions.connection, schema: str) -> bool:
     with explained("target"), connection, connection.cursor() as cursor:
         cursor.execute(f"select pg_try_advisory_lock_shared({LOCK})", (schema,))
         return cursor.fetchall() == [(True,)]

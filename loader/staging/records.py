@@ -18,7 +18,8 @@ class SlotPosition:
     start_lsn: int
     position_lsn: int
     tables: tuple[Table, ...] = ()
-    """What setup registered: the live table, its archive, then those that are only logged."""
+    """The registered tables: the live one, its archive, then those that are only logged."""
+    stored_changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -37,26 +38,25 @@ class ModelState:
     left_out: dict[str, int] | None
     """By part, the rows that belong to no group as a dimension is null; None where unknown."""
     seed_id: str | None
-    """The seed that it was built on; None where it was built on none."""
+    """The baseline that it was built on; None where it was built on none."""
     lacks_seed: bool
-    """Whether it shows only a part: it stands on no seed although a seed feeds it."""
+    """Whether its counts are partial: it needs a baseline and has none."""
 
 
 @dataclass(frozen=True)
 class TargetState:
-    """All of it; times are of the target's clock, except the commit's, which the source sets."""
+    """What the target holds of a slot. All times but newest_commit_at are the target's."""
 
     record: SlotPosition
     asked_at: datetime
     moved_at: datetime
-    stored_changes: int
     last_error: str | None
     last_error_at: datetime | None
     newest_commit_at: datetime | None
     seed_id: str | None
-    """The newest seed of the slot; None where none was ever taken."""
+    """The slot's newest baseline; None where none was ever taken."""
     rejected_in_seed: dict[str, int] | None
-    """By reason, the rows that this seed could not count; None where this role may not read it."""
+    """By reason, the rows that it could not count; None where this role may not read it."""
     models: list[ModelState]
 
     def age(self, moment: datetime) -> float:

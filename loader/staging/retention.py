@@ -1,7 +1,4 @@
-"""Which partitions of the change log nobody needs any more, and who holds the others.
-
-Pure: facts in, verdicts out.
-"""
+"""Which partitions of the change log nobody needs any more, and who needs the others. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from loader.staging.layout import PARTITION_BITS
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.tables import Table
+from waltally.tables import Table, literal
 
 State = Literal["attached", "pending", "detached"]
-"""Pending: a detach was begun and waits for those who read the log before it."""
+"""Pending: a detach has begun and waits for sessions that were reading the log before."""
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -44,7 +41,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Consumers:
-    """What those who need the log say of themselves, read at one moment."""
+    """Who writes, applies, rebuilds from and archives the change log, read at one moment."""
 
     schema: str
     slots: tuple[SlotPosition, ...]
@@ -54,7 +51,7 @@ class Consumers:
     archives: tuple[Archive, ...]
 
     def slots_starting_before(self, end: int) -> list[SlotPosition]:
-        """Return the slots whose log, as it promises to be whole, begins before `end`."""
+        """Return the slots whose log has to be complete from a position before `end`."""
         return [slot for slot in self.slots if slot.start_lsn < end]
 
 
@@ -67,7 +64,7 @@ class Partition:
     size: int
     age: float | None
     is_pruned: bool = False
-    """Whether a prune has marked it: since then no row of it counts."""
+    """Whether a prune has marked it. Nobody needs its rows since then."""
 
     @property
     def name(self) -> str:
@@ -87,7 +84,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Blocker:
-    """Why a partition is kept, and what would end that where somebody can end it."""
+    """Why a partition is kept, and the remedy where there is one."""
 
     reason: str
     remedy: str = ""
@@ -112,10 +109,10 @@ def show_age(seconds: float) -> str:
 def plan(
     partitions: Sequence[Partition], consumers: Consumers, keep: float
 ) -> Iterator[tuple[Partition, list[Blocker]]]:
-    """Yield each partition, from the oldest, with what holds it: nothing where it may go.
+    """Yield each partition, the oldest first, with its blockers; without any it may be dropped.
 
-    `keep` is in seconds. Only what everything older goes with may go, as the log must stay whole
-    from its start on.
+    `keep` is in seconds. A partition is dropped only when all older ones are, so that the log has
+    no gap.
     """
     last = max((each.number for each in partitions if each.state == "attached"), default=None)
     is_held = False
@@ -133,9 +130,9 @@ def plan(
 
 
 def find_detached_blockers(partition: Partition, consumers: Consumers) -> list[Blocker]:
-    """Return who still counts on a partition that is no longer, or soon not, part of the log.
+    """Return which slots still need a partition that is detached or being detached.
 
-    Pruning moves start_lsn before it detaches, so somebody else detached what is held here.
+    A prune moves start_lsn before it detaches, so such a partition was detached by somebody else.
     """
     table, log = (Table(consumers.schema, name).quoted for name in (partition.name, "change_log"))
     drop = f"drop table {table};"
@@ -160,7 +157,7 @@ def attach_sql(table: str, log: str, bounds: tuple[str, str]) -> str:
 
 
 def find_blockers(partition: Partition, consumers: Consumers, keep: float) -> list[Blocker]:
-    """Return everything that keeps a partition of the log."""
+    """Return everything that keeps an attached partition."""
     found = []
     for slot in consumers.slots_starting_before(partition.to_lsn):
         found += _slot_blockers(partition, slot) or [
@@ -206,10 +203,9 @@ def _model_blockers(
 
 def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
     table = Table(schema, "model_watermark").quoted
-    model, slot = (text.replace("'", "''") for text in (mark.model, mark.slot))
     return (
         f"if the model is gone for good: delete from {table} "
-        f"where model_name = '{model}' and slot_name = '{slot}';"
+        f"where model_name = {literal(mark.model)} and slot_name = {literal(mark.slot)};"
     )
 
 

@@ -21,7 +21,8 @@ system_identifier,
 source_database,
 start_lsn,
 position_lsn,
-registered_tables
+registered_tables,
+stored_changes
 """
 
 _STATE = f"""
@@ -29,7 +30,6 @@ select
     {_SLOT_POSITION},
     now(),
     moved_at,
-    stored_changes,
     last_error,
     last_error_at,
     (
@@ -47,8 +47,7 @@ where slot_name = %s
 """
 
 SLOT_POSITIONS = f"select {_SLOT_POSITION} from {{0}}.slot_position"
-"""What `slot_position` takes; the schema's name is to be filled in, and a condition may follow."""
-_WIDTH = 6
+"""Its rows are for `slot_position`. The schema is filled in; a condition may follow."""
 
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_IN_SEED = """
@@ -72,9 +71,9 @@ LACKS_SEED = """
     )
 )
 """
-"""SQL: whether the row `mark` of model_watermark is of a fact that a seed feeds and has none.
+"""SQL: whether the row `mark` of model_watermark is of a fact that needs a baseline and has none.
 
-By name: a fact of one's own stands on no seed by design, and nothing in the target says so.
+Decided by the name: a user's own fact needs none, and nothing in the target says which facts do.
 """
 
 LISTED = """
@@ -98,7 +97,7 @@ select
     applied_lsn,
     moved_at,
     {MORE_IS_STAGED},
-    -- A model that keeps no note of what it could not count says the end of its last batch.
+    -- A model that does not record its rejections has the end of its last batch there.
     case when rejected_lsn < applied_lsn then rejected_lsn end,
     left_out,
     seed_id::text,
@@ -134,12 +133,11 @@ def read_target_state(target: extensions.connection, schema: str, slot: str) -> 
         ]  # fmt: skip
     if row is None:
         return None
-    asked_at, moved_at, changes, error, error_at, commit_at, seed_id = row[_WIDTH:]
+    *position, asked_at, moved_at, error, error_at, commit_at, seed_id = row
     return TargetState(
-        slot_position(row[:_WIDTH]),
+        slot_position(position),
         asked_at,
         moved_at,
-        changes,
         error,
         error_at,
         commit_at,
@@ -159,7 +157,7 @@ def _rejected_in_seed(cursor: extensions.cursor, schema: str, slot: str) -> dict
 
 
 def rejected_count(cursor: extensions.cursor, model: str, slot: str) -> int | None:
-    """Return how many changes of a slot a model could not count; None where we may not see that."""
+    """Return how many changes of a slot a model rejected; None where this role may not see that."""
     cursor.execute(LISTED, (model,))
     found = cursor.fetchone()
     if found is None:
@@ -187,14 +185,20 @@ def read_slot_position(
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:
     """Return the record from a row of the statement SLOT_POSITIONS."""
-    slot, system, database, start, position, tables = row
+    slot, system, database, start, position, tables, changes = row
     return SlotPosition(
-        slot, system, database, lsn.parse(start), lsn.parse(position), tables_from_json(tables)
+        slot,
+        system,
+        database,
+        lsn.parse(start),
+        lsn.parse(position),
+        tables_from_json(tables),
+        changes,
     )
 
 
 def clear_last_error(target: extensions.connection, schema: str, slot: str) -> None:
-    """Forget what a loader last failed with: setup found everything well. Raises LoaderError."""
+    """Forget the last error, because setup found everything sound. Raises LoaderError."""
     update = sql.SQL(
         "update {}.slot_position set last_error = null, last_error_at = null "
         "where slot_name = %s and last_error is not null"

@@ -20,7 +20,7 @@ exists (
 
 @dataclass(frozen=True)
 class Watermarks:
-    """The position of record and what the models have of it, at one moment."""
+    """The position of record and the positions of the models, at one moment."""
 
     position_lsn: int
     applied_lsn: dict[str, int]
@@ -29,9 +29,9 @@ class Watermarks:
     """By model, the newest change that it could not count; only models that have such a change."""
 
     def is_behind(self, before: Watermarks) -> bool:
-        """Say whether a build that began at `before` left something for another one.
+        """Say whether another build is needed after one that began at `before`.
 
-        Only a model that moved counts: one that stands still is none of the project's.
+        Only models that moved count: one that did not move belongs to another project.
         """
         return any(
             applied < before.position_lsn and applied != before.applied_lsn.get(model)
@@ -51,7 +51,7 @@ def read_watermarks(connection: extensions.connection, schema: str, slot: str) -
     """Return a slot's watermarks. Raises LoaderError where the target cannot be asked."""
     query = sql.SQL(
         "select position_lsn, model_name, applied_lsn, "
-        # A model that keeps no note of what it could not count says the end of its last batch.
+        # A model that does not record its rejections has the end of its last batch there.
         "case when rejected_lsn < applied_lsn then rejected_lsn end from {0}.slot_position "
         "left join {0}.model_watermark using (slot_name) where slot_name = %s"
     ).format(sql.Identifier(schema))
@@ -72,9 +72,9 @@ def freshness(
     before: Watermarks,
     after: Watermarks,
 ) -> dict[str, float]:
-    """Return, by model, how many seconds ago the newest change committed that it got in between.
+    """Return, by model, the age in seconds of the newest change applied since `before`.
 
-    A model that got none is left out, and so is a new one: what it was built from is history.
+    A model that applied nothing is left out. So is a new one: it was built from old changes.
     Raises LoaderError.
     """
     newest = sql.SQL(

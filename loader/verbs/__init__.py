@@ -1,1 +1,1 @@
-"""The verbs of `loader`, one a file; `loader.cli` puts them together."""
+"""The verbs of `loader`, one per file; `loader.cli` puts them together."""

@@ -1,4 +1,4 @@
-"""What the verbs share: the options that every one has, and how an error ends the process."""
+"""What the verbs share: common options, and how an error ends the process."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import typer
 from loader.monitoring import stats, stats_table
 from loader.monitoring.status_table import output_console
 from loader.verbs.options import Schema, Source, Target, reported
-from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, connection
+from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, complete_conninfo
 
 
 def stats_command(
@@ -29,7 +29,7 @@ def stats_command(
     """
     with reported():
         service_id = stats.service(service)
-        place = connection(target or source, "LOADER_TARGET_DSN")
+        place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
         found = stats.read_stats(place, schema, dbt_schema, service_id)
         if as_json:
             typer.echo(json.dumps(found.as_json(), indent=2))

@@ -1,4 +1,4 @@
-"""`loader status`: where everything stands, and whether that is well."""
+"""`loader status`: slot, lag and facts, and whether all is healthy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def status_command(
         float,
         typer.Option(
             envvar="LOADER_MAX_LAG_SECONDS",
-            help="Unhealthy when a position has stood still so long while there is more.",
+            help="Unhealthy when a position has not moved for so long although there is more.",
         ),
     ] = 300.0,
     max_wal_held_bytes: Annotated[

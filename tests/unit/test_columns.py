@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.capture.columns import Found, keeper, kept
+from loader.capture.columns import SourceColumn, column_filter, columns_to_keep
 from loader.capture.wal2json import action
 from waltally.errors import SettingError
 from waltally.settings import parse_columns
 
 SECRET = "someone@example.org"
-KEEP = keeper({("public", "t"): frozenset({"id", "a"})})
+KEEP = column_filter({("public", "t"): frozenset({"id", "a"})})
 
 
 def change(letter: str, **images: list[dict[str, Any]]) -> bytes:
@@ -53,7 +53,7 @@ VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text())
 @given(st.dictionaries(st.text(), VALUES), st.sets(st.text()))
 def test_a_kept_value_is_the_bytes_that_came(values: dict[str, Any], names: set[str]) -> None:
     names |= set(list(values)[::2])
-    keep = keeper({("public", "t"): frozenset(names)})
+    keep = column_filter({("public", "t"): frozenset(names)})
     left = {name: value for name, value in values.items() if name in names}
     assert json.loads(keep(change("I", columns=image(**values)))) == json.loads(
         change("I", columns=image(**left))
@@ -106,16 +106,16 @@ def test_what_is_not_the_plugin_s_form_leaves_its_action_alone(
 
 def test_dimensions_and_keys_are_kept_unasked() -> None:
     found = [
-        Found(name, name == "key", "public", "t", name)
+        SourceColumn(name, name == "key", "public", "t", name)
         for name in ("key", "service_id", "template_id", "to", "Case", "case")
     ]
-    names = kept(found, ("Case",))
+    names = columns_to_keep(found, ("Case",))
     assert names == {("public", "t"): {"key", "service_id", "template_id", "Case"}}
 
 
 def test_a_name_that_no_table_has_is_refused_with_itself() -> None:
     with pytest.raises(SettingError, match="names Id, zz, which no table") as caught:
-        kept([Found("id", True, "public", "t", "id")], ("zz", "id", "Id"))
+        columns_to_keep([SourceColumn("id", True, "public", "t", "id")], ("zz", "id", "Id"))
     assert caught.value.exit_code == 2
 
 
