@@ -1,4 +1,4 @@
-"""A thread that reads the slot into an queue and confirms what the storing thread made durable."""
+"""A thread that reads the slot into a queue and confirms what the storing thread made durable."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _TERMINAL_SECONDS = 0.5
 
 
 class Progress:
-    """Shows the run_state as they grow, in a thread of its own."""
+    """Shows how far a run has come, in a thread of its own."""
 
     def __init__(self, run_state: RunState, console: Console) -> None:
         self._run_state = run_state

@@ -10,7 +10,7 @@ from loader.monitoring.stats import Freshness, Stats
 
 
 def render(stats: Stats) -> RenderableType:
-    """Return the counts as a table with run_state, and how fresh they are."""
+    """Return the counts as a table with totals, and how fresh they are."""
     types = sorted({each.notification_type for each in stats.counts})
     statuses = sorted({each.notification_status for each in stats.counts})
     numbers = {

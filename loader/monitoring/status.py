@@ -1,4 +1,4 @@
-"""`loader status`: where everything facts, and whether that is well."""
+"""`loader status`: where everything stands, and whether that is well."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _partial(found: TargetState) -> list[LoaderError]:
     """Return a problem for each fact that lacks the rows from before the slot."""
     partial = "so rows from before the slot are missing, and its counts may be below zero"
     if found.seed_id is None:
-        said, remedy = f"facts on no seed, {partial}", SEED
+        said, remedy = f"stands on no seed, {partial}", SEED
     else:
         said, remedy = f"was not built since the seed was taken, {partial}", "`dbt build`"
     return [

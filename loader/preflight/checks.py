@@ -1,4 +1,4 @@
-"""What facts in the way of a sound slot: one finding a function, each with its remedy.
+"""What stands in the way of a sound slot: one finding a function, each with its remedy.
 
 Pure: facts in, a LoaderError out where something is wrong. The remedies are exact SQL; the
 loader never changes the application's tables or the server's settings itself.

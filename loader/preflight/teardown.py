@@ -49,7 +49,7 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
     """Drop the slot, with `purge` what is staged for it too; return what was done.
 
     Raises SlotInUse while a loader follows the slot, NotOurs where the slot is another's or
-    something else facts on the staged tables; then nothing was dropped.
+    something else depends on the staged tables; then nothing was dropped.
     """
     done = []
     with (

@@ -21,7 +21,7 @@ from demo.source import Identity, create, fill, set_identity, transaction
 from demo.traffic import Traffic
 from demo.worker import SHAPES
 
-MIGRATION = Path(__file__).parents[2] / "loader" / "migrations" / "0001_staging.sql"
+MIGRATION = Path(__file__).parents[2] / "loader" / "staging" / "migrations" / "0001_staging.sql"
 SERVICES, TEMPLATES, SEEDS = 4, 12, range(1, 11)
 NUMBERS = count()
 STAGING = "create schema cdc; set local search_path = cdc; " + MIGRATION.read_text()
