@@ -19,7 +19,7 @@ from tests.trouble.scene import Scene
 # A process of its own: the proxy must go on while the loader connects.
 _IMPATIENT = """
 import sys
-from loader import watch
+from loader.capture import watch
 from loader.cli import app
 watch.LOOK_SECONDS, watch.BLIND_SECONDS = 0.1, 2.0
 sys.argv = ["loader", "run"]
