@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.following import end, following
 from tests.support import Database, wait_until
+from tests.support.following import end, following
 
 
 @pytest.mark.parametrize("place", ["the same database", "another database"])

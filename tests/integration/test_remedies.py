@@ -12,8 +12,8 @@ from common.settings import Settings
 from counting import checks, snapshot
 
 from demo.cluster import Cluster
-from tests.conftest import connect
 from tests.support import Database, paste, wait_until
+from tests.support.servers import connect
 from waltally.errors import PluginNotAllowed
 from waltally.tables import parse_tables
 

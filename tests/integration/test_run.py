@@ -7,10 +7,10 @@ import pytest
 
 from demo.cluster import Cluster
 from loader.staging.pruned import MARK
-from tests.conftest import connect
-from tests.following import end, following, is_copying, peak_memory
-from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import Database, paste, wait_until
+from tests.support.following import end, following, is_copying, peak_memory
+from tests.support.second_opinion import change_log, other_slot, second_opinion
+from tests.support.servers import connect
 
 
 def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database) -> None:

@@ -11,8 +11,8 @@ import pytest
 from demo.cluster import Cluster
 from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
-from tests.conftest import connect
 from tests.support import LOADER, Database, paste, run, wait_until
+from tests.support.servers import connect
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ import pytest
 from demo.cluster import Cluster
 from loader.monitoring import status
 from loader.preflight import setup
-from tests.conftest import connect
-from tests.following import end, following
 from tests.support import LOADER, ROOT, Database, wait_until
+from tests.support.following import end, following
+from tests.support.servers import connect
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 

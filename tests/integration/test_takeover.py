@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 
 from demo.cluster import Cluster
-from tests.conftest import connect
-from tests.following import end, following, is_copying, is_followed
-from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import Database, wait_until
+from tests.support.following import end, following, is_copying, is_followed
+from tests.support.second_opinion import change_log, other_slot, second_opinion
+from tests.support.servers import connect
 
 
 def test_a_second_loader_gives_up_and_says_who_has_the_slot(source: Database) -> None:

@@ -14,7 +14,7 @@ from psycopg2 import extensions
 from demo import recount
 from demo.cluster import Cluster
 from tests.support import LOADER, ROOT, Database, run
-from tests.trouble.scene import profiles
+from tests.support.commands import profiles
 
 LOADER_ROLE, DBT_ROLE = "waltally_loader", "waltally_dbt"
 SPARK_ROLE, READER_ROLE = "waltally_spark", "waltally_reader"
@@ -30,7 +30,7 @@ SEED = (
 )
 
 
-class Estate:
+class RoleCommands:
     """One database that is source and target; commands run as one of the roles."""
 
     def __init__(self, cluster: Cluster, database: Database, home: Path) -> None:
@@ -96,12 +96,12 @@ class Estate:
 
 
 @contextmanager
-def estate(
+def own_server(
     home: Path,
     access: str,
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[Cluster], None] = lambda _: None,
-) -> Iterator[Estate]:
+) -> Iterator[RoleCommands]:
     """Yield an estate on a new server: `access` is its pg_hba.conf, `prepare` runs before it."""
     cluster = Cluster({"fsync": "off", **(settings or {})})
     try:
@@ -117,7 +117,7 @@ def estate(
         database = Database(cluster, "notify")
         database.load_notify()
         database.insert(4, "delivered")
-        yield Estate(cluster, database, home)
+        yield RoleCommands(cluster, database, home)
         database.connection.close()
     finally:
         cluster.remove()

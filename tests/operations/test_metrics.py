@@ -13,7 +13,6 @@ import pytest
 from prometheus_client import Metric
 
 from demo.cluster import Cluster, free_port
-from tests.conftest import connect
 from tests.operations.ops_files import (
     Samples,
     alerts,
@@ -26,7 +25,8 @@ from tests.operations.ops_files import (
     served_names,
 )
 from tests.support import LOADER, Database, run, wait_until
-from tests.trouble.scene import SECRET, Running, profiles, sentence
+from tests.support.commands import SECRET, RunningLoader, profiles, sentence
+from tests.support.servers import connect
 
 FACT = "analytics.ft_service_stats"
 
@@ -46,7 +46,7 @@ class Served:
         }
         done = run([str(LOADER), "setup"], self.environment)
         assert done.returncode == 0, done.stderr
-        self.running = Running(self.environment, home / "run.log", "--build")
+        self.running = RunningLoader(self.environment, home / "run.log", "--build")
 
     def scrape(self) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors
 
-from tests.operations.estate import SEED, estate
+from tests.operations.roles import SEED, own_server
 from tests.operations.test_roles import ACCESS
 from tests.support import LOADER, ROOT, paste
-from tests.trouble.scene import Running
+from tests.support.commands import RunningLoader
 
 ROLE = "waltally"
 
@@ -28,7 +28,7 @@ def block() -> str:
 
 def test_one_role_does_all_of_it(tmp_path: Path) -> None:
     *submit, _ = SEED
-    with estate(tmp_path, ACCESS) as made:
+    with own_server(tmp_path, ACCESS) as made:
         paste(made.cluster, made.database.name, block())
         for table in ("services", "templates"):
             with made.connect(ROLE).cursor() as cursor, pytest.raises(errors.InsufficientPrivilege):
@@ -44,7 +44,7 @@ def test_one_role_does_all_of_it(tmp_path: Path) -> None:
         assert re.search(r"PASS=\d+ WARN=0 ERROR=0 SKIP=0", tested), tested
         made.must(ROLE, str(LOADER), "status")
         made.must(ROLE, str(LOADER), "prune")
-        with Running(made.environment(ROLE), tmp_path / "run.log", "--build") as running:
+        with RunningLoader(made.environment(ROLE), tmp_path / "run.log", "--build") as running:
             running.wait_for("following the slot")
             made.database.insert(2, "sent")
             made.must(ROLE, *submit, "spark/audit.py")

@@ -18,10 +18,9 @@ from loader.build.builder import Models
 from loader.staging.change_log import ChangeLog
 from loader.staging.prune import Outcome, prune
 from tests.acceptance.pipeline import Pipeline
-from tests.conftest import connect
 from tests.support import LOADER, ROOT, Database, paste, wait_until
-from tests.trouble.conftest import new
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
+from tests.support.servers import connect
 from waltally.errors import BuildFailed
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
@@ -29,7 +28,7 @@ DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
 """The newest row of each partition that `backfill` makes."""
 
 KEPT = ["4", "5", "6"]
-"""What is left of them, and the scene's own, after a prune that keeps seven days."""
+"""What is left of them, and the pipeline's own, after a prune that keeps seven days."""
 
 
 @contextmanager
@@ -53,34 +52,34 @@ def high() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def scene(
+def pipeline(
     high: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
-) -> Iterator[Scene]:
+) -> Iterator[Pipeline]:
     """A seeded source with a log that began at 1/0, a partition each window."""
     with new(high, "pruning") as database:
         database.load_notify()
-        made = Scene(database, tmp_path, models, patch)
+        made = Pipeline(database, tmp_path, models, patch)
         made.begin()
         backfill(made)
         yield made
 
 
-def backfill(scene: Scene) -> None:
+def backfill(pipeline: Pipeline) -> None:
     """Let the log have begun at 1/0, with a change in each partition below the present one."""
-    dsn = scene.target.cluster.dsn(scene.target.name)
-    with closing(ChangeLog(dsn, "cdc", scene.slot)) as log:
+    dsn = pipeline.target.cluster.dsn(pipeline.target.name)
+    with closing(ChangeLog(dsn, "cdc", pipeline.slot)) as log:
         for number in DAYS_OLD:
             log.ensure_partitions(number << 32)
     for number, days in DAYS_OLD.items():
-        scene.target.execute(
+        pipeline.target.execute(
             "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, "
             "staged_at, payload) select %s, %s::pg_lsn + ordinal, ordinal, 1, now(), "
             "now() - %s * interval '1 day', '{}' from generate_series(1, 3) as ordinal",
-            scene.slot,
+            pipeline.slot,
             f"{number}/0",
             days,
         )
-    scene.target.execute("update cdc.slot_position set start_lsn = '1/0'")
+    pipeline.target.execute("update cdc.slot_position set start_lsn = '1/0'")
 
 
 def partitions(database: Database) -> list[str]:
@@ -103,21 +102,21 @@ def start(database: Database) -> str:
     return str(database.value("select start_lsn from cdc.slot_position"))
 
 
-def planned(scene: Scene) -> list[Outcome]:
+def planned(pipeline: Pipeline) -> list[Outcome]:
     """What a prune that keeps seven days would do."""
-    dsn = scene.target.cluster.dsn(scene.target.name)
-    settings = Settings.of(dsn, "", scene.slot, DEFAULT_TABLES, DEFAULT_SCHEMA)
+    dsn = pipeline.target.cluster.dsn(pipeline.target.name)
+    settings = Settings.of(dsn, "", pipeline.slot, DEFAULT_TABLES, DEFAULT_SCHEMA)
     return prune(settings, 7 * 86_400, 10, dry_run=True)
 
 
-def fates(scene: Scene) -> dict[str, str]:
+def fates(pipeline: Pipeline) -> dict[str, str]:
     """What it would do with each partition, by its number."""
-    return {each.partition.name[-1]: each.fate for each in planned(scene)}
+    return {each.partition.name[-1]: each.fate for each in planned(pipeline)}
 
 
-def holds(scene: Scene) -> str:
+def holds(pipeline: Pipeline) -> str:
     """What holds the oldest partition that it would keep, and the remedy."""
-    kept = next(each for each in planned(scene) if each.fate == "kept")
+    kept = next(each for each in planned(pipeline) if each.fate == "kept")
     return f"{kept.holds[0].reason}\n{kept.holds[0].remedy}"
 
 
@@ -126,45 +125,47 @@ def goes(upto: int) -> dict[str, str]:
     return {str(n): "would drop" if n <= upto else "kept" for n in range(1, 7)}
 
 
-def test_a_dry_run_says_what_a_prune_does_and_changes_nothing(scene: Scene) -> None:
-    before = partitions(scene.target)
-    said = scene.must("prune", "--keep", "7d", "--dry-run")
+def test_a_dry_run_says_what_a_prune_does_and_changes_nothing(pipeline: Pipeline) -> None:
+    before = partitions(pipeline.target)
+    said = pipeline.must("prune", "--keep", "7d", "--dry-run")
     assert re.search(r"change_log_00000003  3/0 to 4/0  [\d.]+ MB  newest row 8d old: would", said)
     assert "newest row 3d old: kept\n  its newest row is 3d old, --keep is 7d" in said
     assert "6/0 to 7/0" in said
     assert "it is the newest partition" in said
-    assert (partitions(scene.target), start(scene.target)) == (before, "1/0")
-    listed = json.loads(scene.must("prune", "--dry-run", "--json"))["partitions"]
-    assert {each["name"][-1]: each["fate"] for each in listed} == goes(3) == fates(scene)
+    assert (partitions(pipeline.target), start(pipeline.target)) == (before, "1/0")
+    listed = json.loads(pipeline.must("prune", "--dry-run", "--json"))["partitions"]
+    assert {each["name"][-1]: each["fate"] for each in listed} == goes(3) == fates(pipeline)
     assert listed[0].keys() == {
         *("name", "from_lsn", "to_lsn", "bytes", "newest_row_age_seconds", "fate", "reasons")
     }
     assert 8 * 86_400 <= listed[2]["newest_row_age_seconds"] < 8 * 86_400 + 600
 
-    done = scene.must("prune", "--keep", "7d")
+    done = pipeline.must("prune", "--keep", "7d")
     assert re.search(r"00000003  .*: dropped", done)
-    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
-    assert start(scene.target) == "4/0"
-    assert "dropped" not in scene.must("prune", "--keep", "7d")
+    assert (partitions(pipeline.target), tables(pipeline.target)) == (KEPT, 3)
+    assert start(pipeline.target) == "4/0"
+    assert "dropped" not in pipeline.must("prune", "--keep", "7d")
 
-    scene.source.insert(3, "sent")
-    scene.goes_on()
-    scene.target.execute("delete from cdc.model_watermark")
-    scene.goes_on()
-    scene.seed()
-    scene.goes_on()
+    pipeline.source.insert(3, "sent")
+    pipeline.goes_on()
+    pipeline.target.execute("delete from cdc.model_watermark")
+    pipeline.goes_on()
+    pipeline.seed()
+    pipeline.goes_on()
 
 
-def test_whoever_needs_a_partition_keeps_it(scene: Scene) -> None:
-    run = scene.target.execute
-    run("insert into cdc.model_watermark values ('dev.it''s', %s, '2/10')", scene.slot)
-    assert fates(scene) == goes(1)
-    said = holds(scene)
-    assert f"dev.it's, which does not exist, has applied slot {scene.slot} only up to 2/10" in said
+def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
+    run = pipeline.target.execute
+    run("insert into cdc.model_watermark values ('dev.it''s', %s, '2/10')", pipeline.slot)
+    assert fates(pipeline) == goes(1)
+    said = holds(pipeline)
+    assert (
+        f"dev.it's, which does not exist, has applied slot {pipeline.slot} only up to 2/10" in said
+    )
     remedy = re.search(r"delete from .*;", said)
     assert remedy
     run(remedy[0])
-    assert fates(scene) == goes(3)
+    assert fates(pipeline) == goes(3)
 
     run(
         "insert into cdc.slot_position (slot_name, system_identifier, source_database, start_lsn, "
@@ -172,45 +173,45 @@ def test_whoever_needs_a_partition_keeps_it(scene: Scene) -> None:
     )
     run("insert into cdc.model_watermark values ('analytics.ft_service_stats', 'other', '9/0')")
     run("insert into cdc.archive_position values ('other', 'somewhere', '1/0', '9/0')")
-    assert fates(scene) == goes(1)
-    assert "slot other is at 2/8" in holds(scene)
+    assert fates(pipeline) == goes(1)
+    assert "slot other is at 2/8" in holds(pipeline)
     run("delete from cdc.slot_position where slot_name = 'other'")
 
     run("update cdc.historical_snapshot set snapshot_lsn = '2/0'")
-    assert fates(scene) == goes(1)
-    assert "there is a seed at 2/0 and no archive of it" in holds(scene)
-    run("insert into cdc.archive_position values (%s, 'here', '1/0', '4/0')", scene.slot)
-    assert fates(scene) == goes(3)
+    assert fates(pipeline) == goes(1)
+    assert "there is a seed at 2/0 and no archive of it" in holds(pipeline)
+    run("insert into cdc.archive_position values (%s, 'here', '1/0', '4/0')", pipeline.slot)
+    assert fates(pipeline) == goes(3)
 
     run("update cdc.historical_snapshot set snapshot_lsn = '9/0', system_identifier = '7'")
     run("delete from cdc.archive_position")
-    assert fates(scene) == goes(0)
-    assert "dropped" not in scene.must("prune")
-    assert start(scene.target) == "1/0"
+    assert fates(pipeline) == goes(0)
+    assert "dropped" not in pipeline.must("prune")
+    assert start(pipeline.target) == "1/0"
 
 
-def test_another_session_is_not_held_up_and_a_killed_prune_is_finished(scene: Scene) -> None:
-    dsn = scene.target.cluster.dsn(scene.target.name)
+def test_another_session_is_not_held_up_and_a_killed_prune_is_finished(pipeline: Pipeline) -> None:
+    dsn = pipeline.target.cluster.dsn(pipeline.target.name)
     reader, other = connect(dsn), connect(dsn)
     reader.autocommit = False
     reader.cursor().execute("select count(*) from cdc.change_log")
-    waiting = start_prune(scene)
+    waiting = start_prune(pipeline)
     try:
-        wait_for_pending(scene)
-        assert start(scene.target) == "2/0", "no rebuild may count on the partition any more"
+        wait_for_pending(pipeline)
+        assert start(pipeline.target) == "2/0", "no rebuild may count on the partition any more"
 
-        code, said = scene.refused("prune", "--timeout", "1")
+        code, said = pipeline.refused("prune", "--timeout", "1")
         assert (code, "Another prune" in said) == (29, True)
         other.cursor().execute("set lock_timeout to '5s'")
         other.cursor().execute("select count(*) from cdc.change_log")
-        scene.source.insert(2, "sent")
-        scene.goes_on()
+        pipeline.source.insert(2, "sent")
+        pipeline.goes_on()
 
         waiting.send_signal(signal.SIGKILL)
         waiting.communicate()
         locks = "select count(*) from pg_locks where locktype = 'advisory' and granted"
-        wait_until(lambda: scene.target.value(locks) == 0, "its session is gone")
-        left = scene.loader("prune", "--timeout", "1")
+        wait_until(lambda: pipeline.target.value(locks) == 0, "its session is gone")
+        left = pipeline.loader("prune", "--timeout", "1")
         assert left.returncode == 29, left.stdout
         assert left.stdout.count(": left\n") == 3
         assert "another session still uses the log" in left.stdout
@@ -219,26 +220,26 @@ def test_another_session_is_not_held_up_and_a_killed_prune_is_finished(scene: Sc
         other.autocommit = False
         other.cursor().execute("select count(*) from cdc.change_log")
         reader.rollback()
-        left = scene.loader("prune", "--timeout", "1")
-        assert (left.returncode, tables(scene.target)) == (29, 5)
+        left = pipeline.loader("prune", "--timeout", "1")
+        assert (left.returncode, tables(pipeline.target)) == (29, 5)
     finally:
         waiting.kill()
         waiting.communicate()
         reader.close()
         other.close()
-    scene.must("prune")
-    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
-    scene.goes_on()
+    pipeline.must("prune")
+    assert (partitions(pipeline.target), tables(pipeline.target)) == (KEPT, 3)
+    pipeline.goes_on()
 
 
-def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(scene: Scene) -> None:
-    reader = connect(scene.target.cluster.dsn(scene.target.name))
+def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(pipeline: Pipeline) -> None:
+    reader = connect(pipeline.target.cluster.dsn(pipeline.target.name))
     reader.autocommit = False
     reader.cursor().execute("select count(*) from cdc.change_log")
-    waiting = start_prune(scene)
+    waiting = start_prune(pipeline)
     try:
-        wait_for_pending(scene)
-        scene.target.execute(
+        wait_for_pending(pipeline)
+        pipeline.target.execute(
             "insert into cdc.slot_position (slot_name, system_identifier, source_database, "
             "start_lsn, position_lsn, registered_tables) "
             "select 'other', '7', 'elsewhere', '1/0', '9/0', '[]'"
@@ -250,14 +251,14 @@ def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(scene: Scene) 
         waiting.communicate()
     assert waiting.returncode == 29
     assert "the log of slot other starts before its end, at 1/0" in said
-    assert scene.target.value("select count(*) from cdc.change_log_00000001") == 3
+    assert pipeline.target.value("select count(*) from cdc.change_log_00000001") == 3
 
 
-def start_prune(scene: Scene) -> subprocess.Popen[str]:
+def start_prune(pipeline: Pipeline) -> subprocess.Popen[str]:
     """A prune in the background that waits for others for a minute."""
     return subprocess.Popen(
         [str(LOADER), "prune", "--timeout", "60"],
-        env=scene.environment(),
+        env=pipeline.environment(),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -265,46 +266,46 @@ def start_prune(scene: Scene) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_pending(scene: Scene) -> None:
+def wait_for_pending(pipeline: Pipeline) -> None:
     pending = "select count(*) from pg_inherits where inhdetachpending"
-    wait_until(lambda: scene.target.value(pending) == 1, "it waits for a reader")
+    wait_until(lambda: pipeline.target.value(pending) == 1, "it waits for a reader")
 
 
-def test_a_prune_killed_at_any_place_is_finished_by_the_next(scene: Scene) -> None:
+def test_a_prune_killed_at_any_place_is_finished_by_the_next(pipeline: Pipeline) -> None:
     for place, attached in (("start-moved", "1"), ("partition-detached", "2")):
-        dead = scene.loader("prune", WALTALLY_KILL_AT=place)
+        dead = pipeline.loader("prune", WALTALLY_KILL_AT=place)
         assert dead.returncode == -signal.SIGKILL
-        assert (start(scene.target), partitions(scene.target)[0]) == ("2/0", attached)
-        scene.source.insert(2, "sent")
-        scene.goes_on()
-    assert tables(scene.target) == 6
-    scene.must("prune")
-    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
-    scene.goes_on()
+        assert (start(pipeline.target), partitions(pipeline.target)[0]) == ("2/0", attached)
+        pipeline.source.insert(2, "sent")
+        pipeline.goes_on()
+    assert tables(pipeline.target) == 6
+    pipeline.must("prune")
+    assert (partitions(pipeline.target), tables(pipeline.target)) == (KEPT, 3)
+    pipeline.goes_on()
 
 
-def test_a_table_that_somebody_detached_is_left_alone(scene: Scene) -> None:
-    scene.target.execute("alter table cdc.change_log detach partition cdc.change_log_00000002")
-    said = scene.must("prune")
+def test_a_table_that_somebody_detached_is_left_alone(pipeline: Pipeline) -> None:
+    pipeline.target.execute("alter table cdc.change_log detach partition cdc.change_log_00000002")
+    said = pipeline.must("prune")
     assert "change_log_00000001  1/0 to 2/0" in said
     assert "it is detached, but the log of slot" in said
-    assert scene.target.value("select count(*) from cdc.change_log_00000002") == 3
+    assert pipeline.target.value("select count(*) from cdc.change_log_00000002") == 3
     remedy = next(line for line in said.splitlines() if "attach partition" in line)
-    paste(scene.target.cluster, scene.target.name, remedy.partition("Try: ")[2])
-    assert "2" in partitions(scene.target)
+    paste(pipeline.target.cluster, pipeline.target.name, remedy.partition("Try: ")[2])
+    assert "2" in partitions(pipeline.target)
 
 
-def test_a_table_of_another_program_is_not_taken_for_a_partition(scene: Scene) -> None:
+def test_a_table_of_another_program_is_not_taken_for_a_partition(pipeline: Pipeline) -> None:
     """Below where the log starts now nobody counts on a partition, so prune would drop it."""
-    scene.target.execute("update cdc.slot_position set start_lsn = '2/0'")
-    scene.target.execute(
+    pipeline.target.execute("update cdc.slot_position set start_lsn = '2/0'")
+    pipeline.target.execute(
         "create table cdc.change_log_00000000 (staged_at timestamptz, slot_name text, "
         "commit_lsn pg_lsn, ordinal bigint)"
     )
-    said = scene.must("prune")
+    said = pipeline.must("prune")
     assert "change_log_00000001" in said
     assert "change_log_00000000" not in said
-    assert tables(scene.target) == len(KEPT) + 1
+    assert tables(pipeline.target) == len(KEPT) + 1
 
 
 def test_without_a_log_there_is_a_sentence(high: Cluster) -> None:
@@ -322,10 +323,10 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(
 ) -> None:
     with server("0000000100000003000000FC") as cluster, new(cluster, "pruning") as database:
         pipeline = Pipeline(cluster, database, tmp_path, "full", 53)
-        scene = Scene(database, tmp_path, models, patch)
-        scene.must("setup")
+        pipeline = Pipeline(database, tmp_path, models, patch)
+        pipeline.must("setup")
         assert start(database) < "4/0"
-        scene.seed()
+        pipeline.seed()
         pipeline.traffic.start()
         loader = pipeline.start("loader", "run", "--build")
         try:
@@ -336,14 +337,14 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(
             pipeline.write()
             wait_until(lambda: applied(database, "4/0"), "all models are in the next window")
             # The seed is too old for a rebuild: the archive must hold what goes.
-            said = scene.must("prune", "--keep", "0s")
+            said = pipeline.must("prune", "--keep", "0s")
             assert "there is a seed at 3/" in said
             database.execute(
                 "insert into cdc.archive_position "
                 "select slot_name, 'somewhere', start_lsn, '4/0' from cdc.slot_position"
             )
             transactions = recount.staged_transactions(pipeline.dsn, "cdc", database.slot)
-            scene.must("prune", "--keep", "0s", "--timeout", "60")
+            pipeline.must("prune", "--keep", "0s", "--timeout", "60")
             assert partitions(database)[0] == "4"
             pipeline.write()
         finally:
@@ -351,17 +352,17 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(
             loader.send_signal(signal.SIGTERM)
             _, log = loader.communicate(timeout=120)
         assert loader.returncode == 0, log
-        scene.must("run", "--once")
-        scene.build()
+        pipeline.must("run", "--once")
+        pipeline.build()
         transactions += recount.staged_transactions(pipeline.dsn, "cdc", database.slot)
         assert recount.fact(pipeline.dsn) == recount.expected(pipeline.dsn, transactions)
 
         # A rebuild has nothing to stand on until there is a new seed.
         database.execute("delete from cdc.model_watermark")
         with pytest.raises(BuildFailed, match="after the historical seed at 3/"):
-            scene.build()
-        scene.seed()
-        scene.build()
+            pipeline.build()
+        pipeline.seed()
+        pipeline.build()
         assert recount.fact(pipeline.dsn) == recount.expected(pipeline.dsn)
 
 

@@ -14,7 +14,6 @@ from demo.cluster import Cluster
 from loader.build.builder import Models
 from loader.staging import migrate
 from loader.staging.change_log import ChangeLog
-from tests.conftest import connect
 from tests.operations.test_prune import (
     KEPT,
     backfill,
@@ -25,8 +24,8 @@ from tests.operations.test_prune import (
     wait_for_pending,
 )
 from tests.support import Database, paste, wait_until
-from tests.trouble.conftest import new
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
+from tests.support.servers import connect
 from waltally.errors import Interrupted
 
 OLDEST = "cdc.change_log_00000001"
@@ -47,89 +46,91 @@ def low() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def scene(
+def pipeline(
     high: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
-) -> Iterator[Scene]:
+) -> Iterator[Pipeline]:
     """A seeded source with a log that began at 1/0, a partition each window."""
     with new(high, "pruning") as database:
         database.load_notify()
-        made = Scene(database, tmp_path, models, patch)
+        made = Pipeline(database, tmp_path, models, patch)
         made.begin()
         backfill(made)
         yield made
 
 
 @contextmanager
-def reading(scene: Scene, table: str) -> Iterator[extensions.connection]:
+def reading(pipeline: Pipeline, table: str) -> Iterator[extensions.connection]:
     """A session that has read the table and stays in its transaction."""
-    with closing(connect(scene.target.cluster.dsn(scene.target.name))) as reader:
+    with closing(connect(pipeline.target.cluster.dsn(pipeline.target.name))) as reader:
         reader.autocommit = False
         reader.cursor().execute(f"select count(*) from {table}")
         yield reader
 
 
-def writer(scene: Scene) -> ChangeLog:
-    return ChangeLog(scene.target.cluster.dsn(scene.target.name), "cdc", scene.slot)
+def writer(pipeline: Pipeline) -> ChangeLog:
+    return ChangeLog(pipeline.target.cluster.dsn(pipeline.target.name), "cdc", pipeline.slot)
 
 
-def test_a_loader_goes_on_while_a_prune_waits_to_drop(scene: Scene) -> None:
-    assert scene.loader("prune", WALTALLY_KILL_AT="partition-detached").returncode < 0
-    with reading(scene, OLDEST) as reader:
-        waiting = start_prune(scene)
+def test_a_loader_goes_on_while_a_prune_waits_to_drop(pipeline: Pipeline) -> None:
+    assert pipeline.loader("prune", WALTALLY_KILL_AT="partition-detached").returncode < 0
+    with reading(pipeline, OLDEST) as reader:
+        waiting = start_prune(pipeline)
         try:
-            wait_until(lambda: scene.target.value(_WAITS, OLDEST), "it waits for the reader")
+            wait_until(lambda: pipeline.target.value(_WAITS, OLDEST), "it waits for the reader")
             # Longer than a try, so that it has come to the slots' rows if it ever does.
             for _ in range(3):
-                scene.source.insert(2, "sent")
-                scene.must("run", "--once")
-            scene.goes_on()
+                pipeline.source.insert(2, "sent")
+                pipeline.must("run", "--once")
+            pipeline.goes_on()
             assert waiting.poll() is None
             reader.rollback()
             assert waiting.communicate(timeout=60)[1] == ""
         finally:
             waiting.kill()
             waiting.communicate()
-    assert (partitions(scene.target), tables(scene.target)) == (KEPT, 3)
-    scene.goes_on()
+    assert (partitions(pipeline.target), tables(pipeline.target)) == (KEPT, 3)
+    pipeline.goes_on()
 
 
 _WAITS = "select exists (select from pg_locks where relation = to_regclass(%s) and not granted)"
 
 
-def test_a_loader_makes_its_next_partition_while_a_prune_waits_to_detach(scene: Scene) -> None:
-    with reading(scene, OLDEST) as reader:
-        waiting = start_prune(scene)
+def test_a_loader_makes_its_next_partition_while_a_prune_waits_to_detach(
+    pipeline: Pipeline,
+) -> None:
+    with reading(pipeline, OLDEST) as reader:
+        waiting = start_prune(pipeline)
         try:
             moved = "select start_lsn >= '2/0' from cdc.slot_position"
-            wait_until(lambda: scene.target.value(moved), "the start has moved")
-            with closing(writer(scene)) as log, log.connection.cursor() as cursor:
+            wait_until(lambda: pipeline.target.value(moved), "the start has moved")
+            with closing(writer(pipeline)) as log, log.connection.cursor() as cursor:
                 cursor.execute("set lock_timeout to '5s'")
                 log.ensure_partitions(8 << 32)
-            scene.source.insert(2, "sent")
-            scene.goes_on()
+            pipeline.source.insert(2, "sent")
+            pipeline.goes_on()
             reader.rollback()
             waiting.communicate(timeout=60)
             assert waiting.returncode == 0
         finally:
             waiting.kill()
             waiting.communicate()
-    assert partitions(scene.target) == [*KEPT, "8", "9"]
-    scene.goes_on()
+    assert partitions(pipeline.target) == [*KEPT, "8", "9"]
+    pipeline.goes_on()
 
 
-def leave_detached(scene: Scene) -> None:
-    assert scene.loader("prune", WALTALLY_KILL_AT="partition-detached").returncode < 0
-    assert "1" not in partitions(scene.target)
+def leave_detached(pipeline: Pipeline) -> None:
+    assert pipeline.loader("prune", WALTALLY_KILL_AT="partition-detached").returncode < 0
+    assert "1" not in partitions(pipeline.target)
 
 
-def leave_pending(scene: Scene) -> None:
-    with reading(scene, "cdc.change_log"):
-        waiting = start_prune(scene)
-        wait_for_pending(scene)
+def leave_pending(pipeline: Pipeline) -> None:
+    with reading(pipeline, "cdc.change_log"):
+        waiting = start_prune(pipeline)
+        wait_for_pending(pipeline)
         waiting.send_signal(signal.SIGKILL)
         waiting.communicate()
         locks = "select count(*) from pg_locks where locktype = 'advisory' and granted"
-        wait_until(lambda: scene.target.value(locks) == 0, "its session is gone")
+        wait_until(lambda: pipeline.target.value(locks) == 0, "its session is gone")
 
 
 LEFT = pytest.mark.parametrize("leave", [leave_detached, leave_pending])
@@ -137,100 +138,100 @@ LEFT = pytest.mark.parametrize("leave", [leave_detached, leave_pending])
 
 @LEFT
 def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
-    scene: Scene, low: Cluster, leave: object, tmp_path: Path, models: Models,
+    pipeline: Pipeline, low: Cluster, leave: object, tmp_path: Path, models: Models,
     patch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     assert callable(leave)
-    leave(scene)
-    assert scene.target.value(f"select count(*) from {OLDEST}") == 3
+    leave(pipeline)
+    assert pipeline.target.value(f"select count(*) from {OLDEST}") == 3
     with new(low, "pruning") as database:
         database.load_notify()
         database.insert(3, "delivered")
-        renewed = Scene(database, tmp_path, models, patch, scene.target)
+        renewed = Pipeline(database, tmp_path, models, patch, pipeline.target)
         renewed.must("setup", "--renew")
         renewed.seed()
         database.insert(4, "sent")
         renewed.goes_on()
-        assert scene.target.value(f"select count(*) from {OLDEST}") == 4
-        assert "1" in partitions(scene.target)
-        assert tables(scene.target) == len(partitions(scene.target))
+        assert pipeline.target.value(f"select count(*) from {OLDEST}") == 4
+        assert "1" in partitions(pipeline.target)
+        assert tables(pipeline.target) == len(partitions(pipeline.target))
 
 
 @LEFT
 def test_a_second_slot_with_lower_wal_meets_no_old_rows(
-    scene: Scene, low: Cluster, leave: object, tmp_path: Path, models: Models,
+    pipeline: Pipeline, low: Cluster, leave: object, tmp_path: Path, models: Models,
     patch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     assert callable(leave)
-    leave(scene)
+    leave(pipeline)
     with new(low, "lower") as database:
         database.load_notify()
-        second = Scene(database, tmp_path, models, patch, scene.target)
+        second = Pipeline(database, tmp_path, models, patch, pipeline.target)
         second.must("setup")
         database.insert(4, "sent")
         second.must("run", "--once")
         slots = f"select slot_name, count(*) from {OLDEST} group by slot_name"
-        assert scene.target.execute(slots) == [(second.slot, 4)]
-        said = scene.must("prune")
+        assert pipeline.target.execute(slots) == [(second.slot, 4)]
+        said = pipeline.must("prune")
         assert "slot slot_lower is at 1/" in said
         assert "loader run for slot slot_lower" in said
-        scene.source.insert(2, "sent")
-        scene.must("run", "--once")
+        pipeline.source.insert(2, "sent")
+        pipeline.must("run", "--once")
 
 
-def test_a_left_partition_that_is_in_use_is_waited_for_and_not_for_long(scene: Scene) -> None:
-    leave_detached(scene)
-    with reading(scene, OLDEST) as reader, closing(writer(scene)) as log:
+def test_a_left_partition_that_is_in_use_is_waited_for_and_not_for_long(pipeline: Pipeline) -> None:
+    leave_detached(pipeline)
+    with reading(pipeline, OLDEST) as reader, closing(writer(pipeline)) as log:
         with pytest.raises(Interrupted, match="change_log_00000001 that a prune left") as caught:
             log.ensure_partitions(1 << 32)
         assert "pg_stat_activity" in caught.value.remedy
         reader.rollback()
         log.ensure_partitions(1 << 32)
-    assert scene.target.value(f"select count(*) from {OLDEST}") == 0
+    assert pipeline.target.value(f"select count(*) from {OLDEST}") == 0
 
 
 @pytest.mark.parametrize("how", ["", " concurrently"])
-def test_a_partition_that_somebody_detached_is_asked_for(scene: Scene, how: str) -> None:
+def test_a_partition_that_somebody_detached_is_asked_for(pipeline: Pipeline, how: str) -> None:
     detach = f"alter table cdc.change_log detach partition cdc.change_log_00000005{how}"
     if how:
-        with reading(scene, "cdc.change_log"):
-            scene.target.execute("set lock_timeout to '10ms'")
+        with reading(pipeline, "cdc.change_log"):
+            pipeline.target.execute("set lock_timeout to '10ms'")
             with pytest.raises(Exception, match="lock timeout"):
-                scene.target.execute(detach)
-            scene.target.execute("reset lock_timeout")
+                pipeline.target.execute(detach)
+            pipeline.target.execute("reset lock_timeout")
     else:
-        scene.target.execute(detach)
-    scene.source.insert(2, "sent")
-    code, said = scene.refused("run", "--once")
+        pipeline.target.execute(detach)
+    pipeline.source.insert(2, "sent")
+    code, said = pipeline.refused("run", "--once")
     assert code == 20
     assert "change_log_00000005 was detached from the change log, and not by" in said
-    paste(scene.target.cluster, scene.target.name, said.split("Try: ")[1].splitlines()[0])
-    scene.goes_on()
+    paste(pipeline.target.cluster, pipeline.target.name, said.split("Try: ")[1].splitlines()[0])
+    pipeline.goes_on()
 
 
-def test_a_mark_goes_where_a_log_begins_anew(scene: Scene) -> None:
+def test_a_mark_goes_where_a_log_begins_anew(pipeline: Pipeline) -> None:
     marked = "select obj_description(%s::regclass)"
-    assert scene.loader("prune", WALTALLY_KILL_AT="start-moved").returncode < 0
-    assert "never attach it" in scene.target.value(marked, OLDEST)
-    scene.must("setup")
-    assert "never attach it" in scene.target.value(marked, OLDEST)
-    scene.must("setup", "--renew")
-    assert scene.target.value(marked, OLDEST) is None
+    assert pipeline.loader("prune", WALTALLY_KILL_AT="start-moved").returncode < 0
+    assert "never attach it" in pipeline.target.value(marked, OLDEST)
+    pipeline.must("setup")
+    assert "never attach it" in pipeline.target.value(marked, OLDEST)
+    pipeline.must("setup", "--renew")
+    assert pipeline.target.value(marked, OLDEST) is None
 
 
-def test_a_setup_waits_for_a_prune_only_where_a_log_begins_anew(scene: Scene) -> None:
-    with reading(scene, "cdc.change_log") as reader:
-        waiting = start_prune(scene)
+def test_a_setup_waits_for_a_prune_only_where_a_log_begins_anew(pipeline: Pipeline) -> None:
+    with reading(pipeline, "cdc.change_log") as reader:
+        waiting = start_prune(pipeline)
         try:
-            wait_for_pending(scene)
-            scene.must("setup")
-            renewing = scene.source.start_loader("setup", "--renew")
+            wait_for_pending(pipeline)
+            pipeline.must("setup")
+            renewing = pipeline.source.start_loader("setup", "--renew")
             try:
                 tries = (
                     "select count(*) from pg_stat_activity where pid <> pg_backend_pid() "
                     "and query ~ 'try_advisory_lock_shared'"
                 )
-                wait_until(lambda: scene.target.value(tries) == 1, "it waits")
+                wait_until(lambda: pipeline.target.value(tries) == 1, "it waits")
                 assert renewing.poll() is None
                 reader.rollback()
                 waiting.communicate(timeout=60)

@@ -8,14 +8,14 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.operations.estate import (
+from tests.operations.roles import (
     LOADER_ROLE,
     READER_ROLE,
     ROLES,
     SEED,
     SPARK_ROLE,
-    Estate,
-    estate,
+    RoleCommands,
+    own_server,
 )
 from tests.operations.test_roles import ACCESS
 from tests.support import LOADER
@@ -73,8 +73,8 @@ grant select on all tables in schema trap to public;
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
-    with estate(tmp_path_factory.mktemp("settings"), ACCESS) as made:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoleCommands]:
+    with own_server(tmp_path_factory.mktemp("settings"), ACCESS) as made:
         made.database.execute(TRAPS)
         for role in ("waltally_loader", "waltally_spark", "waltally_dbt", "waltally_reader"):
             made.database.execute(f"create role {role} login")
@@ -82,7 +82,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 
 
 @contextmanager
-def set_for(made: Estate, place: str, settings: dict[str, str]) -> Iterator[None]:
+def set_for(made: RoleCommands, place: str, settings: dict[str, str]) -> Iterator[None]:
     for name, value in settings.items():
         made.database.execute(f"alter {place} set {name} to {value}")
     try:
@@ -91,7 +91,7 @@ def set_for(made: Estate, place: str, settings: dict[str, str]) -> Iterator[None
         made.database.execute(f"alter {place} reset all")
 
 
-def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
+def test_all_of_them_at_once_change_no_figure(made: RoleCommands) -> None:
     # The roles are there already: only their rights are missing.
     made.database.execute(f"alter role {LOADER_ROLE} replication")
     made.database.execute(f"alter role {SPARK_ROLE} replication")
@@ -103,7 +103,7 @@ def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
         must_be_exact(made)
 
 
-def must_be_exact(made: Estate) -> None:
+def must_be_exact(made: RoleCommands) -> None:
     made.loader("setup")
     made.grant()
     made.must(SPARK_ROLE, *SEED)
@@ -124,7 +124,7 @@ def must_be_exact(made: Estate) -> None:
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_each_of_them_for_the_database_stops_nothing(made: Estate, name: str) -> None:
+def test_each_of_them_for_the_database_stops_nothing(made: RoleCommands, name: str) -> None:
     if name == "role":
         pytest.skip("the test's own session is another role then")
     if not made.database.value("select to_regclass('cdc.slot_position') is not null"):

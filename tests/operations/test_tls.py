@@ -14,16 +14,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from demo.cluster import Cluster
 from loader.capture import handshake
 from tests.operations.certificates import Authority, give_to_server
-from tests.operations.estate import (
-    DBT_ROLE,
-    LOADER_ROLE,
-    SEED,
-    SPARK_ROLE,
-    Estate,
-    estate,
-)
+from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
 from tests.support import LOADER, wait_until
-from tests.trouble.scene import Running, sentence
+from tests.support.commands import RunningLoader, sentence
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused
 from waltally.settings import DEFAULT_TABLES, Settings
@@ -42,7 +35,7 @@ PASSWORD = "correct horse"
 class Guarded:
     """The estate on the server, and what a client needs to be let in."""
 
-    estate: Estate
+    estate: RoleCommands
     authority: Authority
     stranger: Authority
 
@@ -76,7 +69,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         give_to_server(key, cluster.data / "server.key")
         give_to_server(authority.root, cluster.data / "root.crt")
 
-    with estate(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
+    with own_server(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
         made.grant()
         made.set_passwords(PASSWORD)
         guarded = Guarded(made, authority, stranger)
@@ -221,7 +214,7 @@ def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) ->
     environment = made.environment(LOADER_ROLE, **guarded.both(LOADER_ROLE))
     file, before = made.cluster.data / "server.crt", made.cluster.data / "server.key"
     kept = file.read_bytes(), before.read_bytes()
-    with Running(environment, made.home / "changes.log") as running:
+    with RunningLoader(environment, made.home / "changes.log") as running:
         running.wait_for("following the slot")
         for issued, place in zip(
             guarded.stranger.issue("localhost", "localhost"), (file, before), strict=True
@@ -242,7 +235,7 @@ def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) ->
     assert (code, "certificate verify failed" in said) == (10, True), said
 
 
-def presents(made: Estate, authority: Authority) -> bool:
+def presents(made: RoleCommands, authority: Authority) -> bool:
     """Say whether new sessions find a certificate of this authority."""
     guarded = Guarded(made, authority, authority)
     try:

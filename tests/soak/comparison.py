@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg2
 
-from tests.second_opinion import Delivered
 from tests.soak.failure import SoakFailed
+from tests.support.second_opinion import Delivered
 from waltally import lsn
 
 _OPTIONS = (

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from random import Random
 
 from tests.soak.failure import SoakFailed
-from tests.soak.proxy import Proxy
 from tests.soak.world import ROLE, World
 from tests.support import LOADER, ROOT, run, wait_until
+from tests.support.proxy import Proxy
 
 Fault = Callable[[World], None]
 

@@ -23,11 +23,11 @@ from demo.source import Identity
 from tests.soak.commits import Commits
 from tests.soak.comparison import Comparison
 from tests.soak.failure import SoakFailed
-from tests.soak.proxy import Proxy
 from tests.soak.service import Service
 from tests.soak.watcher import Watcher
 from tests.soak.writers import Writers
 from tests.support import ROOT, run, wait_until
+from tests.support.proxy import Proxy
 from waltally.settings import DEFAULT_SLOT as SLOT
 
 _SERVER = {

@@ -1,94 +1,135 @@
-"""What the tests of trouble share: a source, a target, a loader that can be listened to."""
+"""A source, a target and the pipeline between them, operated as a person would."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-
-import pytest
+from threading import Event
+from typing import Any
 
 from demo import recount
-from loader.build.builder import Models
-from tests.support import LOADER, ROOT, Database, wait_until
+from loader.build.builder import Models, export_target
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
+from loader.preflight import setup
+from tests.support.commands import RunningLoader, only_environment, profiles, sentence
+from tests.support.databases import Database
+from tests.support.waiting import wait_until
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from waltally.tables import parse_tables
 
-SECRET = "hunter2"
+DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
-
-class Running:
-    """A loader in the background, and what it has logged so far."""
-
-    def __init__(self, environment: dict[str, str], log: Path, *arguments: str) -> None:
-        self._log = log
-        with log.open("w") as out:
-            self.process = subprocess.Popen(
-                [str(LOADER), "run", *arguments], env=environment, cwd=ROOT, stderr=out
-            )
-
-    def said(self) -> str:
-        return self._log.read_text()
-
-    def wait_for(self, words: str, times: int = 1) -> None:
-        """Return once it has logged the words so often."""
-        wait_until(
-            lambda: self.said().count(words) >= times or self.process.poll() is not None, words
-        )
-        assert self.said().count(words) >= times, self.said()
-
-    def refuses(self) -> tuple[int, str]:
-        """Return the exit code and the error of a loader that ends by itself."""
-        wait_until(lambda: self.process.poll() is not None, f"it ends: {self.said()}")
-        return self.process.returncode, sentence(self.said())
-
-    def end(self) -> None:
-        """Stop it cleanly."""
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=60)
-        assert self.process.returncode == 0, self.said()
-
-    def __enter__(self) -> Running:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
+Group = tuple[str, ...]
+Counts = Counter[Group]
 
 
-class Scene:
-    """A source and a target, the same by default, with the commands of an operator."""
+class Pipeline:
+    """A source and a target, the same by default, with the commands of an operator.
+
+    `home` is the folder of dbt's profile, its output and the loaders' logs.
+    """
 
     def __init__(
-        self,
-        source: Database,
-        home: Path,
-        models: Models,
-        patch: pytest.MonkeyPatch,
-        target: Database | None = None,
+        self, source: Database, home: Path, models: Models, target: Database | None = None
     ) -> None:
         self.source = source
         self.target = target or source
         self.home = home
+        self.tables = DEFAULT_TABLES
+        """The setting LOADER_TABLES of what runs in this process."""
         self._models = models
-        self._patch = patch
         self._logs = 0
 
     @property
     def slot(self) -> str:
         return self.source.slot
 
+    @property
+    def loader_settings(self) -> Settings:
+        """The settings that the commands have."""
+        source, target = self.dsns
+        return Settings.of(source, target, self.slot, self.tables, DEFAULT_SCHEMA)
+
+    @property
+    def dsns(self) -> tuple[str, str]:
+        """How to connect to the source and to the target."""
+        return (
+            self.source.cluster.dsn(self.source.name),
+            self.target.cluster.dsn(self.target.name),
+        )
+
     def environment(self, **more: str) -> dict[str, str]:
-        target = {"LOADER_TARGET_DSN": self.target.cluster.dsn(self.target.name)}
-        return {**self.source.environment(), **target, **more}
+        return {**self.source.environment(), "LOADER_TARGET_DSN": self.dsns[1], **more}
+
+    # The loader as a command.
+
+    def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run the loader to its end."""
+        return self.source.loader(*arguments, **self.environment(**more))
+
+    def must(self, *arguments: str) -> str:
+        """Run the loader and return its standard output; fail the test where it fails."""
+        done = self.loader(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str) -> tuple[int, str]:
+        """Run the loader, which must refuse, and return its exit code and its error."""
+        done = self.loader(*arguments)
+        return done.returncode, sentence(done.stderr)
+
+    def start(self, *arguments: str, **more: str) -> RunningLoader:
+        """Start a loader in the background."""
+        self._logs += 1
+        log = self.home / f"run{self._logs}.log"
+        return RunningLoader(self.environment(**more), log, *arguments)
+
+    def follow(self, *arguments: str, **more: str) -> RunningLoader:
+        """Start a loader and return it once it follows the slot."""
+        running = self.start(*arguments, **more)
+        running.wait_for("following the slot")
+        return running
+
+    # The steps in this process, where a test is about their errors.
+
+    def set_up(self, tables: str = DEFAULT_TABLES) -> None:
+        """Make slot and staging schema for these tables. Raises what `loader setup` reports."""
+        self.tables = tables
+        setup.set_up(self.loader_settings, timeout=30, renew=False)
+
+    def stage(self) -> None:
+        """Follow the slot up to what is committed now. Raises what `loader run` reports."""
+        follow(self.loader_settings, Event(), RunState(), once=True)
+
+    def build(self) -> None:
+        """Apply the models. Raises BuildFailed."""
+        with self.dbt_environment():
+            self._models.apply()
+
+    def build_as_the_loader(self) -> None:
+        """Apply the models with the target and the settings as the loader hands them to dbt."""
+        with self.dbt_environment():
+            export_target(self.loader_settings)
+            self._models.apply()
+
+    @contextmanager
+    def dbt_environment(self) -> Iterator[None]:
+        """What dbt in this process reads: the profile, the database and the settings."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PG", "LOADER_", "DBT_"))
+        }
+        settings = {"LOADER_SLOT": self.slot, "LOADER_TABLES": self.tables}
+        target = self.target.cluster.environment(self.target.name)
+        with only_environment({**kept, **target, **profiles(self.home), **settings}):
+            yield
 
     def begin(self, rows: int = 5) -> None:
         """Set up, with a history that only a seed knows and changes that are staged and built."""
@@ -99,48 +140,9 @@ class Scene:
         self.must("run", "--once")
         self.build()
 
-    def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(LOADER), *arguments],
-            env=self.environment(**more),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-
-    def must(self, *arguments: str) -> str:
-        done = self.loader(*arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def refused(self, *arguments: str) -> tuple[int, str]:
-        """Run the loader, which must refuse, and return its exit code and its error."""
-        done = self.loader(*arguments)
-        return done.returncode, sentence(done.stderr)
-
-    def start(self, *arguments: str, **more: str) -> Running:
-        self._logs += 1
-        return Running(self.environment(**more), self.home / f"run{self._logs}.log", *arguments)
-
-    def follow(self, *arguments: str, **more: str) -> Running:
-        """Start a loader and return it once it follows the slot."""
-        running = self.start(*arguments, **more)
-        running.wait_for("following the slot")
-        return running
-
-    def staged(self) -> int:
-        return self.target.staged()
-
-    def wait_for_staged(self, rows: int) -> None:
-        wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")
-
-    def position(self) -> str:
-        return str(self.target.value("select position_lsn from cdc.slot_position"))
-
     def seed(self) -> None:
         """Count the quiet source at its WAL's end, as spark/seed.py does without a pause."""
-        counts = recount.expected(self.source.cluster.dsn(self.source.name))
+        counts = recount.expected(self.dsns[0])
         at = self.source.value("select pg_current_wal_insert_lsn()")
         self.target.execute("delete from cdc.historical_counts where slot_name = %s", self.slot)
         for group, parts in counts.items():
@@ -162,19 +164,66 @@ class Scene:
             self.slot,
         )
 
-    def build(self) -> None:
-        """Apply the models in this process."""
-        for name, value in self.target.environment(LOADER_SLOT=self.slot).items():
-            if name.startswith(("PG", "LOADER_")):
-                self._patch.setenv(name, value)
-        self._models.apply()
+    def catch_up(self) -> None:
+        """Stage and build."""
+        self.stage()
+        self.build()
+
+    # What came of it.
+
+    def staged(self) -> int:
+        return self.target.staged()
+
+    def wait_for_staged(self, rows: int) -> None:
+        wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")
+
+    def position(self) -> str:
+        return str(self.target.value("select position_lsn from cdc.slot_position"))
 
     def differences(self) -> list[recount.Difference]:
         """Return where the fact differs from a recount."""
-        source, target = (each.cluster.dsn(each.name) for each in (self.source, self.target))
+        source, target = self.dsns
         return recount.differences(source, target, slot=self.slot)
 
-    def carry_out(self, said: str) -> None:
+    def fact(self) -> tuple[Counts, Counts]:
+        """Return what the fact says of live and archived rows, by group."""
+        live, archived = Counts(), Counts()
+        for *group, live_count, archived_count in self.target.execute(
+            f"select {', '.join(f'{name}::text' for name in DIMENSIONS)}, "
+            "live_count, archived_count from analytics.ft_service_stats"
+        ):
+            live[tuple(group)] = live_count
+            archived[tuple(group)] = archived_count
+        return nonzero(live), nonzero(archived)
+
+    def recount(self) -> tuple[Counts, Counts]:
+        """Return what counting the rows of both tables gives."""
+        live, archived = parse_tables(self.tables)[:2]
+        return self.rows_of(live.quoted), self.rows_of(archived.quoted)
+
+    def rows_of(self, table: str) -> Counts:
+        names = ", ".join(f"{name}::text" for name in DIMENSIONS)
+        found = self.source.execute(
+            f"select {names}, count(*) from {table} "
+            f"where num_nulls({', '.join(DIMENSIONS)}) = 0 group by 1, 2, 3, 4"
+        )
+        return Counter({tuple(group): count for *group, count in found})
+
+    def rejected(self) -> list[tuple[Any, ...]]:
+        """Return action and reason of each rejected change, in order."""
+        return self.target.execute(
+            "select action, reason from analytics.rejected_changes order by commit_lsn, ordinal"
+        )
+
+    def must_be_exact(self) -> None:
+        """Catch up; fail where fact and recount differ or a change was rejected."""
+        self.catch_up()
+        assert self.rejected() == []
+        assert self.fact() == self.recount()
+
+    # Remedies.
+
+    def run_remedy(self, said: str) -> None:
         """Run the commands that an error's `Try:` line names, in their order."""
         commands: dict[str, Callable[[], object]] = {
             "loader setup": lambda: self.must("setup"),
@@ -192,7 +241,7 @@ class Scene:
 
     def recovers_from(self, said: str) -> None:
         """The remedy makes the counts right, and they stay right when more comes."""
-        self.carry_out(said)
+        self.run_remedy(said)
         assert self.differences() == []
         self.source.insert(4, "sent")
         self.source.execute("update notifications set notification_status = 'failed'")
@@ -205,23 +254,5 @@ class Scene:
         assert self.differences() == []
 
 
-def sentence(said: str) -> str:
-    """Return the one error in what a command said, with its remedy and without a password."""
-    assert "Traceback" not in said, said
-    assert said.count("Error: ") == 1, said
-    assert SECRET not in said
-    error = said[said.index("Error: ") :]
-    message, remedy = error.strip().split("\nTry: ")
-    assert "\n" not in message + remedy, said
-    return error
-
-
-def profiles(home: Path) -> dict[str, str]:
-    """Give dbt a home of its own, and return the environment that names it."""
-    (home / "profiles.yml").write_text((ROOT / "profiles.yml.example").read_text())
-    return {
-        "DBT_PROFILES_DIR": str(home),
-        "DBT_TARGET_PATH": str(home / "target"),
-        "DBT_LOG_PATH": str(home / "logs"),
-        "PATH": f"{LOADER.parent}{os.pathsep}{os.environ['PATH']}",
-    }
+def nonzero(counts: Counts) -> Counts:
+    return Counter({group: count for group, count in counts.items() if count})

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from loader.capture import reader, watch
-from tests.soak.proxy import Proxy
 from tests.support import wait_until
-from tests.trouble.following import background
-from tests.trouble.scene import Scene
+from tests.support.in_process import background
+from tests.support.pipeline import Pipeline
+from tests.support.proxy import Proxy
 
 # A process of its own: the proxy must go on while the loader connects.
 _IMPATIENT = """
@@ -39,35 +39,35 @@ def impatient(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(watch, "BLIND_SECONDS", 2.0)
 
 
-def walsender(scene: Scene) -> int:
+def walsender(pipeline: Pipeline) -> int:
     return int(
-        scene.source.value(
-            "select active_pid from pg_replication_slots where slot_name = %s", scene.slot
+        pipeline.source.value(
+            "select active_pid from pg_replication_slots where slot_name = %s", pipeline.slot
         )
     )
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_silent_walsender_that_lives_is_waited_for(scene: Scene) -> None:
-    scene.must("setup")
-    with background(scene) as loader:
+def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    with background(pipeline) as loader:
         loader.wait_until_following()
-        scene.source.insert(2)
-        scene.wait_for_staged(2)
-        pid = walsender(scene)
+        pipeline.source.insert(2)
+        pipeline.wait_for_staged(2)
+        pid = walsender(pipeline)
         os.kill(pid, signal.SIGSTOP)
         try:
             loader.wait_for(BUSY, 5)
-            scene.source.insert(3)
+            pipeline.source.insert(3)
         finally:
             os.kill(pid, signal.SIGCONT)
-        scene.wait_for_staged(5)
-        assert walsender(scene) == pid
+        pipeline.wait_for_staged(5)
+        assert walsender(pipeline) == pid
     assert (loader.sessions, loader.failure) == (1, None)
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_large_transaction_of_others_is_waited_for(apart: Scene) -> None:
+def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     """The plugin says nothing while it skips it; a new session would skip it from the start."""
     apart.must("setup")
     with background(apart) as loader:
@@ -82,7 +82,7 @@ def test_a_large_transaction_of_others_is_waited_for(apart: Scene) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Scene) -> None:
+def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Pipeline) -> None:
     apart.must("setup")
     with background(apart) as loader:
         loader.wait_until_following()
@@ -95,44 +95,44 @@ def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Scene) 
     assert apart.staged() == 3
 
 
-def test_a_network_that_swallows_everything_is_noticed(scene: Scene, tmp_path: Path) -> None:
+def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_path: Path) -> None:
     """Whatever answers between, as a proxy does: the second connection gets no answer either."""
-    scene.must("setup")
+    pipeline.must("setup")
     log = tmp_path / "log"
-    with Proxy(scene.source.cluster.port) as proxy, log.open("w") as out:
-        environment = scene.environment(PGPORT=str(proxy.port), PGCONNECT_TIMEOUT="2")
+    with Proxy(pipeline.source.cluster.port) as proxy, log.open("w") as out:
+        environment = pipeline.environment(PGPORT=str(proxy.port), PGCONNECT_TIMEOUT="2")
         loader = subprocess.Popen([sys.executable, "-c", _IMPATIENT], env=environment, stderr=out)
         try:
-            scene.source.insert(1)
-            scene.wait_for_staged(1)
+            pipeline.source.insert(1)
+            pipeline.wait_for_staged(1)
             proxy.blackhole()
             wait_until(lambda: log.read_text().count("cannot be reached") > 1, log.read_text())
             assert "the second connection had no answer" in log.read_text()
             proxy.restore()
-            scene.source.insert(2)
-            scene.wait_for_staged(3)
+            pipeline.source.insert(2)
+            pipeline.wait_for_staged(3)
         finally:
             loader.terminate()
             assert loader.wait(60) == 0
 
 
-def test_the_watch_connects_again(scene: Scene, patch: pytest.MonkeyPatch) -> None:
+def test_the_watch_connects_again(pipeline: Pipeline, patch: pytest.MonkeyPatch) -> None:
     """Its end alone does not end the stream."""
     patch.setattr(watch, "LOOK_SECONDS", 0.1)
-    scene.must("setup")
+    pipeline.must("setup")
     watchers = (
         "select pid from pg_stat_activity where application_name = 'waltally loader' "
         "and backend_type = 'client backend' and query like '%synchronous_standby_names%' "
         "and pid <> pg_backend_pid() and datname = current_database()"
     )
-    with background(scene) as loader:
+    with background(pipeline) as loader:
         loader.wait_until_following()
-        wait_until(lambda: scene.source.execute(watchers), "it looks")
-        before = scene.source.value(watchers)
-        scene.source.execute("select pg_terminate_backend(%s)", before)
+        wait_until(lambda: pipeline.source.execute(watchers), "it looks")
+        before = pipeline.source.value(watchers)
+        pipeline.source.execute("select pg_terminate_backend(%s)", before)
         wait_until(
-            lambda: scene.source.execute(watchers) not in ([], [(before,)]), "it looks again"
+            lambda: pipeline.source.execute(watchers) not in ([], [(before,)]), "it looks again"
         )
-        scene.source.insert(2)
-        scene.wait_for_staged(2)
+        pipeline.source.insert(2)
+        pipeline.wait_for_staged(2)
     assert (loader.sessions, loader.failure) == (1, None)

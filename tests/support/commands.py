@@ -1,0 +1,155 @@
+"""The project's commands: the loader in this process or as one of its own, and dbt's profile."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from typer.testing import CliRunner
+
+from loader.cli import app
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+LOADER = Path(sys.executable).parent / "loader"
+SECRET = "hunter2"
+"""The password that tests give; no output may show it."""
+
+
+def run(
+    command: list[str], environment: Mapping[str, str] | None = None, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project's root to its end."""
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout
+    )
+
+
+def run_loader(
+    arguments: tuple[str, ...], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the loader to its end, in this process where nothing needs one of its own.
+
+    Python and the imports take half a second per process. A failpoint kills its process, and a
+    build imports dbt and sets the environment, so these run as the real command.
+    """
+    if "--build" in arguments or "WALTALLY_KILL_AT" in environment:
+        return run([str(LOADER), *arguments], environment)
+    with only_environment(environment), _process_state():
+        done = CliRunner().invoke(app, list(arguments), prog_name="loader")
+        said = done.stderr
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            said += "".join(traceback.format_exception(done.exception))
+        ended = subprocess.CompletedProcess(
+            ["loader", *arguments], done.exit_code, done.stdout, said
+        )
+    if ended.returncode:
+        # The error's traceback holds connections, which the end of a process would close.
+        del done
+        gc.collect()
+    return ended
+
+
+@contextmanager
+def only_environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """Give this process this environment and no other."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _process_state() -> Iterator[None]:
+    """Put back what a command changes for the rest of its process: signals and logging."""
+    logger = logging.getLogger("loader")
+    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
+    signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+
+
+class RunningLoader:
+    """A loader in the background, and what it has logged so far."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path, *arguments: str) -> None:
+        self._log = log
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [str(LOADER), "run", *arguments], env=environment, cwd=ROOT, stderr=out
+            )
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def wait_for(self, words: str, times: int = 1) -> None:
+        """Return once it has logged the words so often."""
+        wait_until(
+            lambda: self.said().count(words) >= times or self.process.poll() is not None, words
+        )
+        assert self.said().count(words) >= times, self.said()
+
+    def refuses(self) -> tuple[int, str]:
+        """Return the exit code and the error of a loader that ends by itself."""
+        wait_until(lambda: self.process.poll() is not None, f"it ends: {self.said()}")
+        return self.process.returncode, sentence(self.said())
+
+    def end(self) -> None:
+        """Stop it cleanly."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=60)
+        assert self.process.returncode == 0, self.said()
+
+    def __enter__(self) -> RunningLoader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def sentence(said: str) -> str:
+    """Return the one error in what a command said, with its remedy and without a password."""
+    assert "Traceback" not in said, said
+    assert said.count("Error: ") == 1, said
+    assert SECRET not in said
+    error = said[said.index("Error: ") :]
+    message, remedy = error.strip().split("\nTry: ")
+    assert "\n" not in message + remedy, said
+    return error
+
+
+def profiles(home: Path) -> dict[str, str]:
+    """Write dbt's profile into a folder, and return the environment that makes dbt use it."""
+    (home / "profiles.yml").write_text((ROOT / "profiles.yml.example").read_text())
+    return {
+        "DBT_PROFILES_DIR": str(home),
+        "DBT_TARGET_PATH": str(home / "target"),
+        "DBT_LOG_PATH": str(home / "logs"),
+        "PATH": f"{LOADER.parent}{os.pathsep}{os.environ['PATH']}",
+    }
