@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 
 import pytest
 
 from loader.monitoring import status
 from loader.preflight import setup
-from tests.support import LOADER, run
 from tests.support.pipeline import Pipeline
+from tests.support.spark_jobs import run_job
 from waltally.errors import TableReplaced
+
+SEED = "spark-submit spark/seed.py --forget-purged"
 
 REPLACEMENTS = {
     "renamed and made again": "alter table notifications rename to former;"
@@ -72,9 +73,7 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(
     pipeline.source.execute(f"{insert} limit 1")
     body, _ = status.report(pipeline.loader_settings, status.Thresholds(300, 2**40))
     (problem,) = [found for found in body["problems"] if found["kind"] == "TableReplaced"]
-    command = problem["remedy"].split("`")[1].split()
-    done = run([str(LOADER.with_name(command[0])), *command[1:]], os.environ)
-    assert done.returncode == 0, done.stderr
+    run_job(problem["remedy"].split("`")[1], pipeline.environment())
     pipeline.must_be_exact()
     assert problems(pipeline) == []
 
@@ -119,10 +118,7 @@ def test_a_table_under_another_name_for_a_while_is_reported_until_it_is_counted_
     with caplog.at_level(logging.WARNING, "loader"):
         pipeline.stage()
     assert "under another name are not in the counts" in caplog.text
-    done = run(
-        [str(LOADER.with_name("spark-submit")), "spark/seed.py", "--forget-purged"], os.environ
-    )
-    assert done.returncode == 0, done.stderr
+    run_job(SEED, pipeline.environment())
     pipeline.must_be_exact()
     assert problems(pipeline) == []
 
@@ -150,10 +146,7 @@ def test_a_new_seed_counts_what_is_there_now(pipeline: Pipeline) -> None:
     pipeline.catch_up()
     assert problems(pipeline) == ["TableReplaced"]
     assert sum(pipeline.fact()[0].values()) == 4
-    done = run(
-        [str(LOADER.with_name("spark-submit")), "spark/seed.py", "--forget-purged"], os.environ
-    )
-    assert done.returncode == 0, done.stderr
+    run_job(SEED, pipeline.environment())
     pipeline.must_be_exact()
     assert problems(pipeline) == []
     pipeline.source.execute(
@@ -184,9 +177,3 @@ def test_changes_of_the_former_table_are_not_taken_for_the_new_one_s(pipeline: P
     assert pipeline.rejected() == []
     live = {group[3]: count for group, count in pipeline.fact()[0].items()}
     assert live == {"created": 3, "delivered": 2}
-
-
-def seed() -> None:
-    submit = str(LOADER.with_name("spark-submit"))
-    done = run([submit, "spark/seed.py", "--forget-purged"], os.environ)
-    assert done.returncode == 0, done.stderr

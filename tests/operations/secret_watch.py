@@ -29,7 +29,7 @@ class SecretWatch:
         self._server.autocommit = True
         self._folder = folder
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="secret watch", daemon=True)
         self.found: set[str] = set()
         """Where the secret showed."""
         self.holders: set[str] = set()

@@ -9,15 +9,15 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from tests.operations.roles import (
+    ACCESS,
     LOADER_ROLE,
     READER_ROLE,
     ROLES,
-    SEED,
+    SEED_JOB,
     SPARK_ROLE,
     RoleCommands,
     own_server,
 )
-from tests.operations.test_roles import ACCESS
 from tests.support import LOADER
 
 NASTY = {
@@ -106,7 +106,7 @@ def test_all_of_them_at_once_change_no_figure(made: RoleCommands) -> None:
 def must_be_exact(made: RoleCommands) -> None:
     made.loader("setup")
     made.grant()
-    made.must(SPARK_ROLE, *SEED)
+    made.job(SEED_JOB)
     made.database.insert(3)
     made.loader("run", "--once", "--build")
     made.grant()

@@ -12,21 +12,19 @@ from psycopg2 import errors
 from demo import recount
 from demo.cluster import BIN
 from tests.operations.roles import (
+    ACCESS,
     DBT_ROLE,
     LOADER_ROLE,
     READER_ROLE,
     ROLES,
     SEED,
+    SEED_JOB,
     SPARK_ROLE,
     RoleCommands,
     own_server,
 )
 from tests.support import LOADER, Database, run, wait_until
 from tests.support.commands import RunningLoader
-
-# No line for `replication`: it is another word there than for a database, and whoever has one may
-# copy the whole server.
-ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
 
 OWNERS = """
 select distinct n.nspname, pg_get_userbyid(unnest(array[n.nspowner, c.relowner]))
@@ -44,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare(home: Path) -> Iterator[RoleCommands]:
-    """The application's database, before anything of ours was there."""
+    """The application's database, before anything of waltally was there."""
     with own_server(home, ACCESS) as made:
         yield made
 
@@ -55,7 +53,7 @@ def whole(bare: RoleCommands) -> RoleCommands:
     assert "Not there yet" in bare.grant()
     bare.loader("setup")
     bare.grant()
-    bare.must(SPARK_ROLE, *SEED)
+    bare.job(SEED_JOB)
     bare.database.insert(3)
     bare.loader("run", "--once")
     bare.must(DBT_ROLE, "dbt", "build")

@@ -47,6 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def locked(home: Path) -> Iterator[RoleCommands]:
     """A server that wants passwords and logs all it is told."""
     with own_server(home, ACCESS, TALKATIVE) as made:
+        made.in_process = False
         made.grant()
         made.set_passwords(SECRET)
         yield made
@@ -56,23 +57,23 @@ def postgres(made: RoleCommands) -> str:
     return made.cluster.dsn(made.database.name)
 
 
-def test_the_lookout_sees_a_secret(locked: RoleCommands, tmp_path: Path) -> None:
+def test_the_watch_sees_a_secret(locked: RoleCommands, tmp_path: Path) -> None:
     """Without this the other tests might pass for want of eyes."""
     (tmp_path / "a file").write_text(f"password={SHOWN}")
     shows = [sys.executable, "-c", "input()", SHOWN]
     session = psycopg2.connect(postgres(locked), application_name=SHOWN)
     with (
-        SecretWatch(SHOWN, postgres(locked), tmp_path) as lookout,
+        SecretWatch(SHOWN, postgres(locked), tmp_path) as watch,
         subprocess.Popen(shows, stdin=subprocess.PIPE, env={"PGPASSWORD": SHOWN}) as process,
     ):
-        wait_until(lambda: kinds(lookout) == {"command line", "file", "session"}, "it is seen")
-        wait_until(lambda: lookout.holders, "its holder is seen")
+        wait_until(lambda: kinds(watch) == {"command line", "file", "session"}, "it is seen")
+        wait_until(lambda: watch.holders, "its holder is seen")
         process.communicate(b"\n")
     session.close()
 
 
-def kinds(lookout: SecretWatch) -> set[str]:
-    return {found.split(":")[0] for found in list(lookout.found)}
+def kinds(watch: SecretWatch) -> set[str]:
+    return {found.split(":")[0] for found in list(watch.found)}
 
 
 def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_pat
     seed = [*SEED[:-1]]
     for name, value in conf.items():
         seed += ["--conf", f"{name}={value}"]
-    with SecretWatch(SECRET, postgres(locked), tmp_path) as lookout:
+    with SecretWatch(SECRET, postgres(locked), tmp_path) as watch:
         said.append(locked.loader("setup", PGPASSWORD=SECRET))
         locked.grant()
         said.append(locked.must(SPARK_ROLE, *seed, SEED[-1], PGPASSWORD=SECRET))
@@ -95,9 +96,9 @@ def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_pat
         said.append(locked.must(DBT_ROLE, "dbt", "--debug", "build", PGPASSWORD=SECRET))
         said.append(locked.must(DBT_ROLE, "dbt", "debug", PGPASSWORD=SECRET))
         said.append(locked.loader("status", "--json", PGPASSWORD=SECRET))
-    assert lookout.found == set()
+    assert watch.found == set()
     for program in ("loader setup", "loader run", "java", "pyspark.daemon", "dbt --debug build"):
-        assert any(program in words for words in lookout.holders), (program, lookout.holders)
+        assert any(program in words for words in watch.holders), (program, watch.holders)
 
     assert SECRET not in "".join(said)
     assert list(tmp_path.glob("*local-*")), "Spark has written what its UI would show"

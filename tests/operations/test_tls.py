@@ -33,9 +33,9 @@ PASSWORD = "correct horse"
 
 @dataclass(frozen=True)
 class Guarded:
-    """The estate on the server, and what a client needs to be let in."""
+    """The commands on the server, and what a client needs to be let in."""
 
-    estate: RoleCommands
+    commands: RoleCommands
     authority: Authority
     stranger: Authority
 
@@ -43,8 +43,8 @@ class Guarded:
         """A connection string that says everything itself."""
         usual = {
             "host": "localhost",
-            "port": str(self.estate.cluster.port),
-            "dbname": self.estate.database.name,
+            "port": str(self.commands.cluster.port),
+            "dbname": self.commands.database.name,
             "user": user,
             "password": PASSWORD,
             "sslmode": "verify-full",
@@ -85,7 +85,7 @@ def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
 
 
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
-    made = guarded.estate
+    made = guarded.commands
     made.must(SPARK_ROLE, *SEED, **guarded.both(SPARK_ROLE))
     made.database.insert(3)
     made.loader("run", "--once", "--build", **guarded.both(LOADER_ROLE))
@@ -102,7 +102,7 @@ def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
 
 
 def test_a_client_certificate_reaches_dbt_too(guarded: Guarded) -> None:
-    made = guarded.estate
+    made = guarded.commands
     made.database.execute(f"create role with_certificate login replication in role {LOADER_ROLE}")
     certificate, key = guarded.authority.issue("with_certificate")
     words = {"sslcert": str(certificate), "sslkey": str(key)}
@@ -136,7 +136,7 @@ def test_who_cannot_be_verified_is_refused_at_once(guarded: Guarded, case: str, 
 
 
 def refused(guarded: Guarded, *arguments: str, **more: str) -> tuple[int, str]:
-    done = guarded.estate.run(LOADER_ROLE, str(LOADER), *arguments, **more)
+    done = guarded.commands.run(LOADER_ROLE, str(LOADER), *arguments, **more)
     assert PASSWORD not in done.stderr
     return done.returncode, sentence(done.stderr)
 
@@ -188,7 +188,7 @@ def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> 
 
 def test_the_seed_says_in_one_sentence_whom_it_does_not_trust(guarded: Guarded) -> None:
     dsn = broken(guarded, "another authority", SPARK_ROLE)
-    done = guarded.estate.run(SPARK_ROLE, *SEED, LOADER_SOURCE_DSN=dsn)
+    done = guarded.commands.run(SPARK_ROLE, *SEED, LOADER_SOURCE_DSN=dsn)
     assert done.returncode == 10, done.stderr
     assert "certificate verify failed" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
@@ -196,7 +196,7 @@ def test_the_seed_says_in_one_sentence_whom_it_does_not_trust(guarded: Guarded) 
 
 
 def test_dbt_verifies_too(guarded: Guarded) -> None:
-    done = guarded.estate.run(
+    done = guarded.commands.run(
         DBT_ROLE,
         *("dbt", "run"),
         PGHOST="localhost",
@@ -210,7 +210,7 @@ def test_dbt_verifies_too(guarded: Guarded) -> None:
 
 def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) -> None:
     """A certificate of a stranger is no outage to wait for."""
-    made = guarded.estate
+    made = guarded.commands
     environment = made.environment(LOADER_ROLE, **guarded.both(LOADER_ROLE))
     file, before = made.cluster.data / "server.crt", made.cluster.data / "server.key"
     kept = file.read_bytes(), before.read_bytes()

@@ -10,6 +10,7 @@ import pytest
 from demo.cluster import Cluster
 from tests.fixtures.pipelines import WAREHOUSE, MakePipeline
 from tests.runbook.conftest import Operating
+from tests.support.databases import empty_database
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
 
@@ -34,7 +35,7 @@ def test_the_warehouse_moves_to_another_server(
     operator.start()
     operator.write()
     left = apart.target
-    with new(spare, WAREHOUSE) as place:
+    with empty_database(spare, WAREHOUSE) as place:
 
         def edit(command: str) -> None:
             apart.target = place

@@ -20,6 +20,7 @@ from loader.capture.run_state import RunState
 from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
 from tests.support.commands import RunningLoader
+from tests.support.databases import application_database, empty_database
 from tests.support.in_process import background
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
@@ -27,7 +28,7 @@ from waltally.errors import BuildFailed, LoaderError, SlotMoved
 
 
 def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
-    pipeline: Pipeline, patch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server goes on from the slot's position without a word, past changes never stored."""
     pipeline.must("setup")
@@ -40,7 +41,7 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
         )
         start(*arguments)
 
-    patch.setattr(handshake, "start", moved_first)
+    monkeypatch.setattr(handshake, "start", moved_first)
     with pytest.raises(SlotMoved, match="changes between are lost"):
         follow(pipeline.loader_settings, threading.Event(), RunState(), once=True)
     assert pipeline.staged() == 0
@@ -59,13 +60,12 @@ def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
 ) -> None:
     """A schema each in one warehouse; the fence of one must not end the other's session."""
     with (
-        new(cluster, "trouble_one") as one,
-        new(spare, "trouble_two") as two,
-        new(cluster, "trouble_warehouse") as warehouse,
+        application_database(cluster, "trouble_one") as one,
+        application_database(spare, "trouble_two") as two,
+        empty_database(cluster, "trouble_warehouse") as warehouse,
     ):
         environments = {}
         for source, schema in ((one, "cdc_one"), (two, "cdc_two")):
-            source.load_notify()
             source.slot = "slot_trouble_shared"
             environments[schema] = source.environment(
                 LOADER_SCHEMA=schema, LOADER_TARGET_DSN=cluster.dsn(warehouse.name)
@@ -137,7 +137,7 @@ def test_a_reload_does_not_make_commits_asynchronous(
 
 
 def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
-    pipeline: Pipeline, patch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.must("setup")
     with background(pipeline) as loader:
@@ -146,7 +146,7 @@ def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
         def broken(*_: object) -> None:
             raise ZeroDivisionError("nobody foresaw this")
 
-        patch.setattr(reader.SlotReader, "_keep_up", broken)
+        monkeypatch.setattr(reader.SlotReader, "_keep_up", broken)
         wait_until(lambda: loader.failure is not None, "it ends")
     assert loader.failure is not None
     assert type(loader.failure) is LoaderError
@@ -168,12 +168,12 @@ def test_a_dbt_that_cannot_be_imported_ends_the_loader(pipeline: Pipeline, tmp_p
 
 
 def test_a_build_that_breaks_is_said_and_tried_again(
-    pipeline: Pipeline, patch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MakePipeline goes on meanwhile."""
     pipeline.begin()
     for name, value in (("LOADER_SCHEMA", "cdc"), ("LOADER_TABLES", "")):
-        patch.setenv(name, value)  # the builder sets them for dbt, and they are put back
+        monkeypatch.setenv(name, value)  # the builder sets them for dbt, and they are put back
     events: list[Event] = []
     usual = builder.apply_all
     breaks = iter([True, True])
@@ -183,8 +183,8 @@ def test_a_build_that_breaks_is_said_and_tried_again(
             raise ZeroDivisionError("nobody foresaw this")
         return usual(*arguments)
 
-    patch.setattr(builder, "apply_all", apply_all)
-    patch.setattr(builder, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(builder, "apply_all", apply_all)
+    monkeypatch.setattr(builder, "_RETRY_SECONDS", 0.1)
     stop = threading.Event()
     background = Builder(pipeline.loader_settings, lambda: 1, stop, events.append)
     background.start()

@@ -30,13 +30,13 @@ BUSY = "busy with a transaction that has no changes for us"
 
 
 @pytest.fixture
-def impatient(patch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits of a second instead of a minute."""
-    patch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
-    patch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
-    patch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
-    patch.setattr(watch, "LOOK_SECONDS", 0.1)
-    patch.setattr(watch, "BLIND_SECONDS", 2.0)
+    monkeypatch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
+    monkeypatch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
+    monkeypatch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(watch, "BLIND_SECONDS", 2.0)
 
 
 def walsender(pipeline: Pipeline) -> int:
@@ -116,9 +116,9 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
             assert loader.wait(60) == 0
 
 
-def test_the_watch_connects_again(pipeline: Pipeline, patch: pytest.MonkeyPatch) -> None:
+def test_the_watch_connects_again(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its end alone does not end the stream."""
-    patch.setattr(watch, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.1)
     pipeline.must("setup")
     watchers = (
         "select pid from pg_stat_activity where application_name = 'waltally loader' "

@@ -159,13 +159,13 @@ def test_no_commit_waits_beside_a_real_standby(
 
 
 def test_an_unwatched_moment_holds_no_commit_up(
-    family: Family, make_pipeline: MakePipeline, patch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the server's reload and the loader's next look it streams, and is not waited for."""
     pipeline = make_pipeline(family.primary)
     pipeline.must("setup")
     standby = standby_of(family)
-    patch.setattr(watch, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 3600.0)
     with background(pipeline) as loader, Writer(pipeline.source) as writer:
         loader.wait_until_following()
         pipeline.source.insert(1)

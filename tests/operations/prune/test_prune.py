@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,87 +12,23 @@ import pytest
 from demo import recount
 from demo.cluster import Cluster
 from loader.build.builder import Models
-from loader.staging.change_log import ChangeLog
 from loader.staging.prune import Outcome, prune
-from tests.acceptance.pipeline import Pipeline
-from tests.support import LOADER, ROOT, Database, paste, wait_until
+from tests.acceptance.pipeline import Pipeline as BusySource
+from tests.fixtures.pipelines import WAREHOUSE
+from tests.operations.prune.windows import (
+    KEPT,
+    partitions,
+    server,
+    start_prune,
+    tables,
+    wait_for_pending,
+)
+from tests.support import Database, paste, wait_until
+from tests.support.databases import empty_database
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
 from waltally.errors import BuildFailed
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
-
-DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
-"""The newest row of each partition that `backfill` makes."""
-
-KEPT = ["4", "5", "6"]
-"""What is left of them, and the pipeline's own, after a prune that keeps seven days."""
-
-
-@contextmanager
-def server(segment: str) -> Iterator[Cluster]:
-    """A server whose WAL begins with this segment, of 16 MB: a window has FF of them."""
-    cluster = Cluster({"fsync": "off"})
-    try:
-        cluster.create()
-        cluster.run("pg_resetwal", "-l", segment, "-D", str(cluster.data))
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.remove()
-
-
-@pytest.fixture(scope="module")
-def high() -> Iterator[Cluster]:
-    """A server in window 5: its log may have begun before."""
-    with server("000000010000000500000001") as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def pipeline(
-    high: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
-) -> Iterator[Pipeline]:
-    """A seeded source with a log that began at 1/0, a partition each window."""
-    with new(high, "pruning") as database:
-        database.load_notify()
-        made = Pipeline(database, tmp_path, models, patch)
-        made.begin()
-        backfill(made)
-        yield made
-
-
-def backfill(pipeline: Pipeline) -> None:
-    """Let the log have begun at 1/0, with a change in each partition below the present one."""
-    dsn = pipeline.target.cluster.dsn(pipeline.target.name)
-    with closing(ChangeLog(dsn, "cdc", pipeline.slot)) as log:
-        for number in DAYS_OLD:
-            log.ensure_partitions(number << 32)
-    for number, days in DAYS_OLD.items():
-        pipeline.target.execute(
-            "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, "
-            "staged_at, payload) select %s, %s::pg_lsn + ordinal, ordinal, 1, now(), "
-            "now() - %s * interval '1 day', '{}' from generate_series(1, 3) as ordinal",
-            pipeline.slot,
-            f"{number}/0",
-            days,
-        )
-    pipeline.target.execute("update cdc.slot_position set start_lsn = '1/0'")
-
-
-def partitions(database: Database) -> list[str]:
-    """The partitions that are attached, by their numbers."""
-    rows = database.execute(
-        "select inhrelid::regclass::text from pg_inherits "
-        "where inhparent = 'cdc.change_log'::regclass and not inhdetachpending order by 1"
-    )
-    return [name.removeprefix("cdc.change_log_").lstrip("0") for (name,) in rows]
-
-
-def tables(database: Database) -> int:
-    """How many tables there are for partitions, attached or not."""
-    return int(
-        database.value("select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{8}$'")
-    )
 
 
 def start(database: Database) -> str:
@@ -254,23 +187,6 @@ def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(pipeline: Pipe
     assert pipeline.target.value("select count(*) from cdc.change_log_00000001") == 3
 
 
-def start_prune(pipeline: Pipeline) -> subprocess.Popen[str]:
-    """A prune in the background that waits for others for a minute."""
-    return subprocess.Popen(
-        [str(LOADER), "prune", "--timeout", "60"],
-        env=pipeline.environment(),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for_pending(pipeline: Pipeline) -> None:
-    pending = "select count(*) from pg_inherits where inhdetachpending"
-    wait_until(lambda: pipeline.target.value(pending) == 1, "it waits for a reader")
-
-
 def test_a_prune_killed_at_any_place_is_finished_by_the_next(pipeline: Pipeline) -> None:
     for place, attached in (("start-moved", "1"), ("partition-detached", "2")):
         dead = pipeline.loader("prune", WALTALLY_KILL_AT=place)
@@ -308,8 +224,8 @@ def test_a_table_of_another_program_is_not_taken_for_a_partition(pipeline: Pipel
     assert tables(pipeline.target) == len(KEPT) + 1
 
 
-def test_without_a_log_there_is_a_sentence(high: Cluster) -> None:
-    with new(high, "pruning") as database:
+def test_without_a_log_there_is_a_sentence(window_five: Cluster) -> None:
+    with empty_database(window_five) as database:
         missing = database.loader("prune")
         assert missing.returncode == 20
         assert "Try: run `loader setup`" in missing.stderr
@@ -318,23 +234,24 @@ def test_without_a_log_there_is_a_sentence(high: Cluster) -> None:
         assert "--keep is 'soon'" in unreadable.stderr
 
 
-def test_amid_traffic_and_builds_the_fact_stays_exact(
-    tmp_path: Path, patch: pytest.MonkeyPatch, models: Models
-) -> None:
-    with server("0000000100000003000000FC") as cluster, new(cluster, "pruning") as database:
-        pipeline = Pipeline(cluster, database, tmp_path, "full", 53)
-        pipeline = Pipeline(database, tmp_path, models, patch)
+def test_amid_traffic_and_builds_the_fact_stays_exact(tmp_path: Path, models: Models) -> None:
+    with (
+        server("0000000100000003000000FC") as cluster,
+        empty_database(cluster, WAREHOUSE) as database,
+    ):
+        busy = BusySource(cluster, database, tmp_path, "full", 53)
+        pipeline = Pipeline(database, tmp_path, models)
         pipeline.must("setup")
         assert start(database) < "4/0"
         pipeline.seed()
-        pipeline.traffic.start()
-        loader = pipeline.start("loader", "run", "--build")
+        busy.traffic.start()
+        loader = busy.start("loader", "run", "--build")
         try:
             while not database.value("select pg_current_wal_lsn() >= '4/0'"):
-                pipeline.write()
+                busy.write()
                 # The rest of the segment goes by unwritten.
                 database.execute("select pg_switch_wal()")
-            pipeline.write()
+            busy.write()
             wait_until(lambda: applied(database, "4/0"), "all models are in the next window")
             # The seed is too old for a rebuild: the archive must hold what goes.
             said = pipeline.must("prune", "--keep", "0s")
@@ -343,19 +260,19 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(
                 "insert into cdc.archive_position "
                 "select slot_name, 'somewhere', start_lsn, '4/0' from cdc.slot_position"
             )
-            transactions = recount.staged_transactions(pipeline.dsn, "cdc", database.slot)
+            transactions = recount.staged_transactions(busy.dsn, "cdc", database.slot)
             pipeline.must("prune", "--keep", "0s", "--timeout", "60")
             assert partitions(database)[0] == "4"
-            pipeline.write()
+            busy.write()
         finally:
-            pipeline.traffic.stop()
+            busy.traffic.stop()
             loader.send_signal(signal.SIGTERM)
             _, log = loader.communicate(timeout=120)
         assert loader.returncode == 0, log
         pipeline.must("run", "--once")
         pipeline.build()
-        transactions += recount.staged_transactions(pipeline.dsn, "cdc", database.slot)
-        assert recount.fact(pipeline.dsn) == recount.expected(pipeline.dsn, transactions)
+        transactions += recount.staged_transactions(busy.dsn, "cdc", database.slot)
+        assert recount.fact(busy.dsn) == recount.expected(busy.dsn, transactions)
 
         # A rebuild has nothing to stand on until there is a new seed.
         database.execute("delete from cdc.model_watermark")
@@ -363,7 +280,7 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(
             pipeline.build()
         pipeline.seed()
         pipeline.build()
-        assert recount.fact(pipeline.dsn) == recount.expected(pipeline.dsn)
+        assert recount.fact(busy.dsn) == recount.expected(busy.dsn)
 
 
 def applied(database: Database, position: str) -> bool:

@@ -14,48 +14,15 @@ from demo.cluster import Cluster
 from loader.build.builder import Models
 from loader.staging import migrate
 from loader.staging.change_log import ChangeLog
-from tests.operations.test_prune import (
-    KEPT,
-    backfill,
-    partitions,
-    server,
-    start_prune,
-    tables,
-    wait_for_pending,
-)
+from tests.fixtures.pipelines import WAREHOUSE
+from tests.operations.prune.windows import KEPT, partitions, start_prune, tables, wait_for_pending
 from tests.support import Database, paste, wait_until
+from tests.support.databases import application_database
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
 from waltally.errors import Interrupted
 
 OLDEST = "cdc.change_log_00000001"
-
-
-@pytest.fixture(scope="module")
-def high() -> Iterator[Cluster]:
-    """A server in window 5: its log may have begun before."""
-    with server("000000010000000500000001") as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def low() -> Iterator[Cluster]:
-    """A server in window 1, where the log of the other one once began."""
-    with server("000000010000000100000001") as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def pipeline(
-    high: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
-) -> Iterator[Pipeline]:
-    """A seeded source with a log that began at 1/0, a partition each window."""
-    with new(high, "pruning") as database:
-        database.load_notify()
-        made = Pipeline(database, tmp_path, models, patch)
-        made.begin()
-        backfill(made)
-        yield made
 
 
 @contextmanager
@@ -138,16 +105,14 @@ LEFT = pytest.mark.parametrize("leave", [leave_detached, leave_pending])
 
 @LEFT
 def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
-    pipeline: Pipeline, low: Cluster, leave: object, tmp_path: Path, models: Models,
-    patch: pytest.MonkeyPatch,
+    pipeline: Pipeline, window_one: Cluster, leave: object, tmp_path: Path, models: Models,
 ) -> None:  # fmt: skip
     assert callable(leave)
     leave(pipeline)
     assert pipeline.target.value(f"select count(*) from {OLDEST}") == 3
-    with new(low, "pruning") as database:
-        database.load_notify()
+    with application_database(window_one, WAREHOUSE) as database:
         database.insert(3, "delivered")
-        renewed = Pipeline(database, tmp_path, models, patch, pipeline.target)
+        renewed = Pipeline(database, tmp_path, models, pipeline.target)
         renewed.must("setup", "--renew")
         renewed.seed()
         database.insert(4, "sent")
@@ -159,14 +124,12 @@ def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
 
 @LEFT
 def test_a_second_slot_with_lower_wal_meets_no_old_rows(
-    pipeline: Pipeline, low: Cluster, leave: object, tmp_path: Path, models: Models,
-    patch: pytest.MonkeyPatch,
+    pipeline: Pipeline, window_one: Cluster, leave: object, tmp_path: Path, models: Models,
 ) -> None:  # fmt: skip
     assert callable(leave)
     leave(pipeline)
-    with new(low, "lower") as database:
-        database.load_notify()
-        second = Pipeline(database, tmp_path, models, patch, pipeline.target)
+    with application_database(window_one, "lower") as database:
+        second = Pipeline(database, tmp_path, models, pipeline.target)
         second.must("setup")
         database.insert(4, "sent")
         second.must("run", "--once")
