@@ -20,6 +20,9 @@ from tests.operations.roles import (
 )
 from tests.support import LOADER
 
+FEW = {"statement_timeout", "default_transaction_read_only", "search_path", "client_encoding"}
+"""Tried alone in every run; each of the others in `make acceptance`."""
+
 NASTY = {
     "statement_timeout": "'1ms'",
     "lock_timeout": "'1ms'",
@@ -123,7 +126,10 @@ def must_be_exact(made: RoleCommands) -> None:
     assert "envoyé €" in {count["notification_status"] for count in told["counts"]}
 
 
-@pytest.mark.parametrize("name", NASTY)
+EACH = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in NASTY]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_each_of_them_for_the_database_stops_nothing(made: RoleCommands, name: str) -> None:
     if name == "role":
         pytest.skip("the test's own session is another role then")

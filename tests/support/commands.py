@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import signal
@@ -88,14 +89,45 @@ def _process_state() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class RunningLoader:
-    """A loader in the background, and what it has logged so far."""
+_WITH_LIMITS = """
+import importlib, json, sys
+for name, value in json.loads(sys.argv.pop(1)).items():
+    module, _, attribute = name.rpartition(".")
+    loaded = importlib.import_module(module)
+    assert hasattr(loaded, attribute), name
+    setattr(loaded, attribute, value)
+from loader.cli import app
+app(prog_name="loader")
+"""
 
-    def __init__(self, environment: Mapping[str, str], log: Path, *arguments: str) -> None:
+SHORT_PAUSES = {
+    "loader.capture.follow._BACKOFF": (0.1, 0.2, 0.5, 1.0, 2.0),
+    "loader.build.builder._RETRY_SECONDS": 0.2,
+}
+"""Pauses between tries that a test can wait for; a loader has seconds to half a minute."""
+
+
+class RunningLoader:
+    """A loader in the background, and what it has logged so far.
+
+    `limits` are constants of the loader's modules by their full names, with the values that they
+    have instead. Without limits it is the real command.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        log: Path,
+        *arguments: str,
+        limits: Mapping[str, object] | None = None,
+    ) -> None:
         self._log = log
+        command = [str(LOADER)]
+        if limits:
+            command = [sys.executable, "-c", _WITH_LIMITS, json.dumps(limits)]
         with log.open("w") as out:
             self.process = subprocess.Popen(
-                [str(LOADER), "run", *arguments], env=environment, cwd=ROOT, stderr=out
+                [*command, "run", *arguments], env=environment, cwd=ROOT, stderr=out
             )
 
     def said(self) -> str:

@@ -17,7 +17,7 @@ from loader.build.builder import Models, export_target
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.preflight import setup
-from tests.support.commands import RunningLoader, only_environment, profiles, sentence
+from tests.support.commands import SHORT_PAUSES, RunningLoader, only_environment, profiles, sentence
 from tests.support.databases import Database
 from tests.support.waiting import wait_until
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
@@ -85,10 +85,10 @@ class Pipeline:
         return done.returncode, sentence(done.stderr)
 
     def start(self, *arguments: str, **more: str) -> RunningLoader:
-        """Start a loader in the background."""
+        """Start a loader in the background; its pauses between tries are short."""
         self._logs += 1
         log = self.home / f"run{self._logs}.log"
-        return RunningLoader(self.environment(**more), log, *arguments)
+        return RunningLoader(self.environment(**more), log, *arguments, limits=SHORT_PAUSES)
 
     def follow(self, *arguments: str, **more: str) -> RunningLoader:
         """Start a loader and return it once it follows the slot."""

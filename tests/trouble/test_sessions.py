@@ -172,8 +172,6 @@ def test_a_build_that_breaks_is_said_and_tried_again(
 ) -> None:
     """MakePipeline goes on meanwhile."""
     pipeline.begin()
-    for name, value in (("LOADER_SCHEMA", "cdc"), ("LOADER_TABLES", "")):
-        monkeypatch.setenv(name, value)  # the builder sets them for dbt, and they are put back
     events: list[Event] = []
     usual = builder.apply_all
     breaks = iter([True, True])
@@ -187,9 +185,10 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     monkeypatch.setattr(builder, "_RETRY_SECONDS", 0.1)
     stop = threading.Event()
     background = Builder(pipeline.loader_settings, lambda: 1, stop, events.append)
-    background.start()
-    wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds in the end")
-    background.close()
+    with pipeline.dbt_environment():
+        background.start()
+        wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds at last")
+        background.close()
     broken = [event for event in events if isinstance(event, BuildBroke)]
     assert [str(event.error).count("nobody foresaw this") for event in broken] == [1, 1]
     assert not stop.is_set()

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from loader.capture import reader, watch
 from tests.support import wait_until
+from tests.support.commands import SHORT_PAUSES, RunningLoader
 from tests.support.in_process import background
 from tests.support.pipeline import Pipeline
 from tests.support.proxy import Proxy
 
-# A process of its own: the proxy must go on while the loader connects.
-_IMPATIENT = """
-import sys
-from loader.capture import watch
-from loader.cli import app
-watch.LOOK_SECONDS, watch.BLIND_SECONDS = 0.1, 2.0
-sys.argv = ["loader", "run"]
-app()
-"""
+IMPATIENT = {
+    "loader.capture.watch.LOOK_SECONDS": 0.1,
+    "loader.capture.watch.BLIND_SECONDS": 2.0,
+}
 
 BUSY = "busy with a transaction that has no changes for us"
 
@@ -98,22 +92,20 @@ def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Pipelin
 def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_path: Path) -> None:
     """Whatever answers between, as a proxy does: the second connection gets no answer either."""
     pipeline.must("setup")
-    log = tmp_path / "log"
-    with Proxy(pipeline.source.cluster.port) as proxy, log.open("w") as out:
+    # A loader in a process of its own: the proxy must go on while it connects.
+    with Proxy(pipeline.source.cluster.port) as proxy:
         environment = pipeline.environment(PGPORT=str(proxy.port), PGCONNECT_TIMEOUT="2")
-        loader = subprocess.Popen([sys.executable, "-c", _IMPATIENT], env=environment, stderr=out)
-        try:
+        log = tmp_path / "log"
+        with RunningLoader(environment, log, limits={**SHORT_PAUSES, **IMPATIENT}) as loader:
             pipeline.source.insert(1)
             pipeline.wait_for_staged(1)
             proxy.blackhole()
-            wait_until(lambda: log.read_text().count("cannot be reached") > 1, log.read_text())
-            assert "the second connection had no answer" in log.read_text()
+            loader.wait_for("cannot be reached", 2)
+            assert "the second connection had no answer" in loader.said()
             proxy.restore()
             pipeline.source.insert(2)
             pipeline.wait_for_staged(3)
-        finally:
-            loader.terminate()
-            assert loader.wait(60) == 0
+            loader.end()
 
 
 def test_the_watch_connects_again(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.support.servers import connect
 RETRY = "cannot be reached"
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.slow), "immediate"])
 def test_a_server_that_is_gone_for_a_while(
     make_pipeline: MakePipeline, spare: Cluster, mode: str
 ) -> None:

@@ -121,7 +121,9 @@ def states(database: Database) -> dict[str, str]:
     )
 
 
-@pytest.mark.parametrize("target", ["the source", "another cluster"])
+@pytest.mark.parametrize(
+    "target", ["the source", pytest.param("another cluster", marks=pytest.mark.slow)]
+)
 def test_no_commit_waits_beside_a_real_standby(
     family: Family, make_pipeline: MakePipeline, cluster: Cluster, target: str
 ) -> None:

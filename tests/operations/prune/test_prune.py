@@ -234,6 +234,7 @@ def test_without_a_log_there_is_a_sentence(window_five: Cluster) -> None:
         assert "--keep is 'soon'" in unreadable.stderr
 
 
+@pytest.mark.slow
 def test_amid_traffic_and_builds_the_fact_stays_exact(tmp_path: Path, models: Models) -> None:
     with (
         server("0000000100000003000000FC") as cluster,
