@@ -15,12 +15,12 @@ from threading import Event
 
 import pytest
 
-from demo.cluster import Cluster
 from loader.monitoring import status
 from loader.preflight import setup
 from tests.support import LOADER, ROOT, Database, wait_until
+from tests.support.databases import application_database
 from tests.support.following import end, following
-from tests.support.servers import connect
+from tests.support.servers import Server, connect
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 
@@ -153,10 +153,8 @@ def test_status_is_unhealthy_past_a_threshold(source: Database) -> None:
 @pytest.fixture
 def limited() -> Iterator[Database]:
     """A server of its own that gives a slot up after 128 MB of WAL."""
-    with Cluster({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
-        connect(cluster.dsn()).cursor().execute("create database d")
-        database = Database(cluster, "d")
-        database.load_notify()
+    with Server({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
+        database = application_database(cluster)
         database.must("setup")
         yield database
         database.connection.close()

@@ -6,6 +6,7 @@ import signal
 
 from demo.cluster import Cluster
 from tests.support import Database, wait_until
+from tests.support.databases import application_database
 from tests.support.following import end, following, is_copying, is_followed
 from tests.support.second_opinion import change_log, other_slot, second_opinion
 from tests.support.servers import connect
@@ -48,19 +49,16 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
     assert change_log(source) == second_opinion(source, other)
 
 
-def test_a_running_loader_survives_a_restart_of_the_server() -> None:
-    with Cluster({"fsync": "off"}) as cluster:
-        connect(cluster.dsn()).cursor().execute("create database d")
-        database = Database(cluster, "d")
-        database.load_notify()
+def test_a_running_loader_survives_a_restart_of_the_server(spare: Cluster) -> None:
+    with application_database(spare) as database:
         other = other_slot(database)
         database.must("setup")
         with following(database) as process:
             for mode in ("fast", "immediate"):
                 database.insert(10)
-                cluster.stop(mode)
-                cluster.start()
-                database = Database(cluster, "d")
+                spare.stop(mode)
+                spare.start()
+                database.connection = connect(spare.dsn(database.name))
                 database.insert(1)
             wait_until(lambda: database.staged() == 22, "everything is stored")
             end(process)

@@ -12,6 +12,8 @@ from psycopg2 import extensions
 
 from demo import recount
 from demo.cluster import Cluster
+from loader.build.builder import Models
+from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database, run
 from tests.support.commands import profiles, run_loader
 from tests.support.databases import application_database
@@ -42,10 +44,13 @@ ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
 class RoleCommands:
     """One database that is source and target; commands run as one of the roles."""
 
-    def __init__(self, cluster: Cluster, database: Database, home: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, database: Database, home: Path, models: Models | None = None
+    ) -> None:
         self.cluster = cluster
         self.database = database
         self.home = home
+        self._models = models
         self.in_process = True
         """Whether the loader runs in the test's own process, where nothing but its work is seen."""
 
@@ -68,7 +73,7 @@ class RoleCommands:
         """Run a command as a role to its end."""
         environment = self.environment(role, **more)
         if self.in_process and command[0] == str(LOADER):
-            return run_loader(command[1:], environment)
+            return run_loader(command[1:], environment, self._models)
         return run(list(command), environment)
 
     def must(self, role: str, *command: str, **more: str) -> str:
@@ -112,19 +117,23 @@ class RoleCommands:
 def own_server(
     home: Path,
     access: str,
+    models: Models | None = None,
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[Cluster], None] = lambda _: None,
 ) -> Iterator[RoleCommands]:
-    """Yield commands on a new server: `access` is its pg_hba.conf, `prepare` runs before it."""
+    """Yield commands on a new server: `access` is its pg_hba.conf, `prepare` runs before it.
+
+    Where `models` are given, the loader's builds take them.
+    """
     cluster = Server({"fsync": "off", **(settings or {})})
     try:
         cluster.create()
         (cluster.data / "pg_hba.conf").write_text(access)
         prepare(cluster)
         cluster.start()
-        database = application_database(cluster, "notify")
+        database = application_database(cluster, WAREHOUSE)
         database.insert(4, "delivered")
-        yield RoleCommands(cluster, database, home)
+        yield RoleCommands(cluster, database, home, models)
         database.connection.close()
     finally:
         cluster.remove()

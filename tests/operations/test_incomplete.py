@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any
 
-from tests.support import LOADER, run
-from tests.support.commands import profiles
 from tests.support.pipeline import Pipeline
 
 FACT = "analytics.ft_service_stats"
@@ -35,9 +33,7 @@ def notes(pipeline: Pipeline) -> list[str]:
 
 def build(pipeline: Pipeline) -> str:
     """Stage and build in one process, and return its log."""
-    done = run(
-        [str(LOADER), "run", "--once", "--build"], pipeline.environment(**profiles(pipeline.home))
-    )
+    done = pipeline.loader("run", "--once", "--build")
     assert done.returncode == 0, done.stderr
     return done.stderr
 

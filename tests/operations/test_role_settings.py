@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from loader.build.builder import Models
 from tests.operations.roles import (
     ACCESS,
     LOADER_ROLE,
@@ -76,8 +77,8 @@ grant select on all tables in schema trap to public;
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoleCommands]:
-    with own_server(tmp_path_factory.mktemp("settings"), ACCESS) as made:
+def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[RoleCommands]:
+    with own_server(tmp_path_factory.mktemp("settings"), ACCESS, models) as made:
         made.database.execute(TRAPS)
         for role in ("waltally_loader", "waltally_spark", "waltally_dbt", "waltally_reader"):
             made.database.execute(f"create role {role} login")

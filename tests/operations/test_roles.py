@@ -11,6 +11,7 @@ from psycopg2 import errors
 
 from demo import recount
 from demo.cluster import BIN
+from loader.build.builder import Models
 from tests.operations.roles import (
     ACCESS,
     DBT_ROLE,
@@ -41,9 +42,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bare(home: Path) -> Iterator[RoleCommands]:
+def bare(home: Path, models: Models) -> Iterator[RoleCommands]:
     """The application's database, before anything of waltally was there."""
-    with own_server(home, ACCESS) as made:
+    with own_server(home, ACCESS, models) as made:
         yield made
 
 
@@ -174,7 +175,7 @@ def test_what_a_role_does_not_need_is_refused(whole: RoleCommands, role: str) ->
 
 def test_no_role_may_copy_the_server(whole: RoleCommands, tmp_path: Path) -> None:
     for role in (LOADER_ROLE, SPARK_ROLE):
-        dsn = whole.cluster.dsn("notify", role)
+        dsn = whole.cluster.dsn(whole.database.name, role)
         done = run([str(BIN / "pg_basebackup"), "-d", dsn, "-D", str(tmp_path / role)])
         assert "no pg_hba.conf entry for replication connection" in done.stderr
 
@@ -197,9 +198,9 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
 ) -> None:
     """What a superuser had made belongs to the roles afterwards, whatever they are called."""
     bare.database.execute("create database app")
-    bare.database.execute("create database warehouse")
+    bare.database.execute("create database apart")
     source = RoleCommands(bare.cluster, Database(bare.cluster, "app"), home)
-    target = RoleCommands(bare.cluster, Database(bare.cluster, "warehouse"), home)
+    target = RoleCommands(bare.cluster, Database(bare.cluster, "apart"), home)
     names = {"loader": "odd Loader", "dbt": "odd Dbt", "spark": "odd Spark", "reader": "odd Reader"}
 
     def build(user: str, role: str) -> None:
@@ -207,12 +208,12 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
             user,
             str(LOADER),
             *("run", "--once", "--build"),
-            LOADER_TARGET_DSN=f"dbname=warehouse user='{user}'",
+            LOADER_TARGET_DSN=f"dbname=apart user='{user}'",
             DBT_ROLE=role,
         )
 
     source.database.load_notify()
-    source.must("postgres", str(LOADER), "setup", LOADER_TARGET_DSN="dbname=warehouse")
+    source.must("postgres", str(LOADER), "setup", LOADER_TARGET_DSN="dbname=apart")
     source.database.insert(2)
     build("postgres", "")
 
@@ -223,7 +224,7 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
     build("odd Loader", '"odd Dbt"')
     environment = source.environment(
         "odd Loader",
-        LOADER_TARGET_DSN="dbname=warehouse user='odd Loader'",
+        LOADER_TARGET_DSN="dbname=apart user='odd Loader'",
         DBT_ROLE='"odd Dbt"',
     )
     with RunningLoader(environment, home / "apart.log", "--build", "--verbose") as running:

@@ -46,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def locked(home: Path) -> Iterator[RoleCommands]:
     """A server that wants passwords and logs all it is told."""
-    with own_server(home, ACCESS, TALKATIVE) as made:
+    with own_server(home, ACCESS, settings=TALKATIVE) as made:
         made.in_process = False
         made.grant()
         made.set_passwords(SECRET)
@@ -139,8 +139,8 @@ def test_spark_refuses_a_password_in_a_flag(locked: RoleCommands) -> None:
         (f"host=127.0.0.1 port=1 user={LOADER_ROLE} password={SECRET}", 10),
         (f"host=127.0.0.1 dbname=nowhere user={LOADER_ROLE} password={SECRET}", 10),
         (f"host=127.0.0.1 password='{SECRET}", 2),
-        (f"postgresql://{LOADER_ROLE}:{SECRET}/2@127.0.0.1/notify", 2),
-        (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/notify?nonsense=1", 2),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}/2@127.0.0.1/warehouse", 2),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/warehouse?nonsense=1", 2),
     ],
 )
 def test_an_error_repeats_no_password(locked: RoleCommands, dsn: str, code: int) -> None:

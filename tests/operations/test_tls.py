@@ -12,6 +12,7 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demo.cluster import Cluster
+from loader.build.builder import Models
 from loader.capture import handshake
 from tests.operations.certificates import Authority, give_to_server
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
@@ -59,7 +60,7 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[Guarded]:
     home = tmp_path_factory.mktemp("tls")
     authority, stranger = Authority(home / "authority"), Authority(home / "stranger")
 
@@ -69,7 +70,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         give_to_server(key, cluster.data / "server.key")
         give_to_server(authority.root, cluster.data / "root.crt")
 
-    with own_server(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
+    with own_server(home, ACCESS, models, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
         made.grant()
         made.set_passwords(PASSWORD)
         guarded = Guarded(made, authority, stranger)

@@ -15,6 +15,7 @@ from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
 from tests.support import Database
 from tests.support.pipeline import Pipeline
+from tests.support.servers import Server
 
 PLUGINS = "output_plugin_libraries"
 
@@ -47,7 +48,8 @@ def test_a_minor_upgrade_needs_nobody(
 @pytest.fixture
 def servers() -> Iterator[tuple[Cluster, Cluster]]:
     """A server that runs, and the empty one that it is to become."""
-    old, new = Cluster({"fsync": "off"}), Cluster({"fsync": "off"})
+    # pg_upgrade wants a new cluster without a database of anybody.
+    old, new = Server({"fsync": "off"}), Cluster({"fsync": "off"})
     try:
         old.create()
         old.start()

@@ -15,8 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+import pytest
 from typer.testing import CliRunner
 
+from loader.build import builder
+from loader.build.builder import Models
 from loader.cli import app
 from tests.support.waiting import wait_until
 
@@ -36,16 +39,18 @@ def run(
 
 
 def run_loader(
-    arguments: tuple[str, ...], environment: Mapping[str, str]
+    arguments: tuple[str, ...], environment: Mapping[str, str], models: Models | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the loader to its end, in this process where nothing needs one of its own.
 
-    Python and the imports take half a second per process. A failpoint kills its process, and a
-    build imports dbt and sets the environment, so these run as the real command.
+    Python and the imports take half a second per process. A build takes seconds to parse the
+    models, so it runs here only with `models`, which are parsed. A failpoint kills its process.
     """
-    if "--build" in arguments or "WALTALLY_KILL_AT" in environment:
+    needs_models = "--build" in arguments and models is None
+    if needs_models or "WALTALLY_KILL_AT" in environment:
         return run([str(LOADER), *arguments], environment)
-    with only_environment(environment), _process_state():
+    with only_environment(environment), _process_state(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder, "Models", lambda: models)
         done = CliRunner().invoke(app, list(arguments), prog_name="loader")
         said = done.stderr
         if done.exception is not None and not isinstance(done.exception, SystemExit):

@@ -17,7 +17,14 @@ from loader.build.builder import Models, export_target
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.preflight import setup
-from tests.support.commands import SHORT_PAUSES, RunningLoader, only_environment, profiles, sentence
+from tests.support.commands import (
+    SHORT_PAUSES,
+    RunningLoader,
+    only_environment,
+    profiles,
+    run_loader,
+    sentence,
+)
 from tests.support.databases import Database
 from tests.support.waiting import wait_until
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
@@ -70,8 +77,9 @@ class Pipeline:
     # The loader as a command.
 
     def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run the loader to its end."""
-        return self.source.loader(*arguments, **self.environment(**more))
+        """Run the loader to its end; a build has the models that are parsed."""
+        environment = self.environment(**{**profiles(self.home), **more})
+        return run_loader(arguments, environment, self._models)
 
     def must(self, *arguments: str) -> str:
         """Run the loader and return its standard output; fail the test where it fails."""

@@ -14,6 +14,7 @@ from demo.cluster import Cluster
 from loader.capture import handshake
 from tests.fixtures.pipelines import MakePipeline
 from tests.support import wait_until
+from tests.support.servers import Server
 from tests.support.servers import connect as plain
 from tests.trouble.test_failover import Family, family
 from waltally.database import connect
@@ -32,7 +33,7 @@ def german() -> Iterator[Cluster]:
     catalogs = Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
     if shutil.which("localedef") is None or not list(catalogs):
         pytest.skip("no German locale can be made here")
-    made = Cluster({"fsync": "off", "max_connections": "8"})
+    made = Server({"fsync": "off", "max_connections": "8"})
     try:
         place = made.home / GERMAN
         made.create()

@@ -11,6 +11,7 @@ from demo.cluster import Cluster
 from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database
 from tests.support.pipeline import Pipeline
+from tests.support.servers import Server
 from waltally.errors import BuildFailed
 
 
@@ -18,7 +19,7 @@ class Family:
     """A primary and what was copied from it, each a server of its own."""
 
     def __init__(self) -> None:
-        self.primary = Cluster({"fsync": "off"})
+        self.primary = Server({"fsync": "off"})
         self.copies: list[Cluster] = []
 
     def backup(self) -> Cluster:
