@@ -11,6 +11,7 @@ import seeding.cli
 from typer.testing import CliRunner
 
 from tests.support.commands import only_environment
+from waltally.errors import LoaderError
 
 OPTIONS = (
     *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
@@ -23,7 +24,7 @@ _JOBS = {"spark/seed.py": seeding.cli.app, "spark/audit.py": auditing.cli.app}
 
 
 def run_job(command: str, environment: Mapping[str, str]) -> None:
-    """Run a job as `spark-submit JOB FLAGS` is printed; fail the test where the job fails."""
+    """Run a job as `spark-submit JOB FLAGS` is printed. Raises what the job reports."""
     program, job, *flags = command.split()
     assert program == "spark-submit", command
     spark = {
@@ -32,4 +33,6 @@ def run_job(command: str, environment: Mapping[str, str]) -> None:
     }
     with only_environment({**environment, **spark}):
         done = CliRunner().invoke(_JOBS[job], flags)
+    if isinstance(done.exception, LoaderError):
+        raise done.exception
     assert done.exit_code == 0, f"{done.output}\n{done.exception!r}"
