@@ -28,6 +28,12 @@ LOADER = Path(sys.executable).parent / "loader"
 SECRET = "hunter2"
 """The password that tests give; no output may show it."""
 
+SHORT_PAUSES = {
+    "loader.capture.follow._BACKOFF": (0.1, 0.3, 1.0, 2.0, 5.0),
+    "loader.build.builder._RETRY_SECONDS": 0.2,
+}
+"""Pauses between tries that a test can wait for; a loader has seconds to half a minute."""
+
 
 def run(
     command: list[str], environment: Mapping[str, str] | None = None, timeout: float | None = None
@@ -51,6 +57,8 @@ def run_loader(
         return run([str(LOADER), *arguments], environment)
     with only_environment(environment), _process_state(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "Models", lambda: models)
+        for name, value in SHORT_PAUSES.items():
+            patch.setattr(name, value)
         done = CliRunner().invoke(app, list(arguments), prog_name="loader")
         said = done.stderr
         if done.exception is not None and not isinstance(done.exception, SystemExit):
@@ -104,12 +112,6 @@ for name, value in json.loads(sys.argv.pop(1)).items():
 from loader.cli import app
 app(prog_name="loader")
 """
-
-SHORT_PAUSES = {
-    "loader.capture.follow._BACKOFF": (0.1, 0.2, 0.5, 1.0, 2.0),
-    "loader.build.builder._RETRY_SECONDS": 0.2,
-}
-"""Pauses between tries that a test can wait for; a loader has seconds to half a minute."""
 
 
 class RunningLoader:

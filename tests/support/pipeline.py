@@ -50,6 +50,8 @@ class Pipeline:
         self.home = home
         self.tables = DEFAULT_TABLES
         """The setting LOADER_TABLES of what runs in this process."""
+        self.limits: dict[str, object] = {**SHORT_PAUSES}
+        """Constants of the loader's modules that loaders in the background have instead."""
         self._models = models
         self._logs = 0
 
@@ -96,7 +98,7 @@ class Pipeline:
         """Start a loader in the background; its pauses between tries are short."""
         self._logs += 1
         log = self.home / f"run{self._logs}.log"
-        return RunningLoader(self.environment(**more), log, *arguments, limits=SHORT_PAUSES)
+        return RunningLoader(self.environment(**more), log, *arguments, limits=self.limits)
 
     def follow(self, *arguments: str, **more: str) -> RunningLoader:
         """Start a loader and return it once it follows the slot."""
