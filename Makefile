@@ -25,7 +25,7 @@ demo: install  ## Run the whole pipeline on a private server with live traffic
 # A file's tests share their servers. Not the files with the fewest tests last: they take longest.
 IN_ORDER := --dist loadfile --no-loadscope-reorder
 
-acceptance: install  ## Ten random seeds under each replica identity, then the slow tests
+acceptance: install  ## Ten random seeds under each replica identity, then the slow tests: an hour
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 tests/acceptance
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -n 2 $(IN_ORDER) -m slow --ignore tests/acceptance
 	WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest tests/properties
@@ -34,7 +34,7 @@ soak: install  ## Random faults under load, both identities: make soak FAULTS=60
 	$(BIN)/python -m tests.soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
 		--minutes $(or $(MINUTES),$(if $(FAULTS),100000,20))
 
-test: check  ## Run every check and every test, two at a time
+test: check  ## Run every check and every test, two at a time: 8 minutes, with a percentage
 	$(BIN)/python -m pytest -n 2 $(IN_ORDER)
 
 check: install  ## Lint, types, dbt parse and unit tests: the gate before a commit
