@@ -201,7 +201,8 @@ def said_healthy_last(shown: str) -> bool:
     return shown.rfind("healthy") > shown.rfind("asking again")
 
 
-def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
+@pytest.mark.parametrize("looks", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: int) -> None:
     """Slot, record and WAL all move while the status asks for one after the other."""
     source.must("setup")
     settings = Settings.of(
@@ -220,7 +221,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
     with following(source) as process, ThreadPoolExecutor() as pool:
         writing = pool.submit(write)
         try:
-            for _ in range(100):
+            for _ in range(looks):
                 assert status.report(settings, thresholds)[0]["problems"] == []
                 assert setup.check(settings) == []
         finally:

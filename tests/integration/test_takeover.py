@@ -30,7 +30,7 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
     """A frozen loader holds rows in an open transaction; the next one must not wait for them."""
     source.must("setup")
     other = other_slot(source)
-    source.insert(200_000)
+    source.insert(100_000)
     # A session that is terminated while its client does not read stays until the client does.
     frozen = source.start_loader("run", PGOPTIONS="-c wal_sender_timeout=3s")
     try:
@@ -41,7 +41,7 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
         source.must("run", "--once")
         frozen.send_signal(signal.SIGCONT)
         source.insert(3)
-        wait_until(lambda: source.staged() == 200_003, "the first loader follows again")
+        wait_until(lambda: source.staged() == 100_003, "the first loader follows again")
         end(frozen)
     finally:
         frozen.kill()
