@@ -120,10 +120,12 @@ def own_server(
     models: Models | None = None,
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[Cluster], None] = lambda _: None,
+    name: str = WAREHOUSE,
 ) -> Iterator[RoleCommands]:
     """Yield commands on a new server: `access` is its pg_hba.conf, `prepare` runs before it.
 
-    Where `models` are given, the loader's builds take them.
+    Where `models` are given, the loader's builds take them; they are parsed for one name of a
+    database.
     """
     cluster = Server({"fsync": "off", **(settings or {})})
     try:
@@ -131,7 +133,7 @@ def own_server(
         (cluster.data / "pg_hba.conf").write_text(access)
         prepare(cluster)
         cluster.start()
-        database = application_database(cluster, WAREHOUSE)
+        database = application_database(cluster, name)
         database.insert(4, "delivered")
         yield RoleCommands(cluster, database, home, models)
         database.connection.close()

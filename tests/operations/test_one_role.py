@@ -26,7 +26,7 @@ def block() -> str:
 
 
 def test_one_role_does_all_of_it(tmp_path: Path) -> None:
-    with own_server(tmp_path, ACCESS) as made:
+    with own_server(tmp_path, ACCESS, name="notify") as made:
         paste(made.cluster, made.database.name, block())
         for table in ("services", "templates"):
             with made.connect(ROLE).cursor() as cursor, pytest.raises(errors.InsufficientPrivilege):
