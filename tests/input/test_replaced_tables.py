@@ -56,9 +56,16 @@ def test_a_replaced_table_or_column_is_reported_by_every_command(
     assert "still in the counts\nTry: `spark-submit" in caplog.text
 
 
-@pytest.mark.parametrize("ddl", [REPLACEMENTS[name] for name in REPLACEMENTS if "made" in name])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "renamed and made again",
+        pytest.param("dropped and made again", marks=pytest.mark.slow),
+        pytest.param("a dimension made again", marks=pytest.mark.slow),
+    ],
+)
 def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(
-    pipeline: Pipeline, ddl: str
+    pipeline: Pipeline, kind: str
 ) -> None:
     pipeline.set_up()
     pipeline.source.insert(3)
@@ -69,7 +76,7 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(
     )
     pipeline.source.execute(insert)
     pipeline.must_be_exact()
-    pipeline.source.execute(ddl.replace("notifications", "notification_history"))
+    pipeline.source.execute(REPLACEMENTS[kind].replace("notifications", "notification_history"))
     pipeline.source.execute(f"{insert} limit 1")
     body, _ = status.report(pipeline.loader_settings, status.Thresholds(300, 2**40))
     (problem,) = [found for found in body["problems"] if found["kind"] == "TableReplaced"]
@@ -96,11 +103,17 @@ def test_what_changes_no_meaning_is_not_reported(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize(
     "ddl",
     [
-        "alter table notifications rename to away; {} alter table away rename to notifications",
-        "create schema s; alter table notifications set schema s; "
-        "{} alter table s.away set schema public",
+        pytest.param(
+            "alter table notifications rename to away; {} alter table away rename to notifications",
+            id="renamed",
+        ),
+        pytest.param(
+            "create schema s; alter table notifications set schema s; "
+            "{} alter table s.away set schema public",
+            id="moved",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["renamed", "moved"],
 )
 def test_a_table_under_another_name_for_a_while_is_reported_until_it_is_counted_again(
     pipeline: Pipeline, ddl: str, caplog: pytest.LogCaptureFixture

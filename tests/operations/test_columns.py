@@ -14,6 +14,7 @@ from demo.cluster import Cluster
 from loader.build.builder import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database
+from tests.support.commands import profiles
 from tests.support.databases import application_database, empty_database
 from tests.support.pipeline import Pipeline
 from tests.support.second_opinion import change_log, other_slot, second_opinion
@@ -115,7 +116,10 @@ def dbt(pipeline: Pipeline, *words: str) -> str:
     """Run dbt with all that it can log, and return what it printed."""
     done = subprocess.run(
         [str(LOADER.with_name("dbt")), "--log-level", "debug", *words],
-        env=pipeline.target.environment(LOADER_SLOT=pipeline.slot),
+        env={
+            **pipeline.target.environment(LOADER_SLOT=pipeline.slot),
+            **profiles(pipeline.home),
+        },
         cwd=ROOT,
         capture_output=True,
         text=True,

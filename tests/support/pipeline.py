@@ -74,14 +74,15 @@ class Pipeline:
         )
 
     def environment(self, **more: str) -> dict[str, str]:
-        return {**self.source.environment(), "LOADER_TARGET_DSN": self.dsns[1], **more}
+        """What a command needs: the profile, the source as libpq's own variables, the target."""
+        target = {"LOADER_TARGET_DSN": self.dsns[1]}
+        return {**self.source.environment(), **profiles(self.home), **target, **more}
 
     # The loader as a command.
 
     def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run the loader to its end; a build has the models that are parsed."""
-        environment = self.environment(**{**profiles(self.home), **more})
-        return run_loader(arguments, environment, self._models)
+        return run_loader(arguments, self.environment(**more), self._models)
 
     def must(self, *arguments: str) -> str:
         """Run the loader and return its standard output; fail the test where it fails."""
