@@ -1,19 +1,19 @@
-"""Servers and databases for the tests: one cluster a session, one database a test."""
+"""What holds for every test: which ones run, and the fixtures of tests/fixtures."""
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import psycopg2
 import pytest
-from psycopg2 import extensions
 
-from demo.cluster import Cluster
-from tests.support import Database
+from tests.support.servers import connect as connect
 
-_numbers = itertools.count()
+pytest_plugins = [
+    "tests.fixtures.servers",
+    "tests.fixtures.databases",
+    "tests.fixtures.pipelines",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,40 +32,3 @@ def environment_as_it_was() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    with Cluster({"fsync": "off", "max_replication_slots": "30", "max_wal_senders": "30"}) as made:
-        yield made
-
-
-@pytest.fixture
-def database(cluster: Cluster) -> Iterator[Database]:
-    """An empty database of its own on the session's cluster; its slots go with it."""
-    with new_database(cluster)() as made:
-        yield made
-
-
-@pytest.fixture
-def source(database: Database) -> Database:
-    """A database with Notify's tables, replica identity full."""
-    database.load_notify()
-    return database
-
-
-def new_database(cluster: Cluster) -> Callable[[], Database]:
-    def make() -> Database:
-        name = f"test_{next(_numbers)}"
-        admin = connect(cluster.dsn())
-        admin.cursor().execute(f"create database {name}")
-        admin.close()
-        return Database(cluster, name)
-
-    return make
-
-
-def connect(dsn: str) -> extensions.connection:
-    connection = psycopg2.connect(dsn)
-    connection.autocommit = True
-    return connection

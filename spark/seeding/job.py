@@ -154,7 +154,7 @@ def seed(settings: Settings) -> Summary:
         stored.tables,
         stored.left_out,
         stored.rejections,
-        *purged.told(settings, state, stored.purged if archived is not None else None),
+        *purged.one_line(settings, state, stored.purged if archived is not None else None),
     )
 
 

@@ -88,7 +88,7 @@ def is_known(target: Connection, source: Connection | None, settings: Settings) 
     return True
 
 
-def told(
+def one_line(
     settings: Settings, found: State | None, rows_and_groups: tuple[int, int] | None
 ) -> tuple[Outcome, int | None, int | None, list[str]]:
     """Return what became of the purged rows, how many in how many groups, and sentences of it.

@@ -10,8 +10,8 @@ import pytest
 
 from demo.cluster import Cluster
 from tests.acceptance.pipeline import Pipeline
-from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import Database
+from tests.support.second_opinion import change_log, other_slot, second_opinion
 
 FAILPOINTS = ["copy-chunk", "copy-chunk:2", "before-commit", "after-commit"]
 

@@ -10,23 +10,23 @@ import pytest
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.preflight import setup
-from tests.input.bench import Bench
+from tests.support.pipeline import Pipeline
 from waltally.errors import RowTooLarge
 
 
-def test_the_row_is_named_and_a_new_slot_passes_it(bench: Bench) -> None:
-    bench.set_up()
-    bench.database.insert(2)
-    bench.stage()
-    bench.execute(
+def test_the_row_is_named_and_a_new_slot_passes_it(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(2)
+    pipeline.stage()
+    pipeline.source.execute(
         "begin; update notifications set notification_status = 'sent';"
         # Each quote is two characters in JSON.
         "update notifications set personalisation = repeat('\"', 550000000) "
         "where id = (select id from notifications order by id limit 1); commit"
     )
-    bench.database.insert(1)
+    pipeline.source.insert(1)
     with pytest.raises(RowTooLarge) as caught:
-        bench.stage()
+        pipeline.stage()
     said = str(caught.value)
     assert re.search(
         r"change 3 of transaction \d+, which commits at [0-9A-F]+/[0-9A-F]+, "
@@ -34,10 +34,10 @@ def test_the_row_is_named_and_a_new_slot_passes_it(bench: Bench) -> None:
         said,
     ), said
     assert caught.value.exit_code == 43
-    assert bench.database.staged() == 2
+    assert pipeline.source.staged() == 2
     assert "`loader setup --renew`" in caught.value.remedy
-    setup.set_up(bench.settings, timeout=30, renew=True)
-    bench.database.insert(4)
+    setup.set_up(pipeline.loader_settings, timeout=30, renew=True)
+    pipeline.source.insert(4)
     run_state = RunState()
-    follow(bench.settings, Event(), run_state, once=True)
+    follow(pipeline.loader_settings, Event(), run_state, once=True)
     assert run_state.changes == 4

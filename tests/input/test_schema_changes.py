@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.input.bench import Bench
 from tests.input.test_values import churn
+from tests.support.pipeline import Pipeline
 
 MISSING = "the row has no column notification_status"
 NOT_CARRIED = "the replica identity does not carry the old "
 
 
-def test_other_columns_come_go_and_are_renamed(bench: Bench) -> None:
-    bench.set_up()
-    bench.database.insert(6)
+def test_other_columns_come_go_and_are_renamed(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(6)
     for ddl in (
         "add extra text default 'x'",
         'rename normalised_to to "service_id "',
@@ -22,103 +22,107 @@ def test_other_columns_come_go_and_are_renamed(bench: Bench) -> None:
         "alter billable_units type numeric",
         "drop extra",
     ):
-        bench.execute(f"alter table notifications {ddl}")
-        churn(bench)
-        bench.database.insert(2)
-    bench.must_be_exact()
+        pipeline.source.execute(f"alter table notifications {ddl}")
+        churn(pipeline)
+        pipeline.source.insert(2)
+    pipeline.must_be_exact()
 
 
-def test_a_renamed_dimension_is_rejected_until_it_is_back(bench: Bench) -> None:
-    bench.set_up()
-    bench.database.insert(3)
-    bench.catch_up()
-    bench.execute("alter table notifications rename notification_status to status")
-    bench.execute(
+def test_a_renamed_dimension_is_rejected_until_it_is_back(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(3)
+    pipeline.catch_up()
+    pipeline.source.execute("alter table notifications rename notification_status to status")
+    pipeline.source.execute(
         'insert into notifications ("to", service_id, template_id, notification_type, status) '
         "select 'x', service_id, id, 'sms', 'created' from templates limit 1"
     )
-    bench.execute("update notifications set status = 'sent' where notification_type = 'sms'")
-    bench.execute("delete from notifications where notification_type = 'sms'")
-    bench.execute("alter table notifications rename status to notification_status")
-    bench.database.insert(2, status="sent")
-    bench.catch_up()
-    assert bench.rejected() == [
+    pipeline.source.execute(
+        "update notifications set status = 'sent' where notification_type = 'sms'"
+    )
+    pipeline.source.execute("delete from notifications where notification_type = 'sms'")
+    pipeline.source.execute("alter table notifications rename status to notification_status")
+    pipeline.source.insert(2, status="sent")
+    pipeline.catch_up()
+    assert pipeline.rejected() == [
         ("I", MISSING),
         ("U", MISSING),
         ("D", NOT_CARRIED + "notification_status"),
     ]
-    assert bench.fact() == bench.recount()
+    assert pipeline.fact() == pipeline.recount()
 
 
-def test_a_dropped_dimension_is_rejected_and_the_archive_goes_on(bench: Bench) -> None:
-    bench.set_up()
-    bench.database.insert(2)
-    churn(bench)
-    bench.execute("alter table notifications drop service_id")
-    bench.execute(
+def test_a_dropped_dimension_is_rejected_and_the_archive_goes_on(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(2)
+    churn(pipeline)
+    pipeline.source.execute("alter table notifications drop service_id")
+    pipeline.source.execute(
         'insert into notifications ("to", template_id, notification_type, notification_status) '
         "select 'x', id, 'sms', 'sent' from templates limit 1"
     )
-    bench.execute(
+    pipeline.source.execute(
         "insert into notification_history (id, service_id, template_id, notification_type, "
         "notification_status, created_at) select id, service_id, id, 'sms', 'sent', now() "
         "from templates"
     )
-    bench.catch_up()
-    assert bench.rejected() == [("I", "the row has no column service_id")]
-    assert bench.fact()[1] == bench.rows_of("notification_history")
+    pipeline.catch_up()
+    assert pipeline.rejected() == [("I", "the row has no column service_id")]
+    assert pipeline.fact()[1] == pipeline.rows_of("notification_history")
 
 
 @pytest.mark.parametrize("narrow", ["default", "nothing"])
 def test_an_identity_narrowed_for_a_while_is_rejected_for_that_while(
-    bench: Bench, narrow: str
+    pipeline: Pipeline, narrow: str
 ) -> None:
-    bench.set_up()
-    bench.database.insert(4)
-    bench.execute("update notifications set notification_status = 'sending'")
+    pipeline.set_up()
+    pipeline.source.insert(4)
+    pipeline.source.execute("update notifications set notification_status = 'sending'")
     for table in ("notifications", "notification_history"):
-        bench.execute(f"alter table {table} replica identity {narrow}")
-    bench.database.insert(1, status="sent")
+        pipeline.source.execute(f"alter table {table} replica identity {narrow}")
+    pipeline.source.insert(1, status="sent")
     one = "where id = (select id from notifications order by id limit 1)"
-    bench.execute(f"update notifications set notification_status = 'delivered' {one}")
-    bench.execute(f"delete from notifications {one}")
-    bench.execute(
+    pipeline.source.execute(f"update notifications set notification_status = 'delivered' {one}")
+    pipeline.source.execute(f"delete from notifications {one}")
+    pipeline.source.execute(
         "insert into notification_history (id, service_id, template_id, notification_type, "
         "notification_status, created_at) select id, service_id, id, 'sms', 'sent', now() "
         "from templates; delete from notification_history"
     )
     for table in ("notifications", "notification_history"):
-        bench.execute(f"alter table {table} replica identity full")
-    bench.execute("update notifications set notification_status = 'pending'")
-    bench.catch_up()
+        pipeline.source.execute(f"alter table {table} replica identity full")
+    pipeline.source.execute("update notifications set notification_status = 'pending'")
+    pipeline.catch_up()
     lost = NOT_CARRIED if narrow == "default" else "the replica identity carries no old row"
-    assert [action for action, _ in bench.rejected()] == ["U", "D"]
-    assert all(reason.startswith(lost) for _, reason in bench.rejected())
+    assert [action for action, _ in pipeline.rejected()] == ["U", "D"]
+    assert all(reason.startswith(lost) for _, reason in pipeline.rejected())
 
 
-def test_primary_keys_may_change(bench: Bench) -> None:
-    bench.set_up()
-    bench.database.insert(4)
-    bench.execute("update notifications set id = gen_random_uuid()")
-    bench.execute(
+def test_primary_keys_may_change(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(4)
+    pipeline.source.execute("update notifications set id = gen_random_uuid()")
+    pipeline.source.execute(
         "alter table notifications drop constraint notifications_pkey, "
         "add serial bigserial primary key"
     )
-    bench.execute("update notifications set serial = serial + 100, notification_status = 'sent'")
-    bench.execute("delete from notifications where serial = 101")
-    bench.must_be_exact()
+    pipeline.source.execute(
+        "update notifications set serial = serial + 100, notification_status = 'sent'"
+    )
+    pipeline.source.execute("delete from notifications where serial = 101")
+    pipeline.must_be_exact()
 
 
-def test_columns_in_another_order_change_nothing(bench: Bench) -> None:
-    bench.execute("alter table notifications rename to former")
-    bench.execute(
+def test_columns_in_another_order_change_nothing(pipeline: Pipeline) -> None:
+    pipeline.source.execute("alter table notifications rename to former")
+    pipeline.source.execute(
         "create table notifications (notification_status text, personalisation text, "
         'notification_type notification_type, "to" text, template_id uuid, '
         "template_version int default 1, service_id uuid, reference text, "
         "created_at timestamp default now(), id uuid default gen_random_uuid()); "
         "alter table notifications replica identity full"
     )
-    bench.set_up()
-    bench.database.insert(3)
-    churn(bench)
-    bench.must_be_exact()
+    pipeline.set_up()
+    pipeline.source.insert(3)
+    churn(pipeline)
+    pipeline.must_be_exact()

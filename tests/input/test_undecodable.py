@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import json
-from threading import Event
+from pathlib import Path
 
 import pytest
 
 from demo.cluster import Cluster
 from loader.build.builder import Models, export_target
-from loader.capture.follow import follow
-from loader.capture.run_state import RunState
-from loader.preflight import setup
-from tests.input.bench import SLOT, new_database
-from tests.input.test_encodings import TARGET, create, options
-from tests.support import Database
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from tests.fixtures.pipelines import WAREHOUSE
+from tests.input.test_encodings import SOURCE, database
+from tests.support.pipeline import Pipeline
 
 
 @pytest.mark.parametrize(("encoding", "byte"), [("WIN1252", b"\x81"), ("EUC_JP", b"\xfe\xfe")])
 def test_the_rest_goes_on(
-    cluster: Cluster, models: Models, monkeypatch: pytest.MonkeyPatch, encoding: str, byte: bytes
+    cluster: Cluster,
+    models: Models,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+    byte: bytes,
 ) -> None:
-    create(cluster, encoding)
-    # The models are parsed for the target's name, so the source has the other one.
-    with Database(cluster, TARGET) as source, new_database(cluster, options("UTF8")) as target:
+    with (
+        database(cluster, SOURCE, encoding) as source,
+        database(cluster, WAREHOUSE, "UTF8") as target,
+    ):
+        pipeline = Pipeline(source, tmp_path, models, target)
         source.load_notify()
-        settings = Settings.of(
-            cluster.dsn(TARGET), cluster.dsn(target.name), SLOT, DEFAULT_TABLES, DEFAULT_SCHEMA
-        )
-        setup.set_up(settings, timeout=30, renew=False)
+        pipeline.set_up()
         source.execute("set client_encoding to sql_ascii")
         source.insert(3)
         with source.connection.cursor() as cursor:
@@ -42,16 +42,15 @@ def test_the_rest_goes_on(
                 b"from templates limit 1; commit"
             )
         source.insert(4)
-        run_state = RunState()
-        follow(settings, Event(), run_state, once=True)
+        pipeline.stage()
         source.insert(5)
-        follow(settings, Event(), run_state, once=True)
+        pipeline.stage()
 
-        monkeypatch.setenv("LOADER_SLOT", SLOT)
         # What a person's own shell may have for psql; dbt reads the server's words as UTF-8.
-        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
-        export_target(settings)
-        models.apply()
+        with pipeline.dbt_environment():
+            monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+            export_target(pipeline.loader_settings)
+            models.apply()
         rejected = "select source_table, action, reason, payload from analytics.rejected_changes"
         ((table, action, reason, payload),) = target.execute(rejected)
         assert (table, action) == ("public.notifications", "I")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.input.bench import Bench
+from tests.support.pipeline import Pipeline
 
 HOSTILE = [
     'quote " and \\ backslash \\" \\\\',
@@ -19,64 +19,66 @@ HOSTILE = [
 ]
 
 
-def churn(bench: Bench) -> None:
+def churn(pipeline: Pipeline) -> None:
     """Insert, move, archive and delete rows whatever they hold."""
-    bench.execute("update notifications set notification_status = 'sending'")
-    bench.execute("update notifications set reference = 'unmoved'")
-    bench.execute(
+    pipeline.source.execute("update notifications set notification_status = 'sending'")
+    pipeline.source.execute("update notifications set reference = 'unmoved'")
+    pipeline.source.execute(
         "begin;"
         "insert into notification_history (id, service_id, template_id, notification_type, "
         "notification_status, created_at) select id, service_id, template_id, notification_type, "
         "notification_status, created_at from notifications where template_version = 2;"
         "delete from notifications where template_version = 2; commit"
     )
-    bench.execute("delete from notifications where template_version = 3")
+    pipeline.source.execute("delete from notifications where template_version = 3")
 
 
-def test_text_of_any_kind_changes_no_count(bench: Bench) -> None:
-    bench.set_up()
+def test_text_of_any_kind_changes_no_count(pipeline: Pipeline) -> None:
+    pipeline.set_up()
     for version, text in enumerate(HOSTILE):
-        bench.database.insert(2, text=text)
-        bench.execute("update notifications set template_version = %s, job_id = id", version)
-    churn(bench)
-    bench.must_be_exact()
+        pipeline.source.insert(2, text=text)
+        pipeline.source.execute(
+            "update notifications set template_version = %s, job_id = id", version
+        )
+    churn(pipeline)
+    pipeline.must_be_exact()
 
 
-def test_hostile_text_in_a_dimension_is_a_group_of_its_own(bench: Bench) -> None:
-    bench.set_up()
+def test_hostile_text_in_a_dimension_is_a_group_of_its_own(pipeline: Pipeline) -> None:
+    pipeline.set_up()
     for text in HOSTILE:
-        bench.database.insert(2, status=text)
-    bench.execute(
+        pipeline.source.insert(2, status=text)
+    pipeline.source.execute(
         "delete from notifications where id in (select min(id::text)::uuid "
         "from notifications group by notification_status)"
     )
-    bench.must_be_exact()
-    assert len(bench.fact()[0]) == len(HOSTILE)
+    pipeline.must_be_exact()
+    assert len(pipeline.fact()[0]) == len(HOSTILE)
 
 
-def test_numbers_that_json_does_not_know_change_no_count(bench: Bench) -> None:
-    bench.execute(
+def test_numbers_that_json_does_not_know_change_no_count(pipeline: Pipeline) -> None:
+    pipeline.source.execute(
         "alter table notifications add cost float8, add price numeric, add ratio float4;"
         "create domain score as numeric; alter table notifications add score score"
     )
-    bench.set_up()
-    bench.database.insert(6)
+    pipeline.set_up()
+    pipeline.source.insert(6)
     for value in ("NaN", "Infinity", "-Infinity", "1e-30", "-0"):
-        bench.execute(
+        pipeline.source.execute(
             f"update notifications set cost = '{value}', price = '{value}', ratio = '{value}', "
             f"score = '{value}'"
         )
-    bench.execute("update notifications set price = 'Infinity', cost = 1e308")
-    bench.execute(
+    pipeline.source.execute("update notifications set price = 'Infinity', cost = 1e308")
+    pipeline.source.execute(
         "update notifications set price = repeat('9', 50000)::numeric / 7, "
         "score = 10::numeric ^ 2000"
     )
-    churn(bench)
-    bench.must_be_exact()
+    churn(pipeline)
+    pipeline.must_be_exact()
 
 
-def test_columns_of_any_type_change_no_count(bench: Bench) -> None:
-    bench.execute(
+def test_columns_of_any_type_change_no_count(pipeline: Pipeline) -> None:
+    pipeline.source.execute(
         r"""
         create type point_of as (x int, "y]}" text);
         alter table notifications
@@ -91,45 +93,47 @@ def test_columns_of_any_type_change_no_count(bench: Bench) -> None:
             add xml xml default '<a b="c">&amp;</a>'
         """
     )
-    bench.set_up()
-    bench.database.insert(4)
-    churn(bench)
-    bench.execute("update notifications set billable_units = 9, raw = '', words = '{}'")
-    bench.must_be_exact()
+    pipeline.set_up()
+    pipeline.source.insert(4)
+    churn(pipeline)
+    pipeline.source.execute("update notifications set billable_units = 9, raw = '', words = '{}'")
+    pipeline.must_be_exact()
 
 
-def test_a_generated_dimension_counts(bench: Bench) -> None:
-    bench.execute(
+def test_a_generated_dimension_counts(pipeline: Pipeline) -> None:
+    pipeline.source.execute(
         "alter table notifications drop notification_status, add notification_status text "
         "generated always as (case when sent_at is null then 'created' else 'sent' end) stored"
     )
-    bench.set_up()
-    bench.execute(
+    pipeline.set_up()
+    pipeline.source.execute(
         'insert into notifications ("to", service_id, template_id, notification_type) '
         "select 'x', service_id, id, 'sms' from templates"
     )
-    bench.execute("update notifications set sent_at = now() where id::text < %s", "8")
-    bench.must_be_exact()
+    pipeline.source.execute("update notifications set sent_at = now() where id::text < %s", "8")
+    pipeline.must_be_exact()
 
 
-def test_a_new_enum_value_is_a_group_like_any_other(bench: Bench) -> None:
-    bench.set_up()
-    bench.database.insert(2)
-    bench.catch_up()
-    bench.execute("alter type notification_type add value 'pigeon post'")
-    bench.execute("update notifications set notification_type = 'pigeon post'")
-    bench.must_be_exact()
+def test_a_new_enum_value_is_a_group_like_any_other(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(2)
+    pipeline.catch_up()
+    pipeline.source.execute("alter type notification_type add value 'pigeon post'")
+    pipeline.source.execute("update notifications set notification_type = 'pigeon post'")
+    pipeline.must_be_exact()
 
 
-def test_identifiers_in_any_spelling_are_one_group(bench: Bench) -> None:
-    bench.execute(
+def test_identifiers_in_any_spelling_are_one_group(pipeline: Pipeline) -> None:
+    pipeline.source.execute(
         "alter table notifications drop constraint notifications_service_id_fkey, "
         "alter service_id type text"
     )
-    bench.set_up()
-    bench.database.insert(2)
-    bench.execute("update notifications set service_id = upper(service_id)")
-    bench.execute("delete from notifications where id in (select id from notifications limit 1)")
-    bench.catch_up()
-    assert bench.rejected() == []
-    assert sum(bench.fact()[0].values()) == 1
+    pipeline.set_up()
+    pipeline.source.insert(2)
+    pipeline.source.execute("update notifications set service_id = upper(service_id)")
+    pipeline.source.execute(
+        "delete from notifications where id in (select id from notifications limit 1)"
+    )
+    pipeline.catch_up()
+    assert pipeline.rejected() == []
+    assert sum(pipeline.fact()[0].values()) == 1

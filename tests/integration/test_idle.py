@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.following import end, following
 from tests.support import Database, wait_until
+from tests.support.commands import RunningLoader
+from tests.support.following import end, following
 
 
 @pytest.mark.parametrize("place", ["the same database", "another database"])
@@ -37,16 +40,18 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(source: Database, p
     assert source.value(moves) < 20
 
 
-def test_an_idle_loader_writes_no_wal_for_itself(source: Database) -> None:
+def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Path) -> None:
     source.must("setup")
     source.insert(1000)
-    with following(source) as process:
+    often = {"loader.capture.session._IDLE_SECONDS": 0.3}
+    with RunningLoader(source.environment(), tmp_path / "log", limits=often) as running:
         at = "select position_lsn from cdc.slot_position"
         moves = [source.value(at)]
 
         def settled() -> bool:
             moves.append(source.value(at))
-            return len(moves) > 200 and len(set(moves[-160:])) == 1
+            return len(moves) > 80 and len(set(moves[-60:])) == 1
 
-        wait_until(settled, "the position stands still", 60)
-        end(process)
+        wait_until(settled, "the position stands still")
+        assert source.staged() == 1000
+        running.end()

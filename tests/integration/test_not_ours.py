@@ -8,8 +8,8 @@ import psycopg2
 import pytest
 from psycopg2.extras import LogicalReplicationConnection
 
-from tests.conftest import new_database
 from tests.support import Database
+from tests.support.databases import application_database
 
 DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--purge", "--yes"))
 OTHERS: dict[str, Callable[[Database], object]] = {
@@ -55,8 +55,7 @@ def test_a_slot_of_somebody_else_stays(
 def test_the_slot_of_another_database_stays(source: Database, arguments: tuple[str, ...]) -> None:
     source.must("setup")
     source.insert(3)
-    with new_database(source.cluster)() as other:
-        other.load_notify()
+    with application_database(source.cluster) as other:
         refused(other, *arguments, LOADER_SLOT=source.slot)
     source.must("run", "--once")
     assert source.staged() == 3

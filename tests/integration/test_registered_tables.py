@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import LOADER, Database, run
+from tests.support.spark_jobs import run_job
+from waltally.errors import SettingError
 
 PAIR = "public.notifications,public.notification_history"
 SWAPPED = "public.notification_history,public.notifications"
@@ -43,12 +45,8 @@ def test_run_and_status_refuse_other_tables(source: Database, tables: str) -> No
 @pytest.mark.parametrize("job", ["seed.py", "audit.py"])
 def test_spark_refuses_other_tables(source: Database, job: str) -> None:
     source.must("setup")
-    done = run(
-        [str(LOADER.with_name("spark-submit")), f"spark/{job}"],
-        source.environment(LOADER_TABLES=SWAPPED),
-    )
-    assert done.returncode == 2, done.stderr
-    assert f"`loader setup` registered {PAIR}" in done.stderr
+    with pytest.raises(SettingError, match=f"`loader setup` registered {PAIR}"):
+        run_job(f"spark-submit spark/{job}", source.environment(LOADER_TABLES=SWAPPED))
 
 
 def test_names_that_need_quotes_come_back_as_they_were(source: Database) -> None:

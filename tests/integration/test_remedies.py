@@ -12,8 +12,9 @@ from common.settings import Settings
 from counting import checks, snapshot
 
 from demo.cluster import Cluster
-from tests.conftest import connect
 from tests.support import Database, paste, wait_until
+from tests.support.databases import application_database
+from tests.support.servers import Server
 from waltally.errors import PluginNotAllowed
 from waltally.tables import parse_tables
 
@@ -25,16 +26,13 @@ def remedies(said: str) -> list[str]:
 
 
 def in_database(cluster: Cluster) -> Database:
-    connect(cluster.dsn()).cursor().execute("create database here")
-    made = Database(cluster, "here")
-    made.load_notify()
-    return made
+    return application_database(cluster, "here")
 
 
 @pytest.fixture
 def bare() -> Iterator[Cluster]:
     """A server that is not started yet."""
-    made = Cluster({"fsync": "off"})
+    made = Server({"fsync": "off"})
     try:
         made.create()
         yield made

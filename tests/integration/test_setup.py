@@ -11,14 +11,15 @@ import pytest
 from demo.cluster import Cluster
 from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
-from tests.conftest import connect
 from tests.support import LOADER, Database, paste, run, wait_until
+from tests.support.databases import application_database
+from tests.support.servers import Server, administer, connect
 
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[Cluster]:
     """A server whose only slot is taken."""
-    with Cluster({"fsync": "off", "max_replication_slots": "1"}) as made:
+    with Server({"fsync": "off", "max_replication_slots": "1"}) as made:
         connect(made.dsn()).cursor().execute("select pg_create_physical_replication_slot('taken')")
         yield made
 
@@ -188,7 +189,7 @@ def test_a_server_without_a_free_slot_is_refused(small: Cluster) -> None:
 
 def test_a_wal_level_too_low_is_refused() -> None:
     with (
-        Cluster({"fsync": "off", "wal_level": "replica"}) as made,
+        Server({"fsync": "off", "wal_level": "replica"}) as made,
         small_database(made) as database,
     ):
         code, said = refusal(database)
@@ -212,7 +213,7 @@ def test_a_standby_is_refused(small: Cluster) -> None:
 
 
 def test_a_plugin_that_the_server_does_not_allow_is_refused() -> None:
-    cluster = Cluster({"fsync": "off"})
+    cluster = Server({"fsync": "off"})
     try:
         cluster.create()
         if not cluster.knows("output_plugin_libraries"):
@@ -285,8 +286,5 @@ def test_teardown_leaves_nothing(source: Database) -> None:
 
 
 def small_database(cluster: Cluster) -> Database:
-    connect(cluster.dsn()).cursor().execute("drop database if exists here with (force)")
-    connect(cluster.dsn()).cursor().execute("create database here")
-    made = Database(cluster, "here")
-    made.load_notify()
-    return made
+    administer(cluster, "drop database if exists here with (force)")
+    return application_database(cluster, "here")

@@ -15,12 +15,12 @@ from threading import Event
 
 import pytest
 
-from demo.cluster import Cluster
 from loader.monitoring import status
 from loader.preflight import setup
-from tests.conftest import connect
-from tests.following import end, following
 from tests.support import LOADER, ROOT, Database, wait_until
+from tests.support.databases import application_database
+from tests.support.following import end, following
+from tests.support.servers import Server, connect
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
 
 
@@ -153,10 +153,8 @@ def test_status_is_unhealthy_past_a_threshold(source: Database) -> None:
 @pytest.fixture
 def limited() -> Iterator[Database]:
     """A server of its own that gives a slot up after 128 MB of WAL."""
-    with Cluster({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
-        connect(cluster.dsn()).cursor().execute("create database d")
-        database = Database(cluster, "d")
-        database.load_notify()
+    with Server({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
+        database = application_database(cluster)
         database.must("setup")
         yield database
         database.connection.close()
@@ -203,7 +201,8 @@ def said_healthy_last(shown: str) -> bool:
     return shown.rfind("healthy") > shown.rfind("asking again")
 
 
-def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
+@pytest.mark.parametrize("looks", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: int) -> None:
     """Slot, record and WAL all move while the status asks for one after the other."""
     source.must("setup")
     settings = Settings.of(
@@ -222,7 +221,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
     with following(source) as process, ThreadPoolExecutor() as pool:
         writing = pool.submit(write)
         try:
-            for _ in range(100):
+            for _ in range(looks):
                 assert status.report(settings, thresholds)[0]["findings"] == []
                 assert setup.check(settings) == []
         finally:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 
 from demo.cluster import Cluster
-from tests.conftest import connect
-from tests.following import end, following, is_copying, is_followed
-from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import Database, wait_until
+from tests.support.databases import application_database
+from tests.support.following import end, following, is_copying, is_followed
+from tests.support.second_opinion import change_log, other_slot, second_opinion
+from tests.support.servers import connect
 
 
 def test_a_second_loader_gives_up_and_says_who_has_the_slot(source: Database) -> None:
@@ -29,7 +30,7 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
     """A frozen loader holds rows in an open transaction; the next one must not wait for them."""
     source.must("setup")
     other = other_slot(source)
-    source.insert(200_000)
+    source.insert(100_000)
     # A session that is terminated while its client does not read stays until the client does.
     frozen = source.start_loader("run", PGOPTIONS="-c wal_sender_timeout=3s")
     try:
@@ -40,7 +41,7 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
         source.must("run", "--once")
         frozen.send_signal(signal.SIGCONT)
         source.insert(3)
-        wait_until(lambda: source.staged() == 200_003, "the first loader follows again")
+        wait_until(lambda: source.staged() == 100_003, "the first loader follows again")
         end(frozen)
     finally:
         frozen.kill()
@@ -48,19 +49,16 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
     assert change_log(source) == second_opinion(source, other)
 
 
-def test_a_running_loader_survives_a_restart_of_the_server() -> None:
-    with Cluster({"fsync": "off"}) as cluster:
-        connect(cluster.dsn()).cursor().execute("create database d")
-        database = Database(cluster, "d")
-        database.load_notify()
+def test_a_running_loader_survives_a_restart_of_the_server(spare: Cluster) -> None:
+    with application_database(spare) as database:
         other = other_slot(database)
         database.must("setup")
         with following(database) as process:
             for mode in ("fast", "immediate"):
                 database.insert(10)
-                cluster.stop(mode)
-                cluster.start()
-                database = Database(cluster, "d")
+                spare.stop(mode)
+                spare.start()
+                database.connection = connect(spare.dsn(database.name))
                 database.insert(1)
             wait_until(lambda: database.staged() == 22, "everything is stored")
             end(process)

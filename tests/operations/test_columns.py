@@ -12,11 +12,13 @@ import pytest
 
 from demo.cluster import Cluster
 from loader.build.builder import Models
-from tests.conftest import connect
-from tests.second_opinion import change_log, other_slot, second_opinion
+from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database
-from tests.trouble.conftest import new
-from tests.trouble.scene import Scene
+from tests.support.commands import profiles
+from tests.support.databases import application_database, empty_database
+from tests.support.pipeline import Pipeline
+from tests.support.second_opinion import change_log, other_slot, second_opinion
+from tests.support.servers import connect
 
 MARKER = "zebra-4711"
 """Stands in every column that is not kept."""
@@ -65,14 +67,14 @@ truncate notification_history;
 
 
 @pytest.fixture
-def scene(
-    cluster: Cluster, tmp_path: Path, models: Models, patch: pytest.MonkeyPatch
-) -> Iterator[Scene]:
+def pipeline(cluster: Cluster, tmp_path: Path, models: Models) -> Iterator[Pipeline]:
     """A source and a target of its own, under replica identity full; nothing set up."""
-    with new(cluster, "application") as source, new(cluster, "keeping") as target:
-        source.load_notify()
+    with (
+        application_database(cluster, "application") as source,
+        empty_database(cluster, WAREHOUSE) as target,
+    ):
         source.execute(SHAPE)
-        yield Scene(source, tmp_path, models, patch, target)
+        yield Pipeline(source, tmp_path, models, target)
 
 
 def write(source: Database) -> None:
@@ -110,11 +112,14 @@ def files(folder: Path, text: str) -> list[str]:
     return [str(path) for path in found if text.encode() in path.read_bytes()]
 
 
-def dbt(scene: Scene, *words: str) -> str:
+def dbt(pipeline: Pipeline, *words: str) -> str:
     """Run dbt with all that it can log, and return what it printed."""
     done = subprocess.run(
         [str(LOADER.with_name("dbt")), "--log-level", "debug", *words],
-        env=scene.target.environment(LOADER_SLOT=scene.slot),
+        env={
+            **pipeline.target.environment(LOADER_SLOT=pipeline.slot),
+            **profiles(pipeline.home),
+        },
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -131,20 +136,20 @@ def only(payload: str, names: set[str]) -> dict[str, Any]:
     return change
 
 
-def test_what_is_not_kept_is_nowhere_but_in_the_source(scene: Scene) -> None:
-    source, target = scene.source, scene.target
+def test_what_is_not_kept_is_nowhere_but_in_the_source(pipeline: Pipeline) -> None:
+    source, target = pipeline.source, pipeline.target
     other = other_slot(source)
-    scene.must("setup")
-    with scene.follow("--build", "--verbose", "--columns", KEEP) as running:
+    pipeline.must("setup")
+    with pipeline.follow("--build", "--verbose", "--columns", KEEP) as running:
         write(source)
-        scene.wait_for_staged(14)
+        pipeline.wait_for_staged(14)
         running.end()
         said = running.said()
     assert "built in" in said
-    assert scene.differences() == []
+    assert pipeline.differences() == []
     reject(source)
-    assert scene.loader("run", "--once", "--verbose", LOADER_COLUMNS=KEEP).returncode == 0
-    log = dbt(scene, "build")
+    assert pipeline.loader("run", "--once", "--verbose", LOADER_COLUMNS=KEEP).returncode == 0
+    log = dbt(pipeline, "build")
     assert "3 rejected" in log or "FAIL" in log
 
     staged = [(lsn, n, json.loads(payload)) for lsn, n, payload in change_log(target)]
@@ -155,38 +160,38 @@ def test_what_is_not_kept_is_nowhere_but_in_the_source(scene: Scene) -> None:
     assert MARKER in str(delivered)
     assert places(target, MARKER) == set()
     assert MARKER not in said + log
-    assert files(scene.home, MARKER) == []
-    assert files(scene.home, "rejected_changes") != [], "dbt has logged"
+    assert files(pipeline.home, MARKER) == []
+    assert files(pipeline.home, "rejected_changes") != [], "dbt has logged"
     assert "cdc.change_log" in places(target, "kept")
 
     reject(source)
-    scene.must("run", "--once")
-    dbt(scene, "run")
+    pipeline.must("run", "--once")
+    dbt(pipeline, "run")
     assert places(target, MARKER) == {"cdc.change_log", "analytics.rejected_changes"}
 
 
-def test_a_column_that_no_table_has_is_refused(scene: Scene) -> None:
-    scene.must("setup")
-    code, said = scene.refused("run", "--once", "--columns", "id,recipient,note")
+def test_a_column_that_no_table_has_is_refused(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    code, said = pipeline.refused("run", "--once", "--columns", "id,recipient,note")
     assert code == 2
     assert "LOADER_COLUMNS names recipient, which no table" in said
 
 
-def test_all_columns_named_are_the_plugin_s_own_bytes(scene: Scene) -> None:
-    other = other_slot(scene.source)
-    scene.must("setup")
-    write(scene.source)
-    rows = scene.source.execute(
+def test_all_columns_named_are_the_plugin_s_own_bytes(pipeline: Pipeline) -> None:
+    other = other_slot(pipeline.source)
+    pipeline.must("setup")
+    write(pipeline.source)
+    rows = pipeline.source.execute(
         "select distinct attname from pg_attribute where attnum > 0 and attrelid in "
         "('notifications'::regclass, 'notification_history'::regclass)"
     )
     quoted = ['"' + name.replace('"', '""') + '"' for (name,) in rows]
-    assert scene.loader("run", "--once", "--columns", ",".join(quoted)).returncode == 0
-    assert change_log(scene.target) == second_opinion(scene.source, other)
+    assert pipeline.loader("run", "--once", "--columns", ",".join(quoted)).returncode == 0
+    assert change_log(pipeline.target) == second_opinion(pipeline.source, other)
 
 
-def test_keys_are_kept_as_the_source_has_them(scene: Scene) -> None:
-    scene.source.execute(
+def test_keys_are_kept_as_the_source_has_them(pipeline: Pipeline) -> None:
+    pipeline.source.execute(
         "alter table notification_history drop constraint notification_history_pkey;"
         "alter table notification_history add primary key (id, created_at);"
         "create unique index covering on notifications (job_id, id, service_id, template_id, "
@@ -196,15 +201,15 @@ def test_keys_are_kept_as_the_source_has_them(scene: Scene) -> None:
         "alter notification_status set not null;"
         "alter table notifications replica identity using index covering"
     )
-    scene.must("setup")
-    write(scene.source)
-    assert scene.loader("run", "--once", "--columns", "note").returncode == 0
+    pipeline.must("setup")
+    write(pipeline.source)
+    assert pipeline.loader("run", "--once", "--columns", "note").returncode == 0
     dimensions = {"service_id", "template_id", "notification_type", "notification_status"}
     kept = {
         "notifications": {"id", "job_id", *dimensions},
         "notification_history": {"id", "created_at", "note", *dimensions},
     }
-    for _, _, payload in change_log(scene.target):
+    for _, _, payload in change_log(pipeline.target):
         change = json.loads(payload)
         for image in ("columns", "identity"):
             names = {column["name"] for column in change.get(image, [])}

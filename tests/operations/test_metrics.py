@@ -13,7 +13,6 @@ import pytest
 from prometheus_client import Metric
 
 from demo.cluster import Cluster, free_port
-from tests.conftest import connect
 from tests.operations.ops_files import (
     Samples,
     alerts,
@@ -26,9 +25,16 @@ from tests.operations.ops_files import (
     served_names,
 )
 from tests.support import LOADER, Database, run, wait_until
-from tests.trouble.scene import SECRET, Running, profiles, sentence
+from tests.support.commands import SECRET, SHORT_PAUSES, RunningLoader, profiles, sentence
+from tests.support.databases import application_database, empty_database
+from tests.support.servers import Server
 
 FACT = "analytics.ft_service_stats"
+LIMITS = {
+    **SHORT_PAUSES,
+    "loader.monitoring.sampler.REFRESH_SECONDS": 0.3,
+    "loader.monitoring.sampler._STALE_SECONDS": 3.0,
+}
 
 
 class Served:
@@ -46,7 +52,7 @@ class Served:
         }
         done = run([str(LOADER), "setup"], self.environment)
         assert done.returncode == 0, done.stderr
-        self.running = Running(self.environment, home / "run.log", "--build")
+        self.running = RunningLoader(self.environment, home / "run.log", "--build", limits=LIMITS)
 
     def scrape(self) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
@@ -77,14 +83,11 @@ class Served:
 @pytest.fixture(scope="module")
 def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = tmp_path_factory.mktemp("served")
-    connect(cluster.dsn()).cursor().execute("create database metrics")
     with (
-        Cluster({"fsync": "off", "max_slot_wal_keep_size": "'8GB'"}) as own,
-        Database(cluster, "metrics") as target,
+        Server({"fsync": "off", "max_slot_wal_keep_size": "'8GB'"}) as own,
+        empty_database(cluster, "metrics") as target,
     ):
-        connect(own.dsn()).cursor().execute("create database application")
-        source = Database(own, "application")
-        source.load_notify()
+        source = application_database(own, "application")
         made = Served(source, target, home)
         with made.running:
             wait_until(lambda: "following the slot" in made.log(), made.log())

@@ -8,17 +8,21 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.operations.estate import (
+from loader.build.builder import Models
+from tests.operations.roles import (
+    ACCESS,
     LOADER_ROLE,
     READER_ROLE,
     ROLES,
-    SEED,
+    SEED_JOB,
     SPARK_ROLE,
-    Estate,
-    estate,
+    RoleCommands,
+    own_server,
 )
-from tests.operations.test_roles import ACCESS
 from tests.support import LOADER
+
+FEW = {"statement_timeout", "default_transaction_read_only", "search_path", "client_encoding"}
+"""Tried alone in every run; each of the others in `make acceptance`."""
 
 NASTY = {
     "statement_timeout": "'1ms'",
@@ -73,8 +77,8 @@ grant select on all tables in schema trap to public;
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
-    with estate(tmp_path_factory.mktemp("settings"), ACCESS) as made:
+def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[RoleCommands]:
+    with own_server(tmp_path_factory.mktemp("settings"), ACCESS, models) as made:
         made.database.execute(TRAPS)
         for role in ("waltally_loader", "waltally_spark", "waltally_dbt", "waltally_reader"):
             made.database.execute(f"create role {role} login")
@@ -82,7 +86,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 
 
 @contextmanager
-def set_for(made: Estate, place: str, settings: dict[str, str]) -> Iterator[None]:
+def set_for(made: RoleCommands, place: str, settings: dict[str, str]) -> Iterator[None]:
     for name, value in settings.items():
         made.database.execute(f"alter {place} set {name} to {value}")
     try:
@@ -91,7 +95,7 @@ def set_for(made: Estate, place: str, settings: dict[str, str]) -> Iterator[None
         made.database.execute(f"alter {place} reset all")
 
 
-def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
+def test_all_of_them_at_once_change_no_figure(made: RoleCommands) -> None:
     # The roles are there already: only their rights are missing.
     made.database.execute(f"alter role {LOADER_ROLE} replication")
     made.database.execute(f"alter role {SPARK_ROLE} replication")
@@ -103,10 +107,10 @@ def test_all_of_them_at_once_change_no_figure(made: Estate) -> None:
         must_be_exact(made)
 
 
-def must_be_exact(made: Estate) -> None:
+def must_be_exact(made: RoleCommands) -> None:
     made.loader("setup")
     made.grant()
-    made.must(SPARK_ROLE, *SEED)
+    made.job(SEED_JOB)
     made.database.insert(3)
     made.loader("run", "--once", "--build")
     made.grant()
@@ -123,8 +127,11 @@ def must_be_exact(made: Estate) -> None:
     assert "envoyé €" in {count["notification_status"] for count in told["counts"]}
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_each_of_them_for_the_database_stops_nothing(made: Estate, name: str) -> None:
+EACH = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in NASTY]
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_each_of_them_for_the_database_stops_nothing(made: RoleCommands, name: str) -> None:
     if name == "role":
         pytest.skip("the test's own session is another role then")
     if not made.database.value("select to_regclass('cdc.slot_position') is not null"):

@@ -11,22 +11,21 @@ from psycopg2 import errors
 
 from demo import recount
 from demo.cluster import BIN
-from tests.operations.estate import (
+from loader.build.builder import Models
+from tests.operations.roles import (
+    ACCESS,
     DBT_ROLE,
     LOADER_ROLE,
     READER_ROLE,
     ROLES,
     SEED,
+    SEED_JOB,
     SPARK_ROLE,
-    Estate,
-    estate,
+    RoleCommands,
+    own_server,
 )
 from tests.support import LOADER, Database, run, wait_until
-from tests.trouble.scene import Running
-
-# No line for `replication`: it is another word there than for a database, and whoever has one may
-# copy the whole server.
-ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
+from tests.support.commands import RunningLoader
 
 OWNERS = """
 select distinct n.nspname, pg_get_userbyid(unnest(array[n.nspowner, c.relowner]))
@@ -43,19 +42,19 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bare(home: Path) -> Iterator[Estate]:
-    """The application's database, before anything of ours was there."""
-    with estate(home, ACCESS) as made:
+def bare(home: Path, models: Models) -> Iterator[RoleCommands]:
+    """The application's database, before anything of waltally was there."""
+    with own_server(home, ACCESS, models) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def whole(bare: Estate) -> Estate:
+def whole(bare: RoleCommands) -> RoleCommands:
     """Set up, seeded, staged and built, each by its role."""
     assert "Not there yet" in bare.grant()
     bare.loader("setup")
     bare.grant()
-    bare.must(SPARK_ROLE, *SEED)
+    bare.job(SEED_JOB)
     bare.database.insert(3)
     bare.loader("run", "--once")
     bare.must(DBT_ROLE, "dbt", "build")
@@ -66,14 +65,14 @@ def whole(bare: Estate) -> Estate:
     return bare
 
 
-def test_the_pipeline_is_exact_as_its_roles(whole: Estate) -> None:
+def test_the_pipeline_is_exact_as_its_roles(whole: RoleCommands) -> None:
     assert whole.database.value("select sum(count) from analytics.ft_service_stats") == 5
     assert whole.differences() == []
     whole.must(DBT_ROLE, "dbt", "test", "--select", "ft_service_stats", "rejected_changes")
     whole.loader("status")
 
 
-def test_a_reader_sees_the_counts_and_nothing_else(whole: Estate) -> None:
+def test_a_reader_sees_the_counts_and_nothing_else(whole: RoleCommands) -> None:
     service = whole.database.value("select service_id::text from notifications limit 1")
     said = whole.must(READER_ROLE, str(LOADER), "stats", service, "--json")
     assert json.loads(said)["total"] == 5
@@ -83,21 +82,21 @@ def test_a_reader_sees_the_counts_and_nothing_else(whole: Estate) -> None:
 
 
 @pytest.mark.slow
-def test_archive_and_audit_need_no_more_than_the_seed(whole: Estate, tmp_path: Path) -> None:
+def test_archive_and_audit_need_no_more_than_the_seed(whole: RoleCommands, tmp_path: Path) -> None:
     *submit, _ = SEED
     whole.must(SPARK_ROLE, *submit, "spark/archive.py", "--to", str(tmp_path / "archive"))
     assert whole.database.value("select count(*) from cdc.archive_position") == 1
-    with Running(whole.environment(LOADER_ROLE), tmp_path / "run.log") as running:
+    with RunningLoader(whole.environment(LOADER_ROLE), tmp_path / "run.log") as running:
         running.wait_for("following the slot")
         whole.must(SPARK_ROLE, *submit, "spark/audit.py")
         running.end()
 
 
-def test_each_schema_belongs_to_the_role_that_writes_it(whole: Estate) -> None:
+def test_each_schema_belongs_to_the_role_that_writes_it(whole: RoleCommands) -> None:
     assert whole.database.execute(OWNERS) == [("analytics", DBT_ROLE), ("cdc", LOADER_ROLE)]
 
 
-def test_no_role_has_more_than_it_needs_of_the_server(whole: Estate) -> None:
+def test_no_role_has_more_than_it_needs_of_the_server(whole: RoleCommands) -> None:
     rows = whole.database.execute(
         "select rolname, rolreplication, rolsuper or rolcreatedb or rolcreaterole or rolbypassrls "
         "from pg_roles where rolname = any(%s)",
@@ -160,7 +159,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_a_role_does_not_need_is_refused(whole: Estate, role: str) -> None:
+def test_what_a_role_does_not_need_is_refused(whole: RoleCommands, role: str) -> None:
     session = whole.connect(role)
     done = []
     for statement in FORBIDDEN[role]:
@@ -174,14 +173,14 @@ def test_what_a_role_does_not_need_is_refused(whole: Estate, role: str) -> None:
     assert done == []
 
 
-def test_no_role_may_copy_the_server(whole: Estate, tmp_path: Path) -> None:
+def test_no_role_may_copy_the_server(whole: RoleCommands, tmp_path: Path) -> None:
     for role in (LOADER_ROLE, SPARK_ROLE):
-        dsn = whole.cluster.dsn("notify", role)
+        dsn = whole.cluster.dsn(whole.database.name, role)
         done = run([str(BIN / "pg_basebackup"), "-d", dsn, "-D", str(tmp_path / role)])
         assert "no pg_hba.conf entry for replication connection" in done.stderr
 
 
-def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: Estate) -> None:
+def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: RoleCommands) -> None:
     columns = "(service_id, template_id, notification_type, notification_status, ctid)"
     whole.database.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
     try:
@@ -194,12 +193,14 @@ def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: Estate) ->
 
 
 @pytest.mark.slow
-def test_a_source_and_a_target_apart_and_an_older_installation(bare: Estate, home: Path) -> None:
+def test_a_source_and_a_target_apart_and_an_older_installation(
+    bare: RoleCommands, home: Path
+) -> None:
     """What a superuser had made belongs to the roles afterwards, whatever they are called."""
     bare.database.execute("create database app")
-    bare.database.execute("create database warehouse")
-    source = Estate(bare.cluster, Database(bare.cluster, "app"), home)
-    target = Estate(bare.cluster, Database(bare.cluster, "warehouse"), home)
+    bare.database.execute("create database apart")
+    source = RoleCommands(bare.cluster, Database(bare.cluster, "app"), home)
+    target = RoleCommands(bare.cluster, Database(bare.cluster, "apart"), home)
     names = {"loader": "odd Loader", "dbt": "odd Dbt", "spark": "odd Spark", "reader": "odd Reader"}
 
     def build(user: str, role: str) -> None:
@@ -207,12 +208,12 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: Estate, hom
             user,
             str(LOADER),
             *("run", "--once", "--build"),
-            LOADER_TARGET_DSN=f"dbname=warehouse user='{user}'",
+            LOADER_TARGET_DSN=f"dbname=apart user='{user}'",
             DBT_ROLE=role,
         )
 
     source.database.load_notify()
-    source.must("postgres", str(LOADER), "setup", LOADER_TARGET_DSN="dbname=warehouse")
+    source.must("postgres", str(LOADER), "setup", LOADER_TARGET_DSN="dbname=apart")
     source.database.insert(2)
     build("postgres", "")
 
@@ -223,10 +224,10 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: Estate, hom
     build("odd Loader", '"odd Dbt"')
     environment = source.environment(
         "odd Loader",
-        LOADER_TARGET_DSN="dbname=warehouse user='odd Loader'",
+        LOADER_TARGET_DSN="dbname=apart user='odd Loader'",
         DBT_ROLE='"odd Dbt"',
     )
-    with Running(environment, home / "apart.log", "--build", "--verbose") as running:
+    with RunningLoader(environment, home / "apart.log", "--build", "--verbose") as running:
         source.database.insert(1)
         running.wait_for("built in")
         # dbt was given the target by the environment, where the source's name is too.
@@ -246,6 +247,6 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: Estate, hom
         each.database.connection.close()
 
 
-def test_an_unknown_part_is_refused(bare: Estate) -> None:
+def test_an_unknown_part_is_refused(bare: RoleCommands) -> None:
     with pytest.raises(AssertionError, match="part is not one of both, source, target"):
         bare.grant(part="middle")

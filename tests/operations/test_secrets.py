@@ -10,10 +10,10 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from tests.operations.estate import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, Estate, estate
-from tests.operations.lookout import Lookout, files_with
+from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
+from tests.operations.secret_watch import SecretWatch, files_with
 from tests.support import LOADER, wait_until
-from tests.trouble.scene import Running, sentence
+from tests.support.commands import RunningLoader, sentence
 
 SECRET = "Zebra1931Crossing"
 SHOWN = "Okapi1901Crossing"
@@ -44,38 +44,39 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def locked(home: Path) -> Iterator[Estate]:
+def locked(home: Path) -> Iterator[RoleCommands]:
     """A server that wants passwords and logs all it is told."""
-    with estate(home, ACCESS, TALKATIVE) as made:
+    with own_server(home, ACCESS, settings=TALKATIVE) as made:
+        made.in_process = False
         made.grant()
         made.set_passwords(SECRET)
         yield made
 
 
-def postgres(made: Estate) -> str:
+def postgres(made: RoleCommands) -> str:
     return made.cluster.dsn(made.database.name)
 
 
-def test_the_lookout_sees_a_secret(locked: Estate, tmp_path: Path) -> None:
+def test_the_watch_sees_a_secret(locked: RoleCommands, tmp_path: Path) -> None:
     """Without this the other tests might pass for want of eyes."""
     (tmp_path / "a file").write_text(f"password={SHOWN}")
     shows = [sys.executable, "-c", "input()", SHOWN]
     session = psycopg2.connect(postgres(locked), application_name=SHOWN)
     with (
-        Lookout(SHOWN, postgres(locked), tmp_path) as lookout,
+        SecretWatch(SHOWN, postgres(locked), tmp_path) as watch,
         subprocess.Popen(shows, stdin=subprocess.PIPE, env={"PGPASSWORD": SHOWN}) as process,
     ):
-        wait_until(lambda: kinds(lookout) == {"command line", "file", "session"}, "it is seen")
-        wait_until(lambda: lookout.holders, "its holder is seen")
+        wait_until(lambda: kinds(watch) == {"command line", "file", "session"}, "it is seen")
+        wait_until(lambda: watch.holders, "its holder is seen")
         process.communicate(b"\n")
     session.close()
 
 
-def kinds(lookout: Lookout) -> set[str]:
-    return {found.split(":")[0] for found in list(lookout.found)}
+def kinds(watch: SecretWatch) -> set[str]:
+    return {found.split(":")[0] for found in list(watch.found)}
 
 
-def test_no_program_shows_its_password(locked: Estate, home: Path, tmp_path: Path) -> None:
+def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_path: Path) -> None:
     said = []
     conf = {
         "spark.eventLog.enabled": "true",
@@ -86,7 +87,7 @@ def test_no_program_shows_its_password(locked: Estate, home: Path, tmp_path: Pat
     seed = [*SEED[:-1]]
     for name, value in conf.items():
         seed += ["--conf", f"{name}={value}"]
-    with Lookout(SECRET, postgres(locked), tmp_path) as lookout:
+    with SecretWatch(SECRET, postgres(locked), tmp_path) as watch:
         said.append(locked.loader("setup", PGPASSWORD=SECRET))
         locked.grant()
         said.append(locked.must(SPARK_ROLE, *seed, SEED[-1], PGPASSWORD=SECRET))
@@ -95,9 +96,9 @@ def test_no_program_shows_its_password(locked: Estate, home: Path, tmp_path: Pat
         said.append(locked.must(DBT_ROLE, "dbt", "--debug", "build", PGPASSWORD=SECRET))
         said.append(locked.must(DBT_ROLE, "dbt", "debug", PGPASSWORD=SECRET))
         said.append(locked.loader("status", "--json", PGPASSWORD=SECRET))
-    assert lookout.found == set()
+    assert watch.found == set()
     for program in ("loader setup", "loader run", "java", "pyspark.daemon", "dbt --debug build"):
-        assert any(program in words for words in lookout.holders), (program, lookout.holders)
+        assert any(program in words for words in watch.holders), (program, watch.holders)
 
     assert SECRET not in "".join(said)
     assert list(tmp_path.glob("*local-*")), "Spark has written what its UI would show"
@@ -110,12 +111,12 @@ def test_no_program_shows_its_password(locked: Estate, home: Path, tmp_path: Pat
         assert locked.database.value(whole_row, SECRET) == 0, table
 
 
-def test_a_flag_s_password_is_gone_once_the_loader_works(locked: Estate, home: Path) -> None:
+def test_a_flag_s_password_is_gone_once_the_loader_works(locked: RoleCommands, home: Path) -> None:
     """The shell has shown it by then, so the README names better ways."""
     dsn = locked.cluster.dsn(locked.database.name, LOADER_ROLE, password=SECRET)
     locked.loader("setup", PGPASSWORD=SECRET)
     flags = ("--source", dsn, f"--target={dsn}")
-    with Running(locked.environment(LOADER_ROLE), home / "flags.log", *flags) as running:
+    with RunningLoader(locked.environment(LOADER_ROLE), home / "flags.log", *flags) as running:
         running.wait_for("following the slot")
         title = Path(f"/proc/{running.process.pid}/cmdline").read_bytes()
         assert SECRET.encode() not in title
@@ -123,7 +124,7 @@ def test_a_flag_s_password_is_gone_once_the_loader_works(locked: Estate, home: P
         running.end()
 
 
-def test_spark_refuses_a_password_in_a_flag(locked: Estate) -> None:
+def test_spark_refuses_a_password_in_a_flag(locked: RoleCommands) -> None:
     dsn = locked.cluster.dsn(locked.database.name, SPARK_ROLE, sslpassword=SECRET)
     done = locked.run(SPARK_ROLE, *SEED, "--source", dsn)
     assert done.returncode == 2, done.stderr
@@ -138,17 +139,17 @@ def test_spark_refuses_a_password_in_a_flag(locked: Estate) -> None:
         (f"host=127.0.0.1 port=1 user={LOADER_ROLE} password={SECRET}", 10),
         (f"host=127.0.0.1 dbname=nowhere user={LOADER_ROLE} password={SECRET}", 10),
         (f"host=127.0.0.1 password='{SECRET}", 2),
-        (f"postgresql://{LOADER_ROLE}:{SECRET}/2@127.0.0.1/notify", 2),
-        (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/notify?nonsense=1", 2),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}/2@127.0.0.1/warehouse", 2),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/warehouse?nonsense=1", 2),
     ],
 )
-def test_an_error_repeats_no_password(locked: Estate, dsn: str, code: int) -> None:
+def test_an_error_repeats_no_password(locked: RoleCommands, dsn: str, code: int) -> None:
     done = locked.run(LOADER_ROLE, str(LOADER), "status", LOADER_SOURCE_DSN=dsn)
     assert done.returncode == code, done.stderr
     assert SECRET not in sentence(done.stderr)
 
 
-def test_a_build_with_the_wrong_password_repeats_none(locked: Estate) -> None:
+def test_a_build_with_the_wrong_password_repeats_none(locked: RoleCommands) -> None:
     done = locked.run(DBT_ROLE, "dbt", "--debug", "run", PGPASSWORD=f"not{SECRET}")
     assert done.returncode != 0
     assert "password authentication failed" in done.stdout

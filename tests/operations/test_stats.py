@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from demo.cluster import Cluster
-from tests.conftest import new_database
 from tests.support import LOADER, Database, run
-from tests.trouble.scene import profiles, sentence
+from tests.support.commands import profiles, sentence
+from tests.support.databases import application_database
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
@@ -22,8 +22,7 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 @pytest.fixture(scope="module")
 def built(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """Seven notifications of one service, staged and built."""
-    with new_database(cluster)() as database:
-        database.load_notify()
+    with application_database(cluster) as database:
         database.must("setup")
         database.insert(3, "delivered")
         database.insert(2, "created")

@@ -12,18 +12,12 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demo.cluster import Cluster
+from loader.build.builder import Models
 from loader.capture import handshake
 from tests.operations.certificates import Authority, give_to_server
-from tests.operations.estate import (
-    DBT_ROLE,
-    LOADER_ROLE,
-    SEED,
-    SPARK_ROLE,
-    Estate,
-    estate,
-)
+from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
 from tests.support import LOADER, wait_until
-from tests.trouble.scene import Running, sentence
+from tests.support.commands import RunningLoader, sentence
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused
 from waltally.settings import DEFAULT_TABLES, Settings
@@ -40,9 +34,9 @@ PASSWORD = "correct horse"
 
 @dataclass(frozen=True)
 class Guarded:
-    """The estate on the server, and what a client needs to be let in."""
+    """The commands on the server, and what a client needs to be let in."""
 
-    estate: Estate
+    commands: RoleCommands
     authority: Authority
     stranger: Authority
 
@@ -50,8 +44,8 @@ class Guarded:
         """A connection string that says everything itself."""
         usual = {
             "host": "localhost",
-            "port": str(self.estate.cluster.port),
-            "dbname": self.estate.database.name,
+            "port": str(self.commands.cluster.port),
+            "dbname": self.commands.database.name,
             "user": user,
             "password": PASSWORD,
             "sslmode": "verify-full",
@@ -66,7 +60,7 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[Guarded]:
     home = tmp_path_factory.mktemp("tls")
     authority, stranger = Authority(home / "authority"), Authority(home / "stranger")
 
@@ -76,7 +70,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         give_to_server(key, cluster.data / "server.key")
         give_to_server(authority.root, cluster.data / "root.crt")
 
-    with estate(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
+    with own_server(home, ACCESS, models, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
         made.grant()
         made.set_passwords(PASSWORD)
         guarded = Guarded(made, authority, stranger)
@@ -92,7 +86,7 @@ def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
 
 
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
-    made = guarded.estate
+    made = guarded.commands
     made.must(SPARK_ROLE, *SEED, **guarded.both(SPARK_ROLE))
     made.database.insert(3)
     made.loader("run", "--once", "--build", **guarded.both(LOADER_ROLE))
@@ -109,7 +103,7 @@ def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
 
 
 def test_a_client_certificate_reaches_dbt_too(guarded: Guarded) -> None:
-    made = guarded.estate
+    made = guarded.commands
     made.database.execute(f"create role with_certificate login replication in role {LOADER_ROLE}")
     certificate, key = guarded.authority.issue("with_certificate")
     words = {"sslcert": str(certificate), "sslkey": str(key)}
@@ -143,7 +137,7 @@ def test_who_cannot_be_verified_is_refused_at_once(guarded: Guarded, case: str, 
 
 
 def refused(guarded: Guarded, *arguments: str, **more: str) -> tuple[int, str]:
-    done = guarded.estate.run(LOADER_ROLE, str(LOADER), *arguments, **more)
+    done = guarded.commands.run(LOADER_ROLE, str(LOADER), *arguments, **more)
     assert PASSWORD not in done.stderr
     return done.returncode, sentence(done.stderr)
 
@@ -195,7 +189,7 @@ def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> 
 
 def test_the_seed_says_in_one_sentence_whom_it_does_not_trust(guarded: Guarded) -> None:
     dsn = broken(guarded, "another authority", SPARK_ROLE)
-    done = guarded.estate.run(SPARK_ROLE, *SEED, LOADER_SOURCE_DSN=dsn)
+    done = guarded.commands.run(SPARK_ROLE, *SEED, LOADER_SOURCE_DSN=dsn)
     assert done.returncode == 10, done.stderr
     assert "certificate verify failed" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
@@ -203,7 +197,7 @@ def test_the_seed_says_in_one_sentence_whom_it_does_not_trust(guarded: Guarded) 
 
 
 def test_dbt_verifies_too(guarded: Guarded) -> None:
-    done = guarded.estate.run(
+    done = guarded.commands.run(
         DBT_ROLE,
         *("dbt", "run"),
         PGHOST="localhost",
@@ -217,11 +211,11 @@ def test_dbt_verifies_too(guarded: Guarded) -> None:
 
 def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) -> None:
     """A certificate of a stranger is no outage to wait for."""
-    made = guarded.estate
+    made = guarded.commands
     environment = made.environment(LOADER_ROLE, **guarded.both(LOADER_ROLE))
     file, before = made.cluster.data / "server.crt", made.cluster.data / "server.key"
     kept = file.read_bytes(), before.read_bytes()
-    with Running(environment, made.home / "changes.log") as running:
+    with RunningLoader(environment, made.home / "changes.log") as running:
         running.wait_for("following the slot")
         for issued, place in zip(
             guarded.stranger.issue("localhost", "localhost"), (file, before), strict=True
@@ -242,7 +236,7 @@ def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) ->
     assert (code, "certificate verify failed" in said) == (10, True), said
 
 
-def presents(made: Estate, authority: Authority) -> bool:
+def presents(made: RoleCommands, authority: Authority) -> bool:
     """Say whether new sessions find a certificate of this authority."""
     guarded = Guarded(made, authority, authority)
     try:

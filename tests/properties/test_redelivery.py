@@ -6,8 +6,8 @@ import random
 
 from demo.cluster import Cluster
 from tests.conftest import connect
-from tests.second_opinion import change_log, other_slot, second_opinion
 from tests.support import Database
+from tests.support.second_opinion import change_log, other_slot, second_opinion
 
 
 def test_redelivered_transactions_change_nothing() -> None:

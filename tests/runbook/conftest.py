@@ -1,4 +1,4 @@
-"""Scenes as the tests of trouble have them, and operators at work on them."""
+"""Operators at work on pipelines."""
 
 from __future__ import annotations
 
@@ -10,15 +10,7 @@ import pytest
 from demo.source import Identity
 from demo.traffic import Traffic
 from tests.runbook.procedure import Operator
-from tests.trouble.conftest import (  # noqa: F401  # fixtures
-    apart,
-    models,
-    patch,
-    rough,
-    scene,
-    staging,
-)
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
 
 Operating = Callable[..., Operator]
 
@@ -28,15 +20,15 @@ NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
 
 @pytest.fixture
 def operating() -> Iterator[Operating]:
-    """Give an operator a scene that has begun; with an identity, traffic is on it."""
+    """Give an operator a pipeline that has begun; with an identity, traffic is on it."""
     with ExitStack() as stack:
 
-        def make(scene: Scene, identity: Identity | None = None) -> Operator:
-            scene.begin()
-            operator = Operator(scene)
+        def make(pipeline: Pipeline, identity: Identity | None = None) -> Operator:
+            pipeline.begin()
+            operator = Operator(pipeline)
             stack.callback(operator.close)
             if identity:
-                dsn = scene.source.cluster.dsn(scene.source.name)
+                dsn = pipeline.source.cluster.dsn(pipeline.source.name)
                 operator.traffic = Traffic(
                     dsn, sessions=2, rate=100, identity=identity, weights=NO_PURGES
                 )

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from demo.cluster import BIN
 from demo.traffic import Traffic
 from tests.support import LOADER, ROOT, wait_until
-from tests.trouble.scene import Running, Scene
+from tests.support.commands import RunningLoader
+from tests.support.pipeline import Pipeline
 
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
 
@@ -45,19 +46,19 @@ def blocks(title: str) -> list[Block]:
 
 @dataclass
 class Operator:
-    """Carries procedures out on a scene, with what a test machine lacks put in its place.
+    """Carries procedures out on a pipeline, with what a test machine lacks put in its place.
 
     `instead` says what to do, given the whole command, for one that begins so; `variables` are
     those of the text.
     """
 
-    scene: Scene
+    pipeline: Pipeline
     traffic: Traffic | None = None
     instead: dict[str, Callable[[str], object]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
-    """The settings of /etc/waltally/environment that differ from the scene's own."""
-    running: Running | None = None
+    """The settings of /etc/waltally/environment that differ from the pipeline's own."""
+    running: RunningLoader | None = None
     said: str = ""
     """What the last program printed on its standard output."""
 
@@ -88,11 +89,11 @@ class Operator:
         if self.traffic is not None:
             self.traffic.stop()
         self.stop()
-        self.scene.goes_on()
+        self.pipeline.goes_on()
 
     def start(self) -> None:
         self.stop()
-        self.running = self.scene.follow(**self.settings)
+        self.running = self.pipeline.follow(**self.settings)
 
     def stop(self) -> None:
         """Stop the service; it may have ended by itself, as a refusal does."""
@@ -122,7 +123,7 @@ class Operator:
         elif command == "spark-submit spark/seed.py":
             self._seed()
         elif command == "dbt build":
-            self.scene.build()
+            self.pipeline.build()
         else:
             assert words[0] in PROGRAMS, f"no way to do: {command}"
             self._run(command)
@@ -139,13 +140,16 @@ class Operator:
         """Count as the seed does, for which the quick way of the tests wants a quiet source."""
         if self.traffic is not None:
             self.traffic.stop()
-        self.scene.seed()
+        self.pipeline.seed()
         if self.traffic is not None:
             self.traffic.start()
 
     def _sql(self, text: str) -> None:
         place, _, statements = text.partition("\n")
-        database = {"-- at the source": self.scene.source, "-- at the target": self.scene.target}
+        database = {
+            "-- at the source": self.pipeline.source,
+            "-- at the target": self.pipeline.target,
+        }
         asked = database[place]
         done = subprocess.run(
             [BIN / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"],
@@ -159,12 +163,12 @@ class Operator:
 
     def _run(self, command: str) -> None:
         source, target = (
-            each.cluster.dsn(each.name) for each in (self.scene.source, self.scene.target)
+            each.cluster.dsn(each.name) for each in (self.pipeline.source, self.pipeline.target)
         )
         done = subprocess.run(
-            ["bash", "-euc", command.replace("/var/tmp", str(self.scene.home))],
+            ["bash", "-euc", command.replace("/var/tmp", str(self.pipeline.home))],
             env={
-                **self.scene.environment(),
+                **self.pipeline.environment(),
                 "LOADER_SOURCE_DSN": source,
                 "LOADER_TARGET_DSN": target,
                 "PATH": f"{LOADER.parent}:{BIN}:{os.environ['PATH']}",

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from tests.runbook.conftest import Operating
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
 
 
-def test_rejected_changes_are_counted_by_a_new_seed(scene: Scene, operating: Operating) -> None:
-    operator = operating(scene)
-    scene.source.execute("alter table notifications replica identity default")
-    scene.source.execute(
+def test_rejected_changes_are_counted_by_a_new_seed(
+    pipeline: Pipeline, operating: Operating
+) -> None:
+    operator = operating(pipeline)
+    pipeline.source.execute("alter table notifications replica identity default")
+    pipeline.source.execute(
         "delete from notifications where id = (select id from notifications order by id limit 1)"
     )
-    scene.must("run", "--once")
-    scene.build()
-    assert len(scene.differences()) == 1
+    pipeline.must("run", "--once")
+    pipeline.build()
+    assert len(pipeline.differences()) == 1
     operator.carry_out("Changes were rejected", 0)
     assert operator.said.count("the replica identity does not carry") == 1
-    assert scene.refused("setup", "--check")[0] == 18
-    scene.source.execute("alter table notifications replica identity full")
+    assert pipeline.refused("setup", "--check")[0] == 18
+    pipeline.source.execute("alter table notifications replica identity full")
     operator.carry_out("Changes were rejected", 1)
-    assert scene.differences() == []
+    assert pipeline.differences() == []
     operator.carry_out("Changes were rejected", 0)
     assert operator.said == ""
     operator.ends_exact()

@@ -7,17 +7,17 @@ import shutil
 import pytest
 
 from demo.cluster import Cluster
+from tests.fixtures.pipelines import MakePipeline
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
 from tests.support import Database, wait_until
-from tests.trouble.conftest import Staging, reconnect
 from tests.trouble.test_slot import outgrow
 
 
 @pytest.fixture
-def operator(staging: Staging, rough: Cluster, operating: Operating) -> Operator:
+def operator(make_pipeline: MakePipeline, spare: Cluster, operating: Operating) -> Operator:
     """At work on a server that may be configured, with traffic."""
-    made = operating(staging(rough), "full")
+    made = operating(make_pipeline(spare), "full")
     made.start()
     made.write()
     return made
@@ -42,14 +42,14 @@ def on_disk(database: Database) -> int:
 
 
 def wal_status(operator: Operator) -> str | None:
-    found = operator.scene.source.execute(
-        "select wal_status from pg_replication_slots where slot_name = %s", operator.scene.slot
+    found = operator.pipeline.source.execute(
+        "select wal_status from pg_replication_slots where slot_name = %s", operator.pipeline.slot
     )
     return found[0][0] if found else None
 
 
 def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
-    source = operator.scene.source
+    source = operator.pipeline.source
     limit(source, "1GB")
     try:
         operator.carry_out("Stop for a week", 0)
@@ -64,12 +64,12 @@ def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
 
 
 def test_a_stop_that_passes_the_limit(operator: Operator) -> None:
-    source = operator.scene.source
+    source = operator.pipeline.source
     operator.carry_out("Stop for a week", 0)
     try:
         limit(source, "16MB")
-        outgrow(source, operator.scene.slot)
-        assert operator.scene.refused("run")[0] == 21
+        outgrow(source, operator.pipeline.slot)
+        assert operator.pipeline.refused("run")[0] == 21
     finally:
         limit(source, None)
     operator.carry_out("Renew")
@@ -87,7 +87,7 @@ def test_a_stop_that_gives_the_slot_up(operator: Operator) -> None:
 
 
 def test_wal_that_must_go_at_once(operator: Operator) -> None:
-    source = operator.scene.source
+    source = operator.pipeline.source
     operator.stop()
     write_wal(source)
     held = on_disk(source)
@@ -99,26 +99,26 @@ def test_wal_that_must_go_at_once(operator: Operator) -> None:
 
 
 def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
-    scene, cluster = operator.scene, operator.scene.source.cluster
+    pipeline, cluster = operator.pipeline, operator.pipeline.source.cluster
     assert operator.traffic is not None
     operator.stop()
-    write_wal(scene.source)
-    held = on_disk(scene.source)
+    write_wal(pipeline.source)
+    held = on_disk(pipeline.source)
     operator.traffic.stop()
     cluster.stop("immediate")
 
     def remove(command: str) -> None:
         assert '"$PGDATA/pg_replslot/notify_dashboard_replication_slot"' in command
-        shutil.rmtree(cluster.data / "pg_replslot" / scene.slot)
+        shutil.rmtree(cluster.data / "pg_replslot" / pipeline.slot)
 
     def start(command: str) -> None:
         cluster.start()
-        scene.source = scene.target = reconnect(scene.source)
+        pipeline.source = pipeline.target = pipeline.source.reconnect()
 
     operator.instead = {"rm -r": remove, "systemctl start postgresql": start}
     operator.carry_out("The source's disk is full", 1)
-    wait_until(lambda: on_disk(scene.source) < held / 2, "the server removes the WAL")
-    assert scene.refused("run")[0] == 21
+    wait_until(lambda: on_disk(pipeline.source) < held / 2, "the server removes the WAL")
+    assert pipeline.refused("run")[0] == 21
     operator.traffic.start()
     operator.carry_out("Renew")
     operator.write()

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
 
 TABLES = ("notifications", "notification_history")
 
 
 def identities(operator: Operator) -> set[str]:
-    found = operator.scene.source.execute(
+    found = operator.pipeline.source.execute(
         "select relreplident from pg_class where relname = any(%s)", list(TABLES)
     )
     return {kind for (kind,) in found}
 
 
-def rejected(scene: Scene) -> int:
-    return int(scene.target.value("select count(*) from analytics.rejected_changes"))
+def rejected(pipeline: Pipeline) -> int:
+    return int(pipeline.target.value("select count(*) from analytics.rejected_changes"))
 
 
 def test_the_replica_identity_becomes_an_index_and_full_again(
-    scene: Scene, operating: Operating
+    pipeline: Pipeline, operating: Operating
 ) -> None:
-    operator = operating(scene, "covering")
+    operator = operating(pipeline, "covering")
     operator.start()
     operator.write()
     for number, kind in ((0, "i"), (1, "f")):
@@ -31,32 +31,32 @@ def test_the_replica_identity_becomes_an_index_and_full_again(
             operator.carry_out("Change the replica identity online", number, table=table)
             operator.write()
         assert identities(operator) == {kind}
-        operator.scene.must("setup", "--check")
+        operator.pipeline.must("setup", "--check")
     operator.ends_exact()
-    assert rejected(scene) == 0
+    assert rejected(pipeline) == 0
 
 
-def test_a_column_is_added(scene: Scene, operating: Operating) -> None:
-    operator = operating(scene, "full")
+def test_a_column_is_added(pipeline: Pipeline, operating: Operating) -> None:
+    operator = operating(pipeline, "full")
     operator.start()
     operator.write()
     operator.carry_out("Add a column")
     operator.write()
     operator.ends_exact()
     with_it = "select count(*) from cdc.change_log where payload like '%%\"postage\"%%'"
-    assert scene.target.value(with_it) > 0
-    assert rejected(scene) == 0
+    assert pipeline.target.value(with_it) > 0
+    assert rejected(pipeline) == 0
 
 
-def test_a_status_and_a_type_are_added(scene: Scene, operating: Operating) -> None:
-    operator = operating(scene, "full")
+def test_a_status_and_a_type_are_added(pipeline: Pipeline, operating: Operating) -> None:
+    operator = operating(pipeline, "full")
     operator.start()
     operator.write()
     operator.carry_out("Add a status or a type")
     operator.write()
     assert operator.traffic is not None
     operator.traffic.stop()  # it would move these rows on
-    scene.source.execute(
+    pipeline.source.execute(
         'insert into notifications ("to", service_id, template_id, notification_type, '
         "notification_status) select 'someone', service_id, id, 'push', 'read-aloud' from templates"
     )
@@ -65,4 +65,4 @@ def test_a_status_and_a_type_are_added(scene: Scene, operating: Operating) -> No
         "select count(*) from analytics.ft_service_stats "
         "where notification_type = 'push' and notification_status = 'read-aloud' and count = 1"
     )
-    assert scene.target.value(groups) == 3
+    assert pipeline.target.value(groups) == 3

@@ -10,34 +10,35 @@ import pytest
 
 from demo.cluster import Cluster
 from loader.staging import migrate as staging_schema
+from tests.fixtures.pipelines import MakePipeline
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
 from tests.support import Database
-from tests.trouble.conftest import Staging, reconnect
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
+from tests.support.servers import Server
 
 PLUGINS = "output_plugin_libraries"
 
 
 def test_a_minor_upgrade_needs_nobody(
-    staging: Staging, rough: Cluster, operating: Operating
+    make_pipeline: MakePipeline, spare: Cluster, operating: Operating
 ) -> None:
-    scene = staging(rough)
-    operator = operating(scene, "full")
+    pipeline = make_pipeline(spare)
+    operator = operating(pipeline, "full")
     operator.start()
     operator.write()
 
     def upgrade(command: str) -> None:
         assert operator.traffic is not None
         operator.traffic.stop()
-        rough.stop()
-        rough.start()
-        scene.source = scene.target = reconnect(scene.source)
+        spare.stop()
+        spare.start()
+        pipeline.source = pipeline.target = pipeline.source.reconnect()
         operator.traffic.start()
 
     operator.instead = {"apt-get install --only-upgrade": upgrade}
     # The second block is for servers that know the setting.
-    operator.carry_out("Upgrade PostgreSQL: minor", *range(1 + rough.knows(PLUGINS)))
+    operator.carry_out("Upgrade PostgreSQL: minor", *range(1 + spare.knows(PLUGINS)))
     assert operator.running is not None
     operator.running.wait_for("following the slot", 2)
     operator.write()
@@ -47,7 +48,8 @@ def test_a_minor_upgrade_needs_nobody(
 @pytest.fixture
 def servers() -> Iterator[tuple[Cluster, Cluster]]:
     """A server that runs, and the empty one that it is to become."""
-    old, new = Cluster({"fsync": "off"}), Cluster({"fsync": "off"})
+    # pg_upgrade wants a new cluster without a database of anybody.
+    old, new = Server({"fsync": "off"}), Cluster({"fsync": "off"})
     try:
         old.create()
         old.start()
@@ -59,11 +61,11 @@ def servers() -> Iterator[tuple[Cluster, Cluster]]:
 
 
 def test_a_major_upgrade_ends_with_renew(
-    servers: tuple[Cluster, Cluster], staging: Staging, operating: Operating
+    servers: tuple[Cluster, Cluster], make_pipeline: MakePipeline, operating: Operating
 ) -> None:
     old, new = servers
-    scene = staging(old)
-    operator = operating(scene, "full")
+    pipeline = make_pipeline(old)
+    operator = operating(pipeline, "full")
     traffic = operator.traffic
     assert traffic is not None
     operator.start()
@@ -72,7 +74,7 @@ def test_a_major_upgrade_ends_with_renew(
     def stop_writing(command: str) -> None:
         traffic.stop()
         operator.stop()
-        scene.source.insert(3)  # what only a loader that runs once more can stage
+        pipeline.source.insert(3)  # what only a loader that runs once more can stage
 
     def upgrade(command: str) -> None:
         variables = {
@@ -89,7 +91,7 @@ def test_a_major_upgrade_ends_with_renew(
         new.port = old.port
         new.configure({"port": str(old.port)})
         new.start()
-        scene.source = scene.target = Database(new, scene.source.name)
+        pipeline.source = pipeline.target = Database(new, pipeline.source.name)
 
     operator.instead = {
         "# the application stops": stop_writing,
@@ -98,11 +100,11 @@ def test_a_major_upgrade_ends_with_renew(
         "systemctl start postgresql": start,
     }
     operator.carry_out("Upgrade PostgreSQL: major")
-    assert scene.differences() == []
-    assert scene.refused("run")[0] == 23
+    assert pipeline.differences() == []
+    assert pipeline.refused("run")[0] == 23
 
     def renew(command: str) -> None:
-        scene.must(*command.split()[1:])
+        pipeline.must(*command.split()[1:])
         traffic.start()
 
     operator.instead = {"loader setup --renew": renew}
@@ -116,15 +118,15 @@ def programs_of(cluster: Cluster) -> str:
     return cluster.run("pg_config", "--bindir").strip()
 
 
-def test_an_upgrade_of_waltally_itself(scene: Scene) -> None:
+def test_an_upgrade_of_waltally_itself(pipeline: Pipeline) -> None:
     newest = staging_schema.migrations()[-1][0]
-    scene.must("setup")
+    pipeline.must("setup")
     # As the version before the newest migration left it.
-    scene.target.execute("drop table cdc.historical_rejections")
-    scene.target.execute("delete from cdc.schema_migration where version = %s", newest)
-    scene.source.insert(5)
+    pipeline.target.execute("drop table cdc.historical_rejections")
+    pipeline.target.execute("delete from cdc.schema_migration where version = %s", newest)
+    pipeline.source.insert(5)
     operator = Operator(
-        scene,
+        pipeline,
         instead={
             "git pull": lambda _: None,
             "make install": lambda _: None,
@@ -134,8 +136,8 @@ def test_an_upgrade_of_waltally_itself(scene: Scene) -> None:
     try:
         operator.carry_out("Upgrade waltally")
         version = "select max(version) from cdc.schema_migration"
-        assert scene.target.value(version) == newest
+        assert pipeline.target.value(version) == newest
         operator.ends_exact()
     finally:
         operator.close()
-    assert scene.staged() == 5
+    assert pipeline.staged() == 5

@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg2
 
-from tests.second_opinion import OPTIONS, Delivered, delivered
 from tests.soak.failure import SoakFailed
+from tests.support.second_opinion import OPTIONS, Delivered, delivered
 from waltally import lsn
 
 _SHOWN = 5

@@ -177,7 +177,7 @@ def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
 def test_what_may_explain_a_difference_is_said() -> None:
     assert notes(STORED, STORED.rejected) == []
     [unseeded] = notes(replace(STORED, is_seeded=False), STORED.rejected)
-    assert "stands on no seed" in unseeded
+    assert "has no baseline" in unseeded
     [older] = notes(replace(STORED, is_on_newest_seed=False), STORED.rejected)
     assert "newest seed" in older
     [rejected] = notes(STORED, Rejected(0, None).and_then(Rejected(2, 255)))

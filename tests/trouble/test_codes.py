@@ -12,9 +12,10 @@ import pytest
 
 from demo.cluster import Cluster
 from loader.capture import handshake
-from tests.conftest import connect as plain
+from tests.fixtures.pipelines import MakePipeline
 from tests.support import wait_until
-from tests.trouble.conftest import Staging
+from tests.support.servers import Server
+from tests.support.servers import connect as plain
 from tests.trouble.test_failover import Family, family
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
@@ -32,7 +33,7 @@ def german() -> Iterator[Cluster]:
     catalogs = Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
     if shutil.which("localedef") is None or not list(catalogs):
         pytest.skip("no German locale can be made here")
-    made = Cluster({"fsync": "off", "max_connections": "8"})
+    made = Server({"fsync": "off", "max_connections": "8"})
     try:
         place = made.home / GERMAN
         made.create()
@@ -118,15 +119,15 @@ def test_a_server_that_is_starting_up_is_waited_for(german: Cluster) -> None:
 
 
 def test_a_target_that_takes_no_writes_is_waited_for(
-    family: Family, staging: Staging, cluster: Cluster
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
-    scene = staging(cluster, family.primary)
-    scene.begin()
+    pipeline = make_pipeline(cluster, family.primary)
+    pipeline.begin()
     standby = family.backup()
     standby.start()
-    dsn = standby.dsn(scene.target.name)
-    scene.source.insert(3)
-    with scene.start(LOADER_TARGET_DSN=dsn) as running:
+    dsn = standby.dsn(pipeline.target.name)
+    pipeline.source.insert(3)
+    with pipeline.start(LOADER_TARGET_DSN=dsn) as running:
         running.wait_for("The target takes no writes", 2)
         standby.run("pg_ctl", "-D", str(standby.data), "-w", "promote")
         running.wait_for("following the slot")

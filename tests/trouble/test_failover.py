@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from demo.cluster import Cluster
+from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database
-from tests.trouble.conftest import Staging
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
+from tests.support.servers import Server
 from waltally.errors import BuildFailed
 
 
@@ -18,7 +19,7 @@ class Family:
     """A primary and what was copied from it, each a server of its own."""
 
     def __init__(self) -> None:
-        self.primary = Cluster({"fsync": "off"})
+        self.primary = Server({"fsync": "off"})
         self.copies: list[Cluster] = []
 
     def backup(self) -> Cluster:
@@ -63,71 +64,75 @@ def family() -> Iterator[Family]:
 
 
 @contextmanager
-def now_the_source(scene: Scene, cluster: Cluster) -> Iterator[None]:
+def now_the_source(pipeline: Pipeline, cluster: Cluster) -> Iterator[None]:
     """Let the source be the same database on another server."""
-    usual, scene.source = scene.source, Database(cluster, scene.source.name)
+    usual, pipeline.source = pipeline.source, Database(cluster, pipeline.source.name)
     try:
         yield
     finally:
-        scene.source.connection.close()
-        scene.source = usual
+        pipeline.source.connection.close()
+        pipeline.source = usual
 
 
-def test_a_primary_that_went_away(family: Family, staging: Staging, cluster: Cluster) -> None:
+def test_a_primary_that_went_away(
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
+) -> None:
     """Its standby has no slot; it may also lack what the change log holds already."""
-    scene = staging(family.primary, cluster)
-    scene.begin()
+    pipeline = make_pipeline(family.primary, cluster)
+    pipeline.begin()
     behind = family.backup()
-    scene.source.insert(2)
-    scene.must("run", "--once")
+    pipeline.source.insert(2)
+    pipeline.must("run", "--once")
     whole = family.backup()
     family.primary.stop()
-    position = scene.position()
+    position = pipeline.position()
     for standby in (behind, whole):
         standby.start()
-        with now_the_source(scene, standby):
+        with now_the_source(pipeline, standby):
             for command in (("run",), ("run", "--once"), ("setup",)):
-                code, said = scene.refused(*command)
+                code, said = pipeline.refused(*command)
                 assert (code, "standby" in said) == (16, True), said
             standby.run("pg_ctl", "-D", str(standby.data), "-w", "promote")
-            scene.source.insert(3)
-            code, said = scene.refused("run")
+            pipeline.source.insert(3)
+            code, said = pipeline.refused("run")
             assert code == 21
             assert f"everything before {position} is stored" in said
             if standby is whole:
-                scene.recovers_from(said)
+                pipeline.recovers_from(said)
     family.primary.start()
 
 
 def test_a_source_restored_from_a_copy_of_its_disk(
-    family: Family, staging: Staging, cluster: Cluster
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
     """The slot is there and older: only the end of the WAL tells."""
-    scene = staging(family.primary, cluster)
-    scene.begin()
+    pipeline = make_pipeline(family.primary, cluster)
+    pipeline.begin()
     family.primary.stop()
     copy = family.clone()
     family.primary.start()
-    scene.source.connection.close()
-    scene.source = Database(family.primary, scene.source.name)
-    scene.source.insert(3000)
-    scene.must("run", "--once")
-    scene.build()
-    position = scene.position()
+    pipeline.source.connection.close()
+    pipeline.source = Database(family.primary, pipeline.source.name)
+    pipeline.source.insert(3000)
+    pipeline.must("run", "--once")
+    pipeline.build()
+    position = pipeline.position()
     family.primary.stop()
     copy.start()
-    with now_the_source(scene, copy):
-        code, said = scene.refused("run", "--once")
+    with now_the_source(pipeline, copy):
+        code, said = pipeline.refused("run", "--once")
         assert code == 25
         assert f"everything before {position} is stored" in said
-        assert scene.refused("setup") == (25, said)
+        assert pipeline.refused("setup") == (25, said)
         # The new log overlaps the old one's positions: what was there must not meet it.
-        scene.must("setup", "--renew")
-        scene.source.insert(4000)
-        scene.must("run", "--once")
-        assert scene.target.value("select %s::pg_lsn > %s::pg_lsn", scene.position(), position)
-        assert scene.staged() == 4005
+        pipeline.must("setup", "--renew")
+        pipeline.source.insert(4000)
+        pipeline.must("run", "--once")
+        assert pipeline.target.value(
+            "select %s::pg_lsn > %s::pg_lsn", pipeline.position(), position
+        )
+        assert pipeline.staged() == 4005
         with pytest.raises(BuildFailed, match=r"spark-submit spark/seed\.py"):
-            scene.build()
-        scene.recovers_from(said)
+            pipeline.build()
+        pipeline.recovers_from(said)
     family.primary.start()

@@ -17,36 +17,38 @@ from loader.capture import handshake, reader
 from loader.capture.events import BuildBroke, Built, Event
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
-from tests.conftest import connect
+from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
-from tests.trouble.conftest import Staging, new, reconnect
-from tests.trouble.following import background, settings_of
-from tests.trouble.scene import Running, Scene
+from tests.support.commands import RunningLoader
+from tests.support.databases import application_database, empty_database
+from tests.support.in_process import background
+from tests.support.pipeline import Pipeline
+from tests.support.servers import connect
 from waltally.errors import BuildFailed, LoaderError, SlotMoved
 
 
 def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
-    scene: Scene, patch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server goes on from the slot's position without a word, past changes never stored."""
-    scene.must("setup")
-    scene.source.insert(3)
+    pipeline.must("setup")
+    pipeline.source.insert(3)
     start: Callable[..., None] = handshake.start
 
     def moved_first(*arguments: Any) -> None:
-        scene.source.execute(
-            "select pg_replication_slot_advance(%s, pg_current_wal_lsn())", scene.slot
+        pipeline.source.execute(
+            "select pg_replication_slot_advance(%s, pg_current_wal_lsn())", pipeline.slot
         )
         start(*arguments)
 
-    patch.setattr(handshake, "start", moved_first)
+    monkeypatch.setattr(handshake, "start", moved_first)
     with pytest.raises(SlotMoved, match="changes between are lost"):
-        follow(settings_of(scene), threading.Event(), RunState(), once=True)
-    assert scene.staged() == 0
+        follow(pipeline.loader_settings, threading.Event(), RunState(), once=True)
+    assert pipeline.staged() == 0
     wait_until(
         lambda: (
-            not scene.source.value(
-                "select active from pg_replication_slots where slot_name = %s", scene.slot
+            not pipeline.source.value(
+                "select active from pg_replication_slots where slot_name = %s", pipeline.slot
             )
         ),
         "the slot is free",
@@ -54,17 +56,16 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
 
 
 def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
-    cluster: Cluster, rough: Cluster, tmp_path: Path
+    cluster: Cluster, spare: Cluster, tmp_path: Path
 ) -> None:
     """A schema each in one warehouse; the fence of one must not end the other's session."""
     with (
-        new(cluster, "trouble_one") as one,
-        new(rough, "trouble_two") as two,
-        new(cluster, "trouble_warehouse") as warehouse,
+        application_database(cluster, "trouble_one") as one,
+        application_database(spare, "trouble_two") as two,
+        empty_database(cluster, "trouble_warehouse") as warehouse,
     ):
         environments = {}
         for source, schema in ((one, "cdc_one"), (two, "cdc_two")):
-            source.load_notify()
             source.slot = "slot_trouble_shared"
             environments[schema] = source.environment(
                 LOADER_SCHEMA=schema, LOADER_TARGET_DSN=cluster.dsn(warehouse.name)
@@ -72,8 +73,8 @@ def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
             done = source.loader("setup", **environments[schema])
             assert done.returncode == 0, done.stderr
         with (
-            Running(environments["cdc_one"], tmp_path / "one.log") as first,
-            Running(environments["cdc_two"], tmp_path / "two.log") as second,
+            RunningLoader(environments["cdc_one"], tmp_path / "one.log") as first,
+            RunningLoader(environments["cdc_two"], tmp_path / "two.log") as second,
         ):
             for number in range(1, 6):
                 for source, schema in ((one, "cdc_one"), (two, "cdc_two")):
@@ -95,55 +96,57 @@ def staged(warehouse: Database, schema: str) -> int:
 
 
 def test_a_reload_does_not_make_commits_asynchronous(
-    staging: Staging, cluster: Cluster, rough: Cluster
+    make_pipeline: MakePipeline, cluster: Cluster, spare: Cluster
 ) -> None:
     """What is confirmed outlives the target's crash."""
-    scene = staging(cluster, rough)
-    scene.must("setup")
-    admin = connect(rough.dsn())
-    with scene.follow() as running, admin.cursor() as cursor:
-        scene.source.insert(1)
-        scene.wait_for_staged(1)
+    pipeline = make_pipeline(cluster, spare)
+    pipeline.must("setup")
+    admin = connect(spare.dsn())
+    with pipeline.follow() as running, admin.cursor() as cursor:
+        pipeline.source.insert(1)
+        pipeline.wait_for_staged(1)
         cursor.execute("alter system set synchronous_commit = off")
         cursor.execute("alter system set wal_writer_delay = '10s'")
         cursor.execute("select pg_reload_conf()")
         try:
-            wait_until(lambda: scene.target.value("show synchronous_commit") == "off", "reloaded")
-            scene.source.insert(5)
-            wal = scene.source.value("select pg_current_wal_lsn()")
             wait_until(
-                lambda: scene.source.value(
+                lambda: pipeline.target.value("show synchronous_commit") == "off", "reloaded"
+            )
+            pipeline.source.insert(5)
+            wal = pipeline.source.value("select pg_current_wal_lsn()")
+            wait_until(
+                lambda: pipeline.source.value(
                     "select confirmed_flush_lsn >= %s from pg_replication_slots "
                     "where slot_name = %s",
                     wal,
-                    scene.slot,
+                    pipeline.slot,
                 ),
                 "the five are confirmed",
             )
-            rough.stop("immediate")
+            spare.stop("immediate")
         finally:
-            rough.start()
+            spare.start()
             for name in ("synchronous_commit", "wal_writer_delay"):
-                connect(rough.dsn()).cursor().execute(f"alter system reset {name}")
-            connect(rough.dsn()).cursor().execute("select pg_reload_conf()")
-        scene.target = reconnect(scene.target)
-        assert scene.staged() == 6
-        scene.source.insert(1)
-        scene.wait_for_staged(7)
+                connect(spare.dsn()).cursor().execute(f"alter system reset {name}")
+            connect(spare.dsn()).cursor().execute("select pg_reload_conf()")
+        pipeline.target = pipeline.target.reconnect()
+        assert pipeline.staged() == 6
+        pipeline.source.insert(1)
+        pipeline.wait_for_staged(7)
         running.end()
 
 
 def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
-    scene: Scene, patch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.must("setup")
-    with background(scene) as loader:
+    pipeline.must("setup")
+    with background(pipeline) as loader:
         loader.wait_until_following()
 
         def broken(*_: object) -> None:
             raise ZeroDivisionError("nobody foresaw this")
 
-        patch.setattr(reader.SlotReader, "_keep_up", broken)
+        monkeypatch.setattr(reader.SlotReader, "_keep_up", broken)
         wait_until(lambda: loader.failure is not None, "it ends")
     assert loader.failure is not None
     assert type(loader.failure) is LoaderError
@@ -151,13 +154,13 @@ def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
     assert re.search(r"\nTry: .*--verbose", loader.failure.sentence)
 
 
-def test_a_dbt_that_cannot_be_imported_ends_the_loader(scene: Scene, tmp_path: Path) -> None:
-    scene.must("setup")
+def test_a_dbt_that_cannot_be_imported_ends_the_loader(pipeline: Pipeline, tmp_path: Path) -> None:
+    pipeline.must("setup")
     package = tmp_path / "broken" / "dbt"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('half installed')\n")
     for arguments in (["--build"], ["--build", "--once"]):
-        with scene.start(*arguments, PYTHONPATH=str(package.parent)) as running:
+        with pipeline.start(*arguments, PYTHONPATH=str(package.parent)) as running:
             code, said = running.refuses()
         assert code == 28
         assert "dbt cannot be imported: ImportError (half installed)" in said
@@ -165,12 +168,10 @@ def test_a_dbt_that_cannot_be_imported_ends_the_loader(scene: Scene, tmp_path: P
 
 
 def test_a_build_that_breaks_is_said_and_tried_again(
-    scene: Scene, patch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Staging goes on meanwhile."""
-    scene.begin()
-    for name, value in (("LOADER_SCHEMA", "cdc"), ("LOADER_TABLES", "")):
-        patch.setenv(name, value)  # the builder sets them for dbt, and they are put back
+    """MakePipeline goes on meanwhile."""
+    pipeline.begin()
     events: list[Event] = []
     usual = builder.apply_all
     breaks = iter([True, True])
@@ -180,13 +181,14 @@ def test_a_build_that_breaks_is_said_and_tried_again(
             raise ZeroDivisionError("nobody foresaw this")
         return usual(*arguments)
 
-    patch.setattr(builder, "apply_all", apply_all)
-    patch.setattr(builder, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(builder, "apply_all", apply_all)
+    monkeypatch.setattr(builder, "_RETRY_SECONDS", 0.1)
     stop = threading.Event()
-    background = Builder(settings_of(scene), lambda: 1, stop, events.append)
-    background.start()
-    wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds in the end")
-    background.close()
+    background = Builder(pipeline.loader_settings, lambda: 1, stop, events.append)
+    with pipeline.dbt_environment():
+        background.start()
+        wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds at last")
+        background.close()
     broken = [event for event in events if isinstance(event, BuildBroke)]
     assert [str(event.error).count("nobody foresaw this") for event in broken] == [1, 1]
     assert not stop.is_set()

@@ -4,70 +4,64 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from loader.capture import reader, source_monitor
-from tests.soak.proxy import Proxy
 from tests.support import wait_until
-from tests.trouble.following import background
-from tests.trouble.scene import Scene
+from tests.support.commands import SHORT_PAUSES, RunningLoader
+from tests.support.in_process import background
+from tests.support.pipeline import Pipeline
+from tests.support.proxy import Proxy
 
-# A process of its own: the proxy must go on while the loader connects.
-_IMPATIENT = """
-import sys
-from loader.capture import source_monitor
-from loader.cli import app
-source_monitor.CHECK_SECONDS, source_monitor.MAX_SECONDS_WITHOUT_ANSWER = 0.1, 2.0
-sys.argv = ["loader", "run"]
-app()
-"""
+IMPATIENT = {
+    "loader.capture.source_monitor.CHECK_SECONDS": 0.1,
+    "loader.capture.source_monitor.MAX_SECONDS_WITHOUT_ANSWER": 2.0,
+}
 
 BUSY = "busy with a transaction that has no changes for us"
 
 
 @pytest.fixture
-def impatient(patch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits of a second instead of a minute."""
-    patch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
-    patch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
-    patch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
-    patch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
-    patch.setattr(source_monitor, "MAX_SECONDS_WITHOUT_ANSWER", 2.0)
+    monkeypatch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
+    monkeypatch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
+    monkeypatch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
+    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(source_monitor, "MAX_SECONDS_WITHOUT_ANSWER", 2.0)
 
 
-def walsender(scene: Scene) -> int:
+def walsender(pipeline: Pipeline) -> int:
     return int(
-        scene.source.value(
-            "select active_pid from pg_replication_slots where slot_name = %s", scene.slot
+        pipeline.source.value(
+            "select active_pid from pg_replication_slots where slot_name = %s", pipeline.slot
         )
     )
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_silent_walsender_that_lives_is_waited_for(scene: Scene) -> None:
-    scene.must("setup")
-    with background(scene) as loader:
+def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    with background(pipeline) as loader:
         loader.wait_until_following()
-        scene.source.insert(2)
-        scene.wait_for_staged(2)
-        pid = walsender(scene)
+        pipeline.source.insert(2)
+        pipeline.wait_for_staged(2)
+        pid = walsender(pipeline)
         os.kill(pid, signal.SIGSTOP)
         try:
             loader.wait_for(BUSY, 5)
-            scene.source.insert(3)
+            pipeline.source.insert(3)
         finally:
             os.kill(pid, signal.SIGCONT)
-        scene.wait_for_staged(5)
-        assert walsender(scene) == pid
+        pipeline.wait_for_staged(5)
+        assert walsender(pipeline) == pid
     assert (loader.sessions, loader.failure) == (1, None)
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_large_transaction_of_others_is_waited_for(apart: Scene) -> None:
+def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     """The plugin says nothing while it skips it; a new session would skip it from the start."""
     apart.must("setup")
     with background(apart) as loader:
@@ -82,7 +76,7 @@ def test_a_large_transaction_of_others_is_waited_for(apart: Scene) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Scene) -> None:
+def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Pipeline) -> None:
     apart.must("setup")
     with background(apart) as loader:
         loader.wait_until_following()
@@ -95,44 +89,42 @@ def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Scene) 
     assert apart.staged() == 3
 
 
-def test_a_network_that_swallows_everything_is_noticed(scene: Scene, tmp_path: Path) -> None:
+def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_path: Path) -> None:
     """Whatever answers between, as a proxy does: the second connection gets no answer either."""
-    scene.must("setup")
-    log = tmp_path / "log"
-    with Proxy(scene.source.cluster.port) as proxy, log.open("w") as out:
-        environment = scene.environment(PGPORT=str(proxy.port), PGCONNECT_TIMEOUT="2")
-        loader = subprocess.Popen([sys.executable, "-c", _IMPATIENT], env=environment, stderr=out)
-        try:
-            scene.source.insert(1)
-            scene.wait_for_staged(1)
+    pipeline.must("setup")
+    # A loader in a process of its own: the proxy must go on while it connects.
+    with Proxy(pipeline.source.cluster.port) as proxy:
+        environment = pipeline.environment(PGPORT=str(proxy.port), PGCONNECT_TIMEOUT="2")
+        log = tmp_path / "log"
+        with RunningLoader(environment, log, limits={**SHORT_PAUSES, **IMPATIENT}) as loader:
+            pipeline.source.insert(1)
+            pipeline.wait_for_staged(1)
             proxy.blackhole()
-            wait_until(lambda: log.read_text().count("cannot be reached") > 1, log.read_text())
-            assert "the second connection had no answer" in log.read_text()
+            loader.wait_for("cannot be reached", 2)
+            assert "the second connection had no answer" in loader.said()
             proxy.restore()
-            scene.source.insert(2)
-            scene.wait_for_staged(3)
-        finally:
-            loader.terminate()
-            assert loader.wait(60) == 0
+            pipeline.source.insert(2)
+            pipeline.wait_for_staged(3)
+            loader.end()
 
 
-def test_the_watch_connects_again(scene: Scene, patch: pytest.MonkeyPatch) -> None:
+def test_the_watch_connects_again(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its end alone does not end the stream."""
-    patch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
-    scene.must("setup")
+    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
+    pipeline.must("setup")
     watchers = (
         "select pid from pg_stat_activity where application_name = 'waltally loader' "
         "and backend_type = 'client backend' and query like '%synchronous_standby_names%' "
         "and pid <> pg_backend_pid() and datname = current_database()"
     )
-    with background(scene) as loader:
+    with background(pipeline) as loader:
         loader.wait_until_following()
-        wait_until(lambda: scene.source.execute(watchers), "it looks")
-        before = scene.source.value(watchers)
-        scene.source.execute("select pg_terminate_backend(%s)", before)
+        wait_until(lambda: pipeline.source.execute(watchers), "it looks")
+        before = pipeline.source.value(watchers)
+        pipeline.source.execute("select pg_terminate_backend(%s)", before)
         wait_until(
-            lambda: scene.source.execute(watchers) not in ([], [(before,)]), "it looks again"
+            lambda: pipeline.source.execute(watchers) not in ([], [(before,)]), "it looks again"
         )
-        scene.source.insert(2)
-        scene.wait_for_staged(2)
+        pipeline.source.insert(2)
+        pipeline.wait_for_staged(2)
     assert (loader.sessions, loader.failure) == (1, None)

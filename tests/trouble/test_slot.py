@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 
 from demo.cluster import Cluster
+from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
-from tests.trouble.conftest import Staging
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
 
 
 def free_the_slot(database: Database) -> None:
@@ -45,110 +45,120 @@ def outgrow(database: Database, slot: str) -> None:
     wait_until(lost, "the slot is lost")
 
 
-def test_a_slot_lost_to_max_slot_wal_keep_size(staging: Staging, rough: Cluster) -> None:
-    scene = staging(rough)
-    scene.begin()
+def test_a_slot_lost_to_max_slot_wal_keep_size(make_pipeline: MakePipeline, spare: Cluster) -> None:
+    pipeline = make_pipeline(spare)
+    pipeline.begin()
     try:
-        with scene.follow() as running:
-            scene.source.insert(2)
-            scene.wait_for_staged(7)
+        with pipeline.follow() as running:
+            pipeline.source.insert(2)
+            pipeline.wait_for_staged(7)
             running.process.send_signal(signal.SIGSTOP)
-            scene.source.execute("alter system set max_slot_wal_keep_size to '16MB'")
-            scene.source.execute("select pg_reload_conf()")
-            outgrow(scene.source, scene.slot)
+            pipeline.source.execute("alter system set max_slot_wal_keep_size to '16MB'")
+            pipeline.source.execute("select pg_reload_conf()")
+            outgrow(pipeline.source, pipeline.slot)
             running.process.send_signal(signal.SIGCONT)
             code, said = running.refuses()
         assert code == 21
-        assert f"everything before {scene.position()} is stored, what came after it is lost" in said
-        assert scene.refused("run", "--once") == (21, said)
-        assert scene.refused("setup") == (21, said)
-        assert scene.loader("status").returncode == 21
+        assert (
+            f"everything before {pipeline.position()} is stored, what came after it is lost" in said
+        )
+        assert pipeline.refused("run", "--once") == (21, said)
+        assert pipeline.refused("setup") == (21, said)
+        assert pipeline.loader("status").returncode == 21
     finally:
-        scene.source.execute("alter system reset max_slot_wal_keep_size")
-        scene.source.execute("select pg_reload_conf()")
-    scene.recovers_from(said)
+        pipeline.source.execute("alter system reset max_slot_wal_keep_size")
+        pipeline.source.execute("select pg_reload_conf()")
+    pipeline.recovers_from(said)
 
 
-def test_a_slot_dropped_while_the_loader_runs(scene: Scene) -> None:
-    scene.begin()
-    with scene.follow() as running:
-        free_the_slot(scene.source)
-        scene.source.insert(3)
+def test_a_slot_dropped_while_the_loader_runs(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    with pipeline.follow() as running:
+        free_the_slot(pipeline.source)
+        pipeline.source.insert(3)
         code, said = running.refuses()
     assert code == 21
     assert "no longer exists" in said
     assert "is stored, what came after it may be lost" in said
-    scene.recovers_from(said)
+    pipeline.recovers_from(said)
 
 
-def test_a_slot_dropped_while_the_loader_is_stopped(scene: Scene) -> None:
-    scene.begin()
-    free_the_slot(scene.source)
-    scene.source.insert(3)
-    code, said = scene.refused("run")
+def test_a_slot_dropped_while_the_loader_is_stopped(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    free_the_slot(pipeline.source)
+    pipeline.source.insert(3)
+    code, said = pipeline.refused("run")
     assert code == 21
-    assert f"everything before {scene.position()} is stored" in said
-    scene.recovers_from(said)
+    assert f"everything before {pipeline.position()} is stored" in said
+    pipeline.recovers_from(said)
 
 
-def test_a_slot_made_again_behind_our_back(scene: Scene) -> None:
-    scene.begin()
-    free_the_slot(scene.source)
-    scene.source.insert(3)
-    scene.source.execute("select pg_create_logical_replication_slot(%s, 'wal2json')", scene.slot)
-    code, said = scene.refused("run")
-    assert code == 22
-    assert f"everything before {scene.position()} is stored, changes between are lost" in said
-    assert scene.refused("setup") == (22, said)
-    scene.recovers_from(said)
-
-
-def test_a_slot_made_again_at_once_with_nothing_written(scene: Scene) -> None:
-    scene.begin()
-    scene.must("run", "--once")
-    free_the_slot(scene.source)
-    scene.source.execute("select pg_create_logical_replication_slot(%s, 'wal2json')", scene.slot)
-    assert scene.refused("run")[0] == 22
-
-
-def test_a_slot_made_again_with_another_plugin(scene: Scene) -> None:
-    scene.begin()
-    free_the_slot(scene.source)
-    scene.source.execute(
-        "select pg_create_logical_replication_slot(%s, 'test_decoding')", scene.slot
+def test_a_slot_made_again_behind_our_back(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    free_the_slot(pipeline.source)
+    pipeline.source.insert(3)
+    pipeline.source.execute(
+        "select pg_create_logical_replication_slot(%s, 'wal2json')", pipeline.slot
     )
-    code, said = scene.refused("run")
+    code, said = pipeline.refused("run")
+    assert code == 22
+    assert f"everything before {pipeline.position()} is stored, changes between are lost" in said
+    assert pipeline.refused("setup") == (22, said)
+    pipeline.recovers_from(said)
+
+
+def test_a_slot_made_again_at_once_with_nothing_written(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    pipeline.must("run", "--once")
+    free_the_slot(pipeline.source)
+    pipeline.source.execute(
+        "select pg_create_logical_replication_slot(%s, 'wal2json')", pipeline.slot
+    )
+    assert pipeline.refused("run")[0] == 22
+
+
+def test_a_slot_made_again_with_another_plugin(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    free_the_slot(pipeline.source)
+    pipeline.source.execute(
+        "select pg_create_logical_replication_slot(%s, 'test_decoding')", pipeline.slot
+    )
+    code, said = pipeline.refused("run")
     assert code == 22
     assert "test_decoding" in said
-    scene.recovers_from(said)
+    pipeline.recovers_from(said)
 
 
-def test_a_slot_read_by_somebody_else(scene: Scene) -> None:
+def test_a_slot_read_by_somebody_else(pipeline: Pipeline) -> None:
     """pg_logical_slot_get_changes takes the changes with it."""
-    scene.begin()
-    scene.source.insert(3)
-    taken = scene.source.execute(
-        "select 1 from pg_logical_slot_get_changes(%s, null, null)", scene.slot
+    pipeline.begin()
+    pipeline.source.insert(3)
+    taken = pipeline.source.execute(
+        "select 1 from pg_logical_slot_get_changes(%s, null, null)", pipeline.slot
     )
     assert taken
-    code, said = scene.refused("run")
+    code, said = pipeline.refused("run")
     assert code == 22
-    scene.recovers_from(said)
+    pipeline.recovers_from(said)
 
 
-def test_a_slot_advanced_between_two_runs_of_a_loader(scene: Scene) -> None:
-    scene.begin()
-    with scene.follow() as running:
+def test_a_slot_advanced_between_two_runs_of_a_loader(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    with pipeline.follow() as running:
         running.end()
-    scene.source.insert(3)
-    scene.source.execute("select pg_replication_slot_advance(%s, pg_current_wal_lsn())", scene.slot)
-    code, said = scene.refused("run", "--once")
+    pipeline.source.insert(3)
+    pipeline.source.execute(
+        "select pg_replication_slot_advance(%s, pg_current_wal_lsn())", pipeline.slot
+    )
+    code, said = pipeline.refused("run", "--once")
     assert code == 22
-    scene.recovers_from(said)
+    pipeline.recovers_from(said)
 
 
-def test_a_slot_peeked_at_is_no_trouble(scene: Scene) -> None:
-    scene.begin()
-    scene.source.insert(3)
-    scene.source.execute("select 1 from pg_logical_slot_peek_changes(%s, null, null)", scene.slot)
-    scene.goes_on()
+def test_a_slot_peeked_at_is_no_trouble(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    pipeline.source.insert(3)
+    pipeline.source.execute(
+        "select 1 from pg_logical_slot_peek_changes(%s, null, null)", pipeline.slot
+    )
+    pipeline.goes_on()

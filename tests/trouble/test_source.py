@@ -9,81 +9,84 @@ from contextlib import contextmanager
 import pytest
 
 from demo.cluster import Cluster
-from tests.conftest import connect
+from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
-from tests.trouble.conftest import Staging, reconnect
-from tests.trouble.scene import SECRET, Scene
+from tests.support.commands import SECRET
+from tests.support.pipeline import Pipeline
+from tests.support.servers import connect
 
 RETRY = "cannot be reached"
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_server_that_is_gone_for_a_while(staging: Staging, rough: Cluster, mode: str) -> None:
-    scene = staging(rough)
-    scene.begin()
-    with scene.follow() as running:
-        scene.source.insert(2)
-        scene.wait_for_staged(7)
-        scene.source.insert(3)
-        rough.stop(mode)
+@pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.slow), "immediate"])
+def test_a_server_that_is_gone_for_a_while(
+    make_pipeline: MakePipeline, spare: Cluster, mode: str
+) -> None:
+    pipeline = make_pipeline(spare)
+    pipeline.begin()
+    with pipeline.follow() as running:
+        pipeline.source.insert(2)
+        pipeline.wait_for_staged(7)
+        pipeline.source.insert(3)
+        spare.stop(mode)
         try:
             running.wait_for(RETRY, 2)
             assert "trying again in" in running.said()
         finally:
-            rough.start()
-        scene.source = scene.target = reconnect(scene.source)
-        scene.source.insert(1)
-        scene.wait_for_staged(11)
+            spare.start()
+        pipeline.source = pipeline.target = pipeline.source.reconnect()
+        pipeline.source.insert(1)
+        pipeline.wait_for_staged(11)
         assert running.said().count("following the slot") >= 2
         running.end()
     assert re.search(r"everything before \S+ is stored; trying again in", running.said())
-    scene.goes_on()
+    pipeline.goes_on()
 
 
 def test_a_target_that_is_gone_for_a_while(
-    staging: Staging, cluster: Cluster, rough: Cluster
+    make_pipeline: MakePipeline, cluster: Cluster, spare: Cluster
 ) -> None:
-    scene = staging(cluster, rough)
-    scene.begin()
-    with scene.follow() as running:
-        rough.stop()
+    pipeline = make_pipeline(cluster, spare)
+    pipeline.begin()
+    with pipeline.follow() as running:
+        spare.stop()
         try:
-            scene.source.insert(3)
+            pipeline.source.insert(3)
             running.wait_for("The target cannot be reached", 2)
         finally:
-            rough.start()
-        scene.target = reconnect(scene.target)
-        scene.wait_for_staged(8)
+            spare.start()
+        pipeline.target = pipeline.target.reconnect()
+        pipeline.wait_for_staged(8)
         running.end()
-    scene.goes_on()
+    pipeline.goes_on()
 
 
-def test_a_changed_password(staging: Staging, rough: Cluster) -> None:
-    scene = staging(rough)
-    scene.begin()
-    with password_wanted(rough, scene.source) as role:
-        dsn = rough.dsn(scene.source.name, role, password=SECRET)
-        with scene.follow(LOADER_SOURCE_DSN=dsn) as running:
-            scene.source.execute(f"alter role {role} password 'another'")
-            scene.source.insert(3)
-            scene.wait_for_staged(8)
+def test_a_changed_password(make_pipeline: MakePipeline, spare: Cluster) -> None:
+    pipeline = make_pipeline(spare)
+    pipeline.begin()
+    with password_wanted(spare, pipeline.source) as role:
+        dsn = spare.dsn(pipeline.source.name, role, password=SECRET)
+        with pipeline.follow(LOADER_SOURCE_DSN=dsn) as running:
+            pipeline.source.execute(f"alter role {role} password 'another'")
+            pipeline.source.insert(3)
+            pipeline.wait_for_staged(8)
             assert running.process.poll() is None, "a session outlives its password"
-            scene.source.execute(
+            pipeline.source.execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots "
                 "where slot_name = %s",
-                scene.slot,
+                pipeline.slot,
             )
             code, said = running.refuses()
             assert SECRET not in running.said()
         assert code == 10
         assert "password authentication failed" in said
-        assert f"everything before {scene.position()} is stored" in said
+        assert f"everything before {pipeline.position()} is stored" in said
         assert "LOADER_SOURCE_DSN" in said
-        scene.source.insert(2)
-        scene.source.execute(f"alter role {role} password '{SECRET}'")
-        done = scene.loader("run", "--once", LOADER_SOURCE_DSN=dsn)
+        pipeline.source.insert(2)
+        pipeline.source.execute(f"alter role {role} password '{SECRET}'")
+        done = pipeline.loader("run", "--once", LOADER_SOURCE_DSN=dsn)
         assert done.returncode == 0, done.stderr
-    scene.goes_on()
+    pipeline.goes_on()
 
 
 @contextmanager
@@ -103,7 +106,7 @@ def password_wanted(cluster: Cluster, database: Database) -> Iterator[str]:
         database.execute(f"drop role {role}")
 
 
-def test_a_source_database_that_is_dropped(apart: Scene) -> None:
+def test_a_source_database_that_is_dropped(apart: Pipeline) -> None:
     apart.begin()
     admin = connect(apart.source.cluster.dsn())
     with apart.follow() as running, admin.cursor() as cursor:
@@ -130,7 +133,7 @@ def test_a_source_database_that_is_dropped(apart: Scene) -> None:
         assert f"everything before {apart.position()} is stored" in said
         cursor.execute(f"create database {apart.source.name}")
     admin.close()
-    apart.source = reconnect(apart.source)
+    apart.source = apart.source.reconnect()
     apart.source.load_notify()
     apart.source.insert(2, "sent")
     code, said = apart.refused("run", "--once")
@@ -138,31 +141,31 @@ def test_a_source_database_that_is_dropped(apart: Scene) -> None:
     apart.recovers_from(said)
 
 
-def test_another_cluster(staging: Staging, cluster: Cluster, rough: Cluster) -> None:
+def test_another_cluster(make_pipeline: MakePipeline, cluster: Cluster, spare: Cluster) -> None:
     """Another server with a database and a slot of the same name."""
-    scene = staging(cluster, cluster)
-    scene.begin()
-    position = scene.position()
-    with Database(rough, created(rough, scene.source.name)) as other:
+    pipeline = make_pipeline(cluster, cluster)
+    pipeline.begin()
+    position = pipeline.position()
+    with Database(spare, created(spare, pipeline.source.name)) as other:
         other.load_notify()
         other.execute("select pg_create_logical_replication_slot(%s, 'wal2json')", other.slot)
-        usual, scene.source = scene.source, other
+        usual, pipeline.source = pipeline.source, other
         for command in (("run",), ("setup",)):
-            code, said = scene.refused(*command)
+            code, said = pipeline.refused(*command)
             assert code == 23
             assert f"everything before {position} is stored" in said
-        assert scene.loader("status").returncode == 23
-        scene.source = usual
+        assert pipeline.loader("status").returncode == 23
+        pipeline.source = usual
         usual.insert(3)
-        scene.goes_on()
-        scene.source = other
+        pipeline.goes_on()
+        pipeline.source = other
         other.insert(3)
         # Nobody set up the slot there, so it is not dropped without a word.
-        code, refused = scene.refused("setup", "--renew")
+        code, refused = pipeline.refused("setup", "--renew")
         assert code == 38 and "pg_drop_replication_slot" in refused
         other.execute("select pg_drop_replication_slot(%s)", other.slot)
-        scene.recovers_from(said)
-        scene.source = usual
+        pipeline.recovers_from(said)
+        pipeline.source = usual
 
 
 def created(cluster: Cluster, name: str) -> str:

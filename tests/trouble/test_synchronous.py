@@ -13,10 +13,10 @@ import pytest
 
 from demo.cluster import Cluster
 from loader.capture import source_monitor
+from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
-from tests.trouble.conftest import Staging
-from tests.trouble.following import background
-from tests.trouble.scene import Scene
+from tests.support.in_process import background
+from tests.support.pipeline import Pipeline
 from tests.trouble.test_failover import Family, family
 
 __all__ = ["family"]
@@ -51,21 +51,23 @@ def paste(database: Database, said: str) -> None:
     )
 
 
-def test_setup_and_start_refuse_and_the_remedy_works(staging: Staging, rough: Cluster) -> None:
-    scene = staging(rough)
-    scene.must("setup")
-    scene.source.insert(2)
-    with names(scene.source, "*"):
-        body = json.loads(scene.loader("status", "--json").stdout)
+def test_setup_and_start_refuse_and_the_remedy_works(
+    make_pipeline: MakePipeline, spare: Cluster
+) -> None:
+    pipeline = make_pipeline(spare)
+    pipeline.must("setup")
+    pipeline.source.insert(2)
+    with names(pipeline.source, "*"):
+        body = json.loads(pipeline.loader("status", "--json").stdout)
         assert [problem["code"] for problem in body["findings"]] == [37]
         for command in (("setup",), ("setup", "--check"), ("run", "--once")):
-            code, said = scene.refused(*command)
+            code, said = pipeline.refused(*command)
             assert (code, "synchronous standby" in said) == (37, True), said
-        assert scene.staged() == 0
-        paste(scene.source, said)
-        wait_until(lambda: scene.source.value("show synchronous_standby_names") == "", "pasted")
-        scene.must("run", "--once")
-    assert scene.staged() == 2
+        assert pipeline.staged() == 0
+        paste(pipeline.source, said)
+        wait_until(lambda: pipeline.source.value("show synchronous_standby_names") == "", "pasted")
+        pipeline.must("run", "--once")
+    assert pipeline.staged() == 2
 
 
 class Writer:
@@ -119,32 +121,38 @@ def states(database: Database) -> dict[str, str]:
     )
 
 
-@pytest.mark.parametrize("target", ["the source", "another cluster"])
+@pytest.mark.parametrize(
+    "target", ["the source", pytest.param("another cluster", marks=pytest.mark.slow)]
+)
 def test_no_commit_waits_beside_a_real_standby(
-    family: Family, staging: Staging, cluster: Cluster, target: str
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, target: str
 ) -> None:
     """The loader is there first, then the standby, then the setting; and it goes on by itself."""
-    scene = staging(family.primary, cluster) if target != "the source" else staging(family.primary)
-    scene.must("setup")
+    pipeline = (
+        make_pipeline(family.primary, cluster)
+        if target != "the source"
+        else make_pipeline(family.primary)
+    )
+    pipeline.must("setup")
     standby = standby_of(family)
-    with scene.follow() as running, Writer(scene.source) as writer:
-        wait_until(lambda: "waltally loader" in states(scene.source), "the loader streams")
+    with pipeline.follow() as running, Writer(pipeline.source) as writer:
+        wait_until(lambda: "waltally loader" in states(pipeline.source), "the loader streams")
         standby.start()
-        wait_until(lambda: "node-1" in states(scene.source), "the standby streams")
-        scene.source.insert(3)
-        scene.wait_for_staged(3)
-        with names(scene.source, "*"):
+        wait_until(lambda: "node-1" in states(pipeline.source), "the standby streams")
+        pipeline.source.insert(3)
+        pipeline.wait_for_staged(3)
+        with names(pipeline.source, "*"):
             running.wait_for("takes the loader")
             writer.some_more()
-            scene.source.insert(4)
-            assert scene.staged() == 3
-            paste(scene.source, running.said())
+            pipeline.source.insert(4)
+            assert pipeline.staged() == 3
+            paste(pipeline.source, running.said())
             running.wait_for("following the slot", 2)
-            scene.wait_for_staged(7)
-            value = scene.source.value("show synchronous_standby_names")
+            pipeline.wait_for_staged(7)
+            value = pipeline.source.value("show synchronous_standby_names")
             assert value == 'FIRST 1 ("node-1")'
             wait_until(
-                lambda: states(scene.source) == {"node-1": "sync", "waltally loader": "async"},
+                lambda: states(pipeline.source) == {"node-1": "sync", "waltally loader": "async"},
                 "only the standby is waited for",
             )
             writer.some_more()
@@ -153,44 +161,44 @@ def test_no_commit_waits_beside_a_real_standby(
 
 
 def test_an_unwatched_moment_holds_no_commit_up(
-    family: Family, staging: Staging, patch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the server's reload and the loader's next look it streams, and is not waited for."""
-    scene = staging(family.primary)
-    scene.must("setup")
+    pipeline = make_pipeline(family.primary)
+    pipeline.must("setup")
     standby = standby_of(family)
-    patch.setattr(source_monitor, "CHECK_SECONDS", 3600.0)
-    with background(scene) as loader, Writer(scene.source) as writer:
+    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 3600.0)
+    with background(pipeline) as loader, Writer(pipeline.source) as writer:
         loader.wait_until_following()
-        scene.source.insert(1)
-        scene.wait_for_staged(1)
+        pipeline.source.insert(1)
+        pipeline.wait_for_staged(1)
         standby.start()
-        wait_until(lambda: "node-1" in states(scene.source), "the standby streams")
-        with names(scene.source, "*"):
+        wait_until(lambda: "node-1" in states(pipeline.source), "the standby streams")
+        with names(pipeline.source, "*"):
             for rows in range(2, 30):
-                scene.source.insert(1)
-                scene.wait_for_staged(rows)
-                assert states(scene.source)["waltally loader"] != "sync"
+                pipeline.source.insert(1)
+                pipeline.wait_for_staged(rows)
+                assert states(pipeline.source)["waltally loader"] != "sync"
             writer.some_more()
     assert loader.sessions == 1
     assert writer.longest < BUSY_STANDBY_SECONDS
 
 
 def test_a_role_that_sees_no_standby_gets_a_remedy_that_finds_them(
-    family: Family, staging: Staging
+    family: Family, make_pipeline: MakePipeline
 ) -> None:
-    scene: Scene = staging(family.primary)
+    pipeline: Pipeline = make_pipeline(family.primary)
     standby_of(family).start()
-    source = scene.source
+    source = pipeline.source
     wait_until(lambda: "node-1" in states(source), "the standby streams")
     source.execute(
         f"create role least login replication; grant create on database {source.name} to least"
     )
     with names(source, "ANY 2 (*)"):
-        done = scene.loader("setup", PGUSER="least", LOADER_TARGET_DSN="")
+        done = pipeline.loader("setup", PGUSER="least", LOADER_TARGET_DSN="")
         assert done.returncode == 37, done.stderr
         paste(source, done.stderr)
         wait_until(
             lambda: source.value("show synchronous_standby_names") == 'ANY 1 ("node-1")', "pasted"
         )
-        assert scene.loader("setup", PGUSER="least", LOADER_TARGET_DSN="").returncode == 0
+        assert pipeline.loader("setup", PGUSER="least", LOADER_TARGET_DSN="").returncode == 0

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from tests.conftest import connect
+from tests.fixtures.pipelines import WAREHOUSE, MakePipeline
 from tests.support import Database
-from tests.trouble.conftest import WAREHOUSE, Staging, reconnect
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
+from tests.support.servers import connect
 
 
-def test_a_right_that_is_taken_away(apart: Scene) -> None:
+def test_a_right_that_is_taken_away(apart: Pipeline) -> None:
     apart.begin()
     apart.target.execute("create role writer login")
     apart.target.execute(
@@ -41,33 +41,34 @@ def test_a_right_that_is_taken_away(apart: Scene) -> None:
         apart.target.execute("drop owned by writer; drop role writer")
 
 
-def test_a_staging_schema_dropped_under_a_loader(scene: Scene) -> None:
-    scene.begin()
-    with scene.follow() as running:
-        scene.target.execute("drop schema cdc cascade")
-        scene.source.insert(3)
+def test_a_staging_schema_dropped_under_a_loader(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    with pipeline.follow() as running:
+        pipeline.target.execute("drop schema cdc cascade")
+        pipeline.source.insert(3)
         code, said = running.refuses()
     assert code == 20
     assert "the slot still holds what was not stored" in said
-    scene.recovers_from(said)
+    pipeline.recovers_from(said)
 
 
-def test_a_target_that_does_not_take_the_rows_is_logged(scene: Scene) -> None:
-    scene.begin()
-    holder = connect(scene.target.cluster.dsn(scene.target.name))
+def test_a_target_that_does_not_take_the_rows_is_logged(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    pipeline.limits["loader.monitoring.progress._LOG_SECONDS"] = 0.5
+    holder = connect(pipeline.target.cluster.dsn(pipeline.target.name))
     holder.autocommit = False
-    with scene.follow() as running:
+    with pipeline.follow() as running:
         holder.cursor().execute("lock table cdc.change_log in share mode")
-        scene.source.insert(3)
+        pipeline.source.insert(3)
         running.wait_for("a batch has been open for")
         holder.rollback()
         holder.close()
-        scene.wait_for_staged(8)
+        pipeline.wait_for_staged(8)
         running.end()
-    scene.goes_on()
+    pipeline.goes_on()
 
 
-def test_a_target_restored_from_an_older_backup(apart: Scene) -> None:
+def test_a_target_restored_from_an_older_backup(apart: Pipeline) -> None:
     apart.begin()
     backup(apart.target)
     apart.source.insert(3)
@@ -92,13 +93,13 @@ def backup(target: Database) -> None:
     admin.close()
 
 
-def restore(scene: Scene) -> None:
+def restore(pipeline: Pipeline) -> None:
     """Put the copy in the target's place."""
-    admin = connect(scene.target.cluster.dsn())
-    admin.cursor().execute(f"drop database {scene.target.name} with (force)")
-    admin.cursor().execute(f"alter database backup rename to {scene.target.name}")
+    admin = connect(pipeline.target.cluster.dsn())
+    admin.cursor().execute(f"drop database {pipeline.target.name} with (force)")
+    admin.cursor().execute(f"alter database backup rename to {pipeline.target.name}")
     admin.close()
-    scene.target = reconnect(scene.target)
+    pipeline.target = pipeline.target.reconnect()
 
 
 @pytest.fixture
@@ -120,33 +121,35 @@ def small_disk(cluster: Cluster) -> Iterator[Path]:
         place.rmdir()
 
 
-def test_a_full_disk_at_the_target(staging: Staging, cluster: Cluster, small_disk: Path) -> None:
-    scene = staging(cluster, cluster)
+def test_a_full_disk_at_the_target(
+    make_pipeline: MakePipeline, cluster: Cluster, small_disk: Path
+) -> None:
+    pipeline = make_pipeline(cluster, cluster)
     admin = connect(cluster.dsn())
     with admin.cursor() as cursor:
         space = small_disk / "space"
         cluster.run("/bin/mkdir", str(space))
         cursor.execute(f"create tablespace small location '{space}'")
-        scene.target.connection.close()
+        pipeline.target.connection.close()
         cursor.execute(f"alter database {WAREHOUSE} set tablespace small")
-        scene.target = reconnect(scene.target)
+        pipeline.target = pipeline.target.reconnect()
         try:
-            scene.begin()
+            pipeline.begin()
             ballast = small_disk / "ballast"
-            with scene.follow() as running:
+            with pipeline.follow() as running:
                 fill(ballast)
-                scene.source.insert(500, text="x" * 20_000)
+                pipeline.source.insert(500, text="x" * 20_000)
                 running.wait_for("has no disk space", 2)
                 assert re.search(r"everything before \S+ is stored", running.said())
-                assert scene.staged() == 5
+                assert pipeline.staged() == 5
                 ballast.unlink()
-                scene.wait_for_staged(505)
+                pipeline.wait_for_staged(505)
                 running.end()
-            scene.goes_on()
+            pipeline.goes_on()
         finally:
-            scene.target.connection.close()
+            pipeline.target.connection.close()
             cursor.execute(f"alter database {WAREHOUSE} set tablespace pg_default")
-            scene.target = reconnect(scene.target)
+            pipeline.target = pipeline.target.reconnect()
             cursor.execute("drop tablespace small")
     admin.close()
 

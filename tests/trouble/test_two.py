@@ -8,55 +8,56 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.acceptance.pipeline import BIN
-from tests.conftest import connect
 from tests.support import ROOT, Database, wait_until
-from tests.trouble.scene import Running, Scene, profiles
+from tests.support.commands import RunningLoader, profiles
+from tests.support.pipeline import Pipeline
+from tests.support.servers import connect
 
 
-def test_the_second_loader_takes_over_when_the_first_is_killed(scene: Scene) -> None:
-    scene.begin()
-    with scene.follow() as first:
-        scene.source.insert(2)
-        scene.wait_for_staged(7)
-        code, said = scene.refused("run", "--once")
+def test_the_second_loader_takes_over_when_the_first_is_killed(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    with pipeline.follow() as first:
+        pipeline.source.insert(2)
+        pipeline.wait_for_staged(7)
+        code, said = pipeline.refused("run", "--once")
         assert (code, "is in use" in said) == (24, True)
-        with scene.start() as second:
+        with pipeline.start() as second:
             second.wait_for("is in use")
-            take_over(scene, first, second)
-    scene.goes_on()
+            take_over(pipeline, first, second)
+    pipeline.goes_on()
 
 
-def take_over(scene: Scene, first: Running, second: Running) -> None:
+def take_over(pipeline: Pipeline, first: RunningLoader, second: RunningLoader) -> None:
     first.process.kill()
-    scene.source.insert(3)
-    scene.wait_for_staged(10)
+    pipeline.source.insert(3)
+    pipeline.wait_for_staged(10)
     assert "following the slot" in second.said()
     second.end()
 
 
-def test_setup_and_teardown_leave_a_running_loader_alone(scene: Scene) -> None:
-    scene.begin()
-    with scene.follow() as running:
-        assert scene.must("setup") == "Everything is set up already.\n"
+def test_setup_and_teardown_leave_a_running_loader_alone(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    with pipeline.follow() as running:
+        assert pipeline.must("setup") == "Everything is set up already.\n"
         for command in (("setup", "--renew"), ("teardown", "--yes", "--purge")):
-            code, said = scene.refused(*command)
+            code, said = pipeline.refused(*command)
             assert code == 24
             assert "stop the loader first" in said
-        scene.source.insert(3)
-        scene.wait_for_staged(8)
+        pipeline.source.insert(3)
+        pipeline.wait_for_staged(8)
         assert running.said().count("following the slot") == 1
         running.end()
-    scene.goes_on()
+    pipeline.goes_on()
 
 
-def test_two_setups_at_once_make_one_slot(scene: Scene) -> None:
+def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     # A writer holds the slot's making up, so that the second setup comes in the middle of it.
-    writer = connect(scene.source.cluster.dsn(scene.source.name))
+    writer = connect(pipeline.source.cluster.dsn(pipeline.source.name))
     writer.autocommit = False
     writer.cursor().execute("insert into unrelated (note) values ('open')")
-    both = [scene.source.start_loader("setup") for _ in range(2)]
+    both = [pipeline.source.start_loader("setup") for _ in range(2)]
     wait_until(
-        lambda: scene.source.value(
+        lambda: pipeline.source.value(
             "select count(*) = 2 from pg_stat_activity where application_name = 'waltally loader' "
             "and wait_event_type = 'Lock' and datname = current_database()"
         ),
@@ -67,16 +68,16 @@ def test_two_setups_at_once_make_one_slot(scene: Scene) -> None:
     said = sorted(each.communicate(timeout=60)[0].splitlines()[-1] for each in both)
     assert [each.returncode for each in both] == [0, 0]
     assert said[0] == "Everything is set up already."
-    scene.source.insert(3)
-    scene.must("run", "--once")
-    assert scene.staged() == 3
+    pipeline.source.insert(3)
+    pipeline.must("run", "--once")
+    assert pipeline.staged() == 3
 
 
-def dbt(scene: Scene, home: Path, *words: str) -> subprocess.Popen[str]:
+def dbt(pipeline: Pipeline, home: Path, *words: str) -> subprocess.Popen[str]:
     home.mkdir()
     return subprocess.Popen(
         [str(BIN / "dbt"), *words],
-        env={**scene.environment(), **profiles(home)},
+        env={**pipeline.environment(), **profiles(home)},
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -105,20 +106,20 @@ def wait_for_waiting(database: Database, sessions: int) -> None:
     )
 
 
-def test_two_first_builds_at_once(scene: Scene, tmp_path: Path) -> None:
+def test_two_first_builds_at_once(pipeline: Pipeline, tmp_path: Path) -> None:
     """Both find neither schema nor table; one makes them, the other must not apply again."""
-    scene.source.insert(3, "delivered")
-    scene.must("setup")
-    scene.seed()
-    scene.source.insert(4)
-    scene.must("run", "--once")
+    pipeline.source.insert(3, "delivered")
+    pipeline.must("setup")
+    pipeline.seed()
+    pipeline.source.insert(4)
+    pipeline.must("run", "--once")
     lock = "select pg_advisory_xact_lock(hashtextextended('waltally analytics.{}', 0))"
     locks = [lock.format(model) for model in ("ft_service_stats", "rejected_changes")]
-    with held(scene.source, "; ".join(locks)):
-        with held(scene.source, "create schema analytics"):
-            both = [dbt(scene, tmp_path / name, "run") for name in ("one", "two")]
-            wait_for_waiting(scene.source, 2)
-        wait_for_waiting(scene.source, 2)
+    with held(pipeline.source, "; ".join(locks)):
+        with held(pipeline.source, "create schema analytics"):
+            both = [dbt(pipeline, tmp_path / name, "run") for name in ("one", "two")]
+            wait_for_waiting(pipeline.source, 2)
+        wait_for_waiting(pipeline.source, 2)
     said = [each.communicate(timeout=120)[0] for each in both]
     failed = [words for each, words in zip(both, said, strict=True) if each.returncode]
     for words in failed:
@@ -126,6 +127,6 @@ def test_two_first_builds_at_once(scene: Scene, tmp_path: Path) -> None:
         assert "Run dbt build again" in words
         assert "already exists" not in words
     assert len(failed) < 2 or "ft_service_stats" in "".join(failed)
-    scene.build()
-    assert scene.differences() == []
-    scene.goes_on()
+    pipeline.build()
+    assert pipeline.differences() == []
+    pipeline.goes_on()

@@ -18,7 +18,7 @@ where pid <> pg_backend_pid() and strpos(application_name || query, %s) > 0
 """
 
 
-class Lookout:
+class SecretWatch:
     """Watches command lines, the server's sessions and the files of a folder until left."""
 
     def __init__(self, secret: str, dsn: str, folder: Path) -> None:
@@ -29,13 +29,13 @@ class Lookout:
         self._server.autocommit = True
         self._folder = folder
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="secret watch", daemon=True)
         self.found: set[str] = set()
         """Where the secret showed."""
         self.holders: set[str] = set()
         """Command lines of the programs that had the secret in their environment."""
 
-    def __enter__(self) -> Lookout:
+    def __enter__(self) -> SecretWatch:
         self._thread.start()
         return self
 

@@ -8,17 +8,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg2
 from psycopg2 import extensions
 
 from demo import recount
 from demo.cluster import Cluster
+from loader.build.builder import Models
+from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database, run
-from tests.trouble.scene import profiles
+from tests.support.commands import profiles, run_loader
+from tests.support.databases import application_database
+from tests.support.servers import Server, connect
+from tests.support.spark_jobs import run_job
 
 LOADER_ROLE, DBT_ROLE = "waltally_loader", "waltally_dbt"
 SPARK_ROLE, READER_ROLE = "waltally_spark", "waltally_reader"
 ROLES = (LOADER_ROLE, DBT_ROLE, SPARK_ROLE, READER_ROLE)
+
+SEED_JOB = "spark-submit spark/seed.py"
 
 SEED = (
     "spark-submit",
@@ -30,18 +36,26 @@ SEED = (
 )
 
 
-class Estate:
+# No line for `replication`: it is another word there than for a database, and whoever has one may
+# copy the whole server.
+ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
+
+
+class RoleCommands:
     """One database that is source and target; commands run as one of the roles."""
 
-    def __init__(self, cluster: Cluster, database: Database, home: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, database: Database, home: Path, models: Models | None = None
+    ) -> None:
         self.cluster = cluster
         self.database = database
         self.home = home
-        self.more: dict[str, str] = {}
-        """What every command's environment has besides, for instance how to connect."""
+        self._models = models
+        self.in_process = True
+        """Whether the loader runs in the test's own process, where nothing but its work is seen."""
 
     def environment(self, role: str, **more: str) -> dict[str, str]:
-        """The environment of a command: nothing of ours leads to another database or role."""
+        """The environment of a command: nothing in it leads to another database or role."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -52,13 +66,15 @@ class Estate:
             **profiles(self.home),
             **self.cluster.environment(self.database.name, role),
             "LOADER_SLOT": self.database.slot,
-            **self.more,
             **more,
         }
 
     def run(self, role: str, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a command as a role to its end."""
-        return run(list(command), self.environment(role, **more))
+        environment = self.environment(role, **more)
+        if self.in_process and command[0] == str(LOADER):
+            return run_loader(command[1:], environment, self._models)
+        return run(list(command), environment)
 
     def must(self, role: str, *command: str, **more: str) -> str:
         """Run a command as a role and return what it said; fail the test where it fails."""
@@ -69,6 +85,10 @@ class Estate:
     def loader(self, *arguments: str, **more: str) -> str:
         """Run the loader as its role, dbt in it as dbt's."""
         return self.must(LOADER_ROLE, str(LOADER), *arguments, **{"DBT_ROLE": DBT_ROLE, **more})
+
+    def job(self, command: str, role: str = SPARK_ROLE) -> None:
+        """Run a Spark job in this process; fail the test where the job fails."""
+        run_job(command, self.environment(role))
 
     def grant(self, **variables: str) -> str:
         """Run ops/roles.sql as an administrator does."""
@@ -90,34 +110,32 @@ class Estate:
 
     def connect(self, role: str) -> extensions.connection:
         """Open a session of a role, in autocommit mode."""
-        connection = psycopg2.connect(self.cluster.dsn(self.database.name, role))
-        connection.autocommit = True
-        return connection
+        return connect(self.cluster.dsn(self.database.name, role))
 
 
 @contextmanager
-def estate(
+def own_server(
     home: Path,
     access: str,
+    models: Models | None = None,
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[Cluster], None] = lambda _: None,
-) -> Iterator[Estate]:
-    """Yield an estate on a new server: `access` is its pg_hba.conf, `prepare` runs before it."""
-    cluster = Cluster({"fsync": "off", **(settings or {})})
+    name: str = WAREHOUSE,
+) -> Iterator[RoleCommands]:
+    """Yield commands on a new server: `access` is its pg_hba.conf, `prepare` runs before it.
+
+    Where `models` are given, the loader's builds take them; they are parsed for one name of a
+    database.
+    """
+    cluster = Server({"fsync": "off", **(settings or {})})
     try:
         cluster.create()
         (cluster.data / "pg_hba.conf").write_text(access)
         prepare(cluster)
         cluster.start()
-        admin = psycopg2.connect(cluster.dsn())
-        admin.autocommit = True
-        with admin.cursor() as cursor:
-            cursor.execute("create database notify")
-        admin.close()
-        database = Database(cluster, "notify")
-        database.load_notify()
+        database = application_database(cluster, name)
         database.insert(4, "delivered")
-        yield Estate(cluster, database, home)
+        yield RoleCommands(cluster, database, home, models)
         database.connection.close()
     finally:
         cluster.remove()

@@ -1,23 +1,19 @@
-"""What the integration tests share: a database to ask, the loader as a process, waiting."""
+"""One database of a test cluster, and the loader on it."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import psycopg2
-
 from demo.cluster import BIN, Cluster
+from tests.support.commands import LOADER, ROOT, run_loader
+from tests.support.servers import APPLICATION, administer, connect, load_application
+from tests.support.waiting import wait_until
 
-ROOT = Path(__file__).parent.parent
-LOADER = Path(sys.executable).parent / "loader"
-SLOT = "notify_dashboard_replication_slot"
+_numbers = itertools.count()
 
 
 class Database:
@@ -28,18 +24,11 @@ class Database:
         self.name = name
         # One slot name a database, as slots are of the whole cluster.
         self.slot = f"slot_{name}"
-        self.connection = psycopg2.connect(cluster.dsn(name))
-        self.connection.autocommit = True
+        self.connection = connect(cluster.dsn(name))
 
     def load_notify(self, identity: str = "full") -> None:
-        self.execute((ROOT / "demo" / "notify.sql").read_text())
-        for table in ("notifications", "notification_history"):
-            self.execute(f"alter table {table} replica identity {identity}")
-        self.execute(
-            "insert into services (name) select 'service ' || n from generate_series(1, 3) as n;"
-            "insert into templates (service_id, template_type, name) "
-            "select id, 'email', 'template of ' || name from services"
-        )
+        """Make the application's tables in this empty database."""
+        load_application(self.cluster.dsn(self.name), identity)
 
     def execute(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
@@ -72,7 +61,7 @@ class Database:
 
     def loader(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the loader to its end."""
-        return run([str(LOADER), *arguments], self.environment(**environment))
+        return run_loader(arguments, self.environment(**environment))
 
     def must(self, *arguments: str, **environment: str) -> str:
         """Run the loader and return its standard output; fail the test where it fails."""
@@ -94,10 +83,14 @@ class Database:
     def staged(self) -> int:
         return int(self.value("select count(*) from cdc.change_log"))
 
+    def reconnect(self) -> Database:
+        """Return the database as it is after its server was away."""
+        return Database(self.cluster, self.name)
+
     def close(self) -> None:
+        """Drop the database with its slots and their origin."""
         self.connection.close()
-        admin = psycopg2.connect(self.cluster.dsn())
-        admin.autocommit = True
+        admin = connect(self.cluster.dsn())
         with admin.cursor() as cursor:
             cursor.execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots "
@@ -137,10 +130,16 @@ class Database:
         self.close()
 
 
-def run(
-    command: list[str], environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+def empty_database(cluster: Cluster, name: str = "", options: str = "") -> Database:
+    """Make an empty database, under a new name where none is given."""
+    name = name or f"test_{next(_numbers)}"
+    administer(cluster, f"create database {name} {options}")
+    return Database(cluster, name)
+
+
+def application_database(cluster: Cluster, name: str = "") -> Database:
+    """Make a database with the application's tables on a `Server`."""
+    return empty_database(cluster, name, f"template {APPLICATION}")
 
 
 def paste(cluster: Cluster, database: str, text: str) -> None:
@@ -152,11 +151,3 @@ def paste(cluster: Cluster, database: str, text: str) -> None:
         text=True,
     )
     assert done.returncode == 0, f"{text}\n{done.stderr}"
-
-
-def wait_until(condition: Callable[[], object], claim: str, seconds: float = 60.0) -> None:
-    """Poll until the condition holds; fail with the claim where it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {seconds:g} s: {claim}"
-        time.sleep(0.05)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support import Database, wait_until
+from tests.support.databases import Database
+from tests.support.waiting import wait_until
 
 
 @contextmanager

@@ -9,21 +9,10 @@ from contextlib import contextmanager
 
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
-from tests.support import wait_until
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
+from tests.support.waiting import wait_until
 from waltally.errors import LoaderError
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
-
-
-def settings_of(scene: Scene, source_dsn: str = "") -> Settings:
-    """Return the settings that the scene's commands have."""
-    return Settings.of(
-        source_dsn or scene.source.cluster.dsn(scene.source.name),
-        scene.target.cluster.dsn(scene.target.name),
-        scene.slot,
-        DEFAULT_TABLES,
-        DEFAULT_SCHEMA,
-    )
+from waltally.settings import Settings
 
 
 class Background(logging.Handler):
@@ -71,9 +60,9 @@ class Background(logging.Handler):
 
 
 @contextmanager
-def background(scene: Scene, source_dsn: str = "") -> Iterator[Background]:
+def background(pipeline: Pipeline) -> Iterator[Background]:
     """A loader that ends with the block."""
-    running = Background(settings_of(scene, source_dsn))
+    running = Background(pipeline.loader_settings)
     logger = logging.getLogger("loader")
     level = logger.level
     logger.addHandler(running)

@@ -1,0 +1,83 @@
+"""A change log with partitions for several windows of WAL positions, and a prune of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from demo.cluster import Cluster
+from loader.staging.change_log import ChangeLog
+from tests.support import LOADER, ROOT, Database, wait_until
+from tests.support.pipeline import Pipeline
+from tests.support.servers import Server
+
+DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
+"""The newest row of each partition that `backfill` makes."""
+
+KEPT = ["4", "5", "6"]
+"""What is left of them, and the pipeline's own, after a prune that keeps seven days."""
+
+
+@contextmanager
+def server(segment: str) -> Iterator[Cluster]:
+    """A server whose WAL begins with this segment, of 16 MB: a window has FF of them."""
+    cluster = Server({"fsync": "off"})
+    try:
+        cluster.create()
+        cluster.run("pg_resetwal", "-l", segment, "-D", str(cluster.data))
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+def backfill(pipeline: Pipeline) -> None:
+    """Let the log have begun at 1/0, with a change in each partition below the present one."""
+    dsn = pipeline.target.cluster.dsn(pipeline.target.name)
+    with closing(ChangeLog(dsn, "cdc", pipeline.slot)) as log:
+        for number in DAYS_OLD:
+            log.ensure_partitions(number << 32)
+    for number, days in DAYS_OLD.items():
+        pipeline.target.execute(
+            "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, "
+            "staged_at, payload) select %s, %s::pg_lsn + ordinal, ordinal, 1, now(), "
+            "now() - %s * interval '1 day', '{}' from generate_series(1, 3) as ordinal",
+            pipeline.slot,
+            f"{number}/0",
+            days,
+        )
+    pipeline.target.execute("update cdc.slot_position set start_lsn = '1/0'")
+
+
+def partitions(database: Database) -> list[str]:
+    """The partitions that are attached, by their numbers."""
+    rows = database.execute(
+        "select inhrelid::regclass::text from pg_inherits "
+        "where inhparent = 'cdc.change_log'::regclass and not inhdetachpending order by 1"
+    )
+    return [name.removeprefix("cdc.change_log_").lstrip("0") for (name,) in rows]
+
+
+def tables(database: Database) -> int:
+    """How many tables there are for partitions, attached or not."""
+    return int(
+        database.value("select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{8}$'")
+    )
+
+
+def start_prune(pipeline: Pipeline) -> subprocess.Popen[str]:
+    """A prune in the background that waits for others for a minute."""
+    return subprocess.Popen(
+        [str(LOADER), "prune", "--timeout", "60"],
+        env=pipeline.environment(),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_pending(pipeline: Pipeline) -> None:
+    pending = "select count(*) from pg_inherits where inhdetachpending"
+    wait_until(lambda: pipeline.target.value(pending) == 1, "it waits for a reader")

@@ -1,0 +1,194 @@
+"""The project's commands: the loader in this process or as one of its own, and dbt's profile."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+from typer.testing import CliRunner
+
+from loader.build import builder
+from loader.build.builder import Models
+from loader.cli import app
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+LOADER = Path(sys.executable).parent / "loader"
+SECRET = "hunter2"
+"""The password that tests give; no output may show it."""
+
+SHORT_PAUSES = {
+    "loader.capture.follow._BACKOFF": (0.1, 0.3, 1.0, 2.0, 5.0),
+    "loader.build.builder._RETRY_SECONDS": 0.2,
+}
+"""Pauses between tries that a test can wait for; a loader has seconds to half a minute."""
+
+
+def run(
+    command: list[str], environment: Mapping[str, str] | None = None, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project's root to its end."""
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout
+    )
+
+
+def run_loader(
+    arguments: tuple[str, ...], environment: Mapping[str, str], models: Models | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the loader to its end, in this process where nothing needs one of its own.
+
+    Python and the imports take half a second per process. A build takes seconds to parse the
+    models, so it runs here only with `models`, which are parsed. A failpoint kills its process.
+    """
+    needs_models = "--build" in arguments and models is None
+    if needs_models or "WALTALLY_KILL_AT" in environment:
+        return run([str(LOADER), *arguments], environment)
+    with only_environment(environment), _process_state(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder, "Models", lambda: models)
+        for name, value in SHORT_PAUSES.items():
+            patch.setattr(name, value)
+        done = CliRunner().invoke(app, list(arguments), prog_name="loader")
+        said = done.stderr
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            said += "".join(traceback.format_exception(done.exception))
+        ended = subprocess.CompletedProcess(
+            ["loader", *arguments], done.exit_code, done.stdout, said
+        )
+    if ended.returncode:
+        # The error's traceback holds connections, which the end of a process would close.
+        del done
+        gc.collect()
+    return ended
+
+
+@contextmanager
+def only_environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """Give this process this environment and no other."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _process_state() -> Iterator[None]:
+    """Put back what a command changes for the rest of its process: signals and logging."""
+    logger = logging.getLogger("loader")
+    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
+    signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+
+
+_WITH_LIMITS = """
+import importlib, json, sys
+for name, value in json.loads(sys.argv.pop(1)).items():
+    module, _, attribute = name.rpartition(".")
+    loaded = importlib.import_module(module)
+    assert hasattr(loaded, attribute), name
+    setattr(loaded, attribute, value)
+from loader.cli import app
+app(prog_name="loader")
+"""
+
+
+class RunningLoader:
+    """A loader in the background, and what it has logged so far.
+
+    `limits` are constants of the loader's modules by their full names, with the values that they
+    have instead. Without limits it is the real command.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        log: Path,
+        *arguments: str,
+        limits: Mapping[str, object] | None = None,
+    ) -> None:
+        self._log = log
+        command = [str(LOADER)]
+        if limits:
+            command = [sys.executable, "-c", _WITH_LIMITS, json.dumps(limits)]
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [*command, "run", *arguments], env=environment, cwd=ROOT, stderr=out
+            )
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def wait_for(self, words: str, times: int = 1) -> None:
+        """Return once it has logged the words so often."""
+        wait_until(
+            lambda: self.said().count(words) >= times or self.process.poll() is not None, words
+        )
+        assert self.said().count(words) >= times, self.said()
+
+    def refuses(self) -> tuple[int, str]:
+        """Return the exit code and the error of a loader that ends by itself."""
+        wait_until(lambda: self.process.poll() is not None, f"it ends: {self.said()}")
+        return self.process.returncode, sentence(self.said())
+
+    def end(self) -> None:
+        """Stop it cleanly."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=60)
+        assert self.process.returncode == 0, self.said()
+
+    def __enter__(self) -> RunningLoader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def sentence(said: str) -> str:
+    """Return the one error in what a command said, with its remedy and without a password."""
+    assert "Traceback" not in said, said
+    assert said.count("Error: ") == 1, said
+    assert SECRET not in said
+    error = said[said.index("Error: ") :]
+    message, remedy = error.strip().split("\nTry: ")
+    assert "\n" not in message + remedy, said
+    return error
+
+
+def profiles(home: Path) -> dict[str, str]:
+    """Write dbt's profile into a folder, and return the environment that makes dbt use it."""
+    (home / "profiles.yml").write_text((ROOT / "profiles.yml.example").read_text())
+    return {
+        "DBT_PROFILES_DIR": str(home),
+        "DBT_TARGET_PATH": str(home / "target"),
+        "DBT_LOG_PATH": str(home / "logs"),
+        "PATH": f"{LOADER.parent}{os.pathsep}{os.environ['PATH']}",
+    }

@@ -1,0 +1,269 @@
+"""A source, a target and the pipeline between them, operated as a person would."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from demo import recount
+from loader.build.builder import Models, export_target
+from loader.capture.follow import follow
+from loader.capture.run_state import RunState
+from loader.preflight import setup
+from tests.support.commands import (
+    SHORT_PAUSES,
+    RunningLoader,
+    only_environment,
+    profiles,
+    run_loader,
+    sentence,
+)
+from tests.support.databases import Database
+from tests.support.waiting import wait_until
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from waltally.tables import parse_tables
+
+DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
+
+Group = tuple[str, ...]
+Counts = Counter[Group]
+
+
+class Pipeline:
+    """A source and a target, the same by default, with the commands of an operator.
+
+    `home` is the folder of dbt's profile, its output and the loaders' logs.
+    """
+
+    def __init__(
+        self, source: Database, home: Path, models: Models, target: Database | None = None
+    ) -> None:
+        self.source = source
+        self.target = target or source
+        self.home = home
+        self.tables = DEFAULT_TABLES
+        """The setting LOADER_TABLES of what runs in this process."""
+        self.limits: dict[str, object] = {**SHORT_PAUSES}
+        """Constants of the loader's modules that loaders in the background have instead."""
+        self._models = models
+        self._logs = 0
+
+    @property
+    def slot(self) -> str:
+        return self.source.slot
+
+    @property
+    def loader_settings(self) -> Settings:
+        """The settings that the commands have."""
+        source, target = self.dsns
+        return Settings.of(source, target, self.slot, self.tables, DEFAULT_SCHEMA)
+
+    @property
+    def dsns(self) -> tuple[str, str]:
+        """How to connect to the source and to the target."""
+        return (
+            self.source.cluster.dsn(self.source.name),
+            self.target.cluster.dsn(self.target.name),
+        )
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What a command needs: the profile, the source as libpq's own variables, the target."""
+        target = {"LOADER_TARGET_DSN": self.dsns[1]}
+        return {**self.source.environment(), **profiles(self.home), **target, **more}
+
+    # The loader as a command.
+
+    def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run the loader to its end; a build has the models that are parsed."""
+        return run_loader(arguments, self.environment(**more), self._models)
+
+    def must(self, *arguments: str) -> str:
+        """Run the loader and return its standard output; fail the test where it fails."""
+        done = self.loader(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str) -> tuple[int, str]:
+        """Run the loader, which must refuse, and return its exit code and its error."""
+        done = self.loader(*arguments)
+        return done.returncode, sentence(done.stderr)
+
+    def start(self, *arguments: str, **more: str) -> RunningLoader:
+        """Start a loader in the background; its pauses between tries are short."""
+        self._logs += 1
+        log = self.home / f"run{self._logs}.log"
+        return RunningLoader(self.environment(**more), log, *arguments, limits=self.limits)
+
+    def follow(self, *arguments: str, **more: str) -> RunningLoader:
+        """Start a loader and return it once it follows the slot."""
+        running = self.start(*arguments, **more)
+        running.wait_for("following the slot")
+        return running
+
+    # The steps in this process, where a test is about their errors.
+
+    def set_up(self, tables: str = DEFAULT_TABLES) -> None:
+        """Make slot and staging schema for these tables. Raises what `loader setup` reports."""
+        self.tables = tables
+        setup.set_up(self.loader_settings, timeout=30, renew=False)
+
+    def stage(self) -> None:
+        """Follow the slot up to what is committed now. Raises what `loader run` reports."""
+        follow(self.loader_settings, Event(), RunState(), once=True)
+
+    def build(self) -> None:
+        """Apply the models. Raises BuildFailed."""
+        with self.dbt_environment():
+            self._models.apply()
+
+    def build_as_the_loader(self) -> None:
+        """Apply the models with the target and the settings as the loader hands them to dbt."""
+        with self.dbt_environment():
+            export_target(self.loader_settings)
+            self._models.apply()
+
+    @contextmanager
+    def dbt_environment(self) -> Iterator[None]:
+        """What dbt in this process reads: the profile, the database and the settings."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PG", "LOADER_", "DBT_"))
+        }
+        settings = {"LOADER_SLOT": self.slot, "LOADER_TABLES": self.tables}
+        target = self.target.cluster.environment(self.target.name)
+        with only_environment({**kept, **target, **profiles(self.home), **settings}):
+            yield
+
+    def begin(self, rows: int = 5) -> None:
+        """Set up, with a history that only a seed knows and changes that are staged and built."""
+        self.source.insert(rows, "delivered")
+        self.must("setup")
+        self.seed()
+        self.source.insert(rows)
+        self.must("run", "--once")
+        self.build()
+
+    def seed(self) -> None:
+        """Count the quiet source at its WAL's end, as spark/seed.py does without a pause."""
+        counts = recount.expected(self.dsns[0])
+        at = self.source.value("select pg_current_wal_insert_lsn()")
+        self.target.execute("delete from cdc.historical_counts where slot_name = %s", self.slot)
+        for group, parts in counts.items():
+            for table, rows in zip(("notifications", "notification_history"), parts, strict=True):
+                if rows:
+                    self.target.execute(
+                        "insert into cdc.historical_counts values (%s, %s, %s, %s, %s, %s, %s)",
+                        self.slot,
+                        f"public.{table}",
+                        *group,
+                        rows,
+                    )
+        self.target.execute(
+            "insert into cdc.historical_snapshot "
+            "select slot_name, gen_random_uuid(), %s, system_identifier from cdc.slot_position "
+            "where slot_name = %s on conflict (slot_name) do update set seed_id = excluded.seed_id,"
+            "snapshot_lsn = excluded.snapshot_lsn, system_identifier = excluded.system_identifier",
+            at,
+            self.slot,
+        )
+
+    def catch_up(self) -> None:
+        """Stage and build."""
+        self.stage()
+        self.build()
+
+    # What came of it.
+
+    def staged(self) -> int:
+        return self.target.staged()
+
+    def wait_for_staged(self, rows: int) -> None:
+        wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")
+
+    def position(self) -> str:
+        return str(self.target.value("select position_lsn from cdc.slot_position"))
+
+    def differences(self) -> list[recount.Difference]:
+        """Return where the fact differs from a recount."""
+        source, target = self.dsns
+        return recount.differences(source, target, slot=self.slot)
+
+    def fact(self) -> tuple[Counts, Counts]:
+        """Return what the fact says of live and archived rows, by group."""
+        live, archived = Counts(), Counts()
+        for *group, live_count, archived_count in self.target.execute(
+            f"select {', '.join(f'{name}::text' for name in DIMENSIONS)}, "
+            "live_count, archived_count from analytics.ft_service_stats"
+        ):
+            live[tuple(group)] = live_count
+            archived[tuple(group)] = archived_count
+        return nonzero(live), nonzero(archived)
+
+    def recount(self) -> tuple[Counts, Counts]:
+        """Return what counting the rows of both tables gives."""
+        live, archived = parse_tables(self.tables)[:2]
+        return self.rows_of(live.quoted), self.rows_of(archived.quoted)
+
+    def rows_of(self, table: str) -> Counts:
+        names = ", ".join(f"{name}::text" for name in DIMENSIONS)
+        found = self.source.execute(
+            f"select {names}, count(*) from {table} "
+            f"where num_nulls({', '.join(DIMENSIONS)}) = 0 group by 1, 2, 3, 4"
+        )
+        return Counter({tuple(group): count for *group, count in found})
+
+    def rejected(self) -> list[tuple[Any, ...]]:
+        """Return action and reason of each rejected change, in order."""
+        return self.target.execute(
+            "select action, reason from analytics.rejected_changes order by commit_lsn, ordinal"
+        )
+
+    def must_be_exact(self) -> None:
+        """Catch up; fail where fact and recount differ or a change was rejected."""
+        self.catch_up()
+        assert self.rejected() == []
+        assert self.fact() == self.recount()
+
+    # Remedies.
+
+    def run_remedy(self, said: str) -> None:
+        """Run the commands that an error's `Try:` line names, in their order."""
+        commands: dict[str, Callable[[], object]] = {
+            "loader setup": lambda: self.must("setup"),
+            "loader setup --renew": lambda: self.must("setup", "--renew"),
+            "spark-submit spark/seed.py": self.seed,
+            "dbt build": self.build,
+        }
+        named = re.findall(r"`([^`]+)`", said.split("Try: ")[1])
+        assert named, said
+        for command in named:
+            if query := re.fullmatch(r'psql -c "(.*)"', command):
+                self.source.execute(query[1])
+            else:
+                commands[command]()
+
+    def recovers_from(self, said: str) -> None:
+        """The remedy makes the counts right, and they stay right when more comes."""
+        self.run_remedy(said)
+        assert self.differences() == []
+        self.source.insert(4, "sent")
+        self.source.execute("update notifications set notification_status = 'failed'")
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """What is committed is staged and built, and equals a recount."""
+        self.must("run", "--once")
+        self.build()
+        assert self.differences() == []
+
+
+def nonzero(counts: Counts) -> Counts:
+    return Counter({group: count for group, count in counts.items() if count})

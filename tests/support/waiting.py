@@ -1,0 +1,14 @@
+"""Waiting for a condition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def wait_until(condition: Callable[[], object], claim: str, seconds: float = 60.0) -> None:
+    """Poll until the condition holds; fail with the claim where it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {seconds:g} s: {claim}"
+        time.sleep(0.05)
