@@ -23,7 +23,7 @@ from tests.soak.comparison import Comparison
 from tests.soak.failure import SoakFailed
 from tests.soak.loader_service import LoaderService
 from tests.soak.position_watcher import PositionWatcher
-from tests.soak.proxy import Proxy
+from tests.support.proxy import Proxy
 from tests.soak.servers import ROLE, dsn_of_role
 from tests.soak.writers import Writers
 from tests.support import wait_until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from tests.soak.proxy import Proxy
+from tests.support.proxy import Proxy
 from tests.soak.system import System
 
 
