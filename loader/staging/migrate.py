@@ -23,7 +23,7 @@ create table if not exists schema_migration (
 
 def migrations() -> list[tuple[int, str, str]]:
     """Return (version, name, SQL) of every migration in order."""
-    folder = resources.files("loader") / "migrations"
+    folder = resources.files("loader.staging") / "migrations"
     found = [
         (int(path.name[:4]), path.name, path.read_text())
         for path in folder.iterdir()

@@ -44,7 +44,7 @@ def cluster() -> Iterator[Cluster]:
             connection.execute((ROOT / "demo/notify.sql").read_bytes())
             connection.execute("create schema cdc")
             connection.execute("set search_path = cdc")
-            for migration in sorted((ROOT / "loader/migrations").glob("*.sql")):
+            for migration in sorted((ROOT / "loader/staging/migrations").glob("*.sql")):
                 connection.execute(migration.read_bytes())
             connection.execute("set search_path = public")
             for table in ("notifications", "notification_history"):
