@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from common.arrow_source import rows
-from common.connections import Connection, resolved
-from psycopg import sql
+from common.connections import Connection, one_snapshot, resolved
 from pyspark.sql import DataFrame, SparkSession
 
 from archiving.manifests import Baseline, Origin
@@ -52,24 +51,20 @@ class Seed:
 @contextlib.contextmanager
 def hold(target: Connection, settings: ArchiveSettings, origin: Origin) -> Iterator[Seed | None]:
     """Yield the slot's present seed, None where there is none; a new one meanwhile is not seen."""
-    with target.transaction():
-        target.execute("set transaction isolation level repeatable read read only")
+    counts = Table(settings.schema, "historical_counts").quoted
+    with one_snapshot(target) as snapshot:
         found = target.execute(
-            sql.SQL(
-                "select seed_id::text, snapshot_lsn::text, system_identifier, count(service_id),"
-                " coalesce(sum(row_count), 0)::bigint, pg_export_snapshot()"
-                " from {} left join {} using (slot_name) where slot_name = %s"
-                " group by seed_id, snapshot_lsn, system_identifier"
-            ).format(
-                sql.Identifier(settings.schema, "historical_snapshot"),
-                sql.Identifier(settings.schema, "historical_counts"),
-            ),
+            "select seed_id::text, snapshot_lsn::text, system_identifier, count(service_id),"
+            " coalesce(sum(row_count), 0)::bigint"
+            f" from {Table(settings.schema, 'historical_snapshot').quoted}"
+            f" left join {counts} using (slot_name) where slot_name = %s"
+            " group by seed_id, snapshot_lsn, system_identifier",
             (settings.slot,),
         ).fetchone()
         if found is None:
             yield None
             return
-        seed_id, at, system, groups, total, snapshot = (str(value) for value in found)
+        seed_id, at, system, groups, total = (str(value) for value in found)
         yield Seed(
             Baseline(
                 Origin(system, origin.source_database),
@@ -81,7 +76,5 @@ def hold(target: Connection, settings: ArchiveSettings, origin: Origin) -> Itera
             ),
             resolved(target),
             snapshot,
-            _SELECT.format(
-                counts=Table(settings.schema, "historical_counts").quoted, slot=settings.slot
-            ),
+            _SELECT.format(counts=counts, slot=settings.slot),
         )

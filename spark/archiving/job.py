@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from common import changes
-from common.connections import Connection, connect
+from common import changes, slot_position
+from common.connections import Connection, asked, connect
 from common.errors import ArchiveIncomplete, CountingFailed
 from common.failures import explained
 from common.progress import say
@@ -18,9 +18,11 @@ from pyspark.sql import functions as sql
 
 from archiving import baseline, log, manifests
 from archiving.folder import Folder
-from archiving.manifests import Contents, Slice
+from archiving.manifests import Contents, Origin, Slice
 from archiving.settings import ArchiveSettings
+from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
+from waltally.tables import COUNTED
 
 CHANGES, BASELINES = "changes", "baselines"
 
@@ -61,14 +63,15 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with (
-        log.asked(),
+        asked("archive"),
         contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "archive")) as target,
         explained("archive", lambda: None),
     ):
         log.be_alone(target, settings)
         folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
         held = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
-        present, noted = log.read(target, settings), log.noted(target, settings, folder.uri)
+        present = slot_position.read(target, settings.schema, settings.slot)
+        noted = log.noted(target, settings, folder.uri)
         # Also before a refusal: a prune must not count on what is not there, or is another log's.
         log.note(target, settings, folder.uri, held if log.fits(present, held) else Contents())
         log.check(present, held, noted, folder.uri)
@@ -97,13 +100,13 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
 
 
 def slices(
-    target: Connection, settings: ArchiveSettings, begin: int, present: log.Log
+    target: Connection, settings: ArchiveSettings, begin: int, present: SlotPosition
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
     for end in changes.ends(
         target, settings.schema, settings.slot, begin, present.position_lsn, settings.slice_changes
     ):
-        yield Slice(present.origin, begin, end, 0, (), present.tables)
+        yield Slice(Origin.of(present), begin, end, 0, (), present.tables[:COUNTED])
         begin = end
 
 
@@ -130,8 +133,8 @@ def store_changes(
     files = folder.names(f"{CHANGES}/date=*/range={part.name}/*.parquet")
     stored = len(files) and read_changes(spark, folder, files).count()
     # Over the session that holds the lock: had it ended, another archive could be at work.
-    now = log.read(target, settings)
-    if now.origin != part.origin or not now.start_lsn <= part.from_lsn:
+    now = slot_position.read(target, settings.schema, settings.slot)
+    if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
         raise ArchiveIncomplete(
             f"the change log was pruned or made anew while it was read: it starts at"
             f" {lsn.show(now.start_lsn)} and the archive ends at {lsn.show(part.from_lsn)}",
@@ -156,13 +159,17 @@ def store_seed(
     settings: ArchiveSettings,
     folder: Folder,
     held: Contents,
-    present: log.Log,
+    present: SlotPosition,
 ) -> str | None:
     """Archive the slot's present seed and return its id; None where there is nothing new."""
-    with baseline.hold(target, settings, present.origin) as seed:
+    with baseline.hold(target, settings, Origin.of(present)) as seed:
         known = {stored.seed_id for stored in held.baselines}
         # A slot that was moved to another cluster keeps the seed of the former until a new one.
-        if seed is None or seed.baseline.origin != present.origin or seed.baseline.seed_id in known:
+        if (
+            seed is None
+            or seed.baseline.origin != Origin.of(present)
+            or seed.baseline.seed_id in known
+        ):
             return None
         home = f"{BASELINES}/{seed.baseline.name}"
         write(seed.counts(spark), folder.path(home))

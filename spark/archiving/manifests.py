@@ -14,6 +14,7 @@ from typing import Any
 
 from common.errors import ArchiveIncomplete
 
+from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.tables import Table, as_names, from_names
 
@@ -27,6 +28,11 @@ class Origin:
 
     system_identifier: str
     source_database: str
+
+    @classmethod
+    def of(cls, slot: SlotPosition) -> Origin:
+        """Return whose changes the slot's log holds."""
+        return cls(slot.system_identifier, slot.source_database)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from common.options import (
     Source,
     Tables,
     Target,
+    Timeout,
     run_job,
 )
-from common.settings import Settings, counted_tables
+from common.settings import DEFAULT_TIMEOUT, Settings, counted_tables
 from facts.settings import FactSettings
 from rich.console import Console
 
@@ -40,9 +41,7 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
     partitions: Partitions = 0,
-    timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for writers, and for the loader.")
-    ] = 300.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     limit: Annotated[int, typer.Option(min=0, help="Differences to list, the largest.")] = 50,
     as_json: AsJson = False,
 ) -> None:

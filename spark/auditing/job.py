@@ -12,11 +12,11 @@ from common.failures import explained
 from common.progress import say
 from counting import checks, snapshot
 from counting.counts import judged
+from counting.reading import identities, table_rows
 from facts import arrival, fact
 from facts.fact import Rejected
 from facts.settings import FactSettings
 from pyspark.sql import DataFrame
-from seeding import job
 
 from auditing import purges, verdict
 from auditing.report import Report
@@ -51,11 +51,11 @@ def audit(settings: FactSettings) -> Report:
             rows, remembered = kept(stored.rows(spark)), kept(stored.remembered(spark))
         with snapshot.hold(reading, source, say) as held:
             # The locks that are held keep the names on these tables.
-            known = json.loads(job.tables_known(source, reading))
+            known = json.loads(identities(source, reading))
             refuse(stored, held.position, known, reading.tables[1])
             arrival.mark(source)
             say(f"counting {', '.join(map(str, reading.tables))} at {lsn.show(held.position)}")
-            with job.rows(spark, reading, held) as found, explained(work, held.check):
+            with table_rows(spark, reading, held) as found, explained(work, held.check):
                 counts = kept(judged(found))
         arrival.wait(target, source, settings, held.position, say)
         say(f"applying the changes from {lsn.show(stored.position)} on, and comparing")
@@ -72,7 +72,7 @@ def audit(settings: FactSettings) -> Report:
             rejected = stored.rejected.and_then(verdict.rejected(log, reading.tables))
             change_count = log.count()
         # Last, for what is pruned while it is read would be missing without a word.
-        start = fact.start_lsn(target, settings)
+        start = fact.slot(target, settings).start_lsn
         fact.refuse_gap(start, stored.position, settings.fact)
     return Report(
         reading.slot,

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common import changes
-from common.connections import Connection
+from common.arrow_source import Counters
+from common.connections import Connection, literal
 from common.progress import Measure, Progress
 from deltas import rules
 from facts import fact
 from facts.settings import FactSettings
-from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from auditing.report import Archived
@@ -70,8 +70,8 @@ def read(
         begin = last["commit_lsn"]
     cuts = [begin, *changes.ends(target, reading.schema, reading.slot, begin, end)]
     tell(f"looking for purged rows of {archive} from {lsn.show(begin)} on")
-    ended = spark.sparkContext.accumulator(0)
-    log = changes.between(*place, cuts, _deletes(target, reading.tables[1]), ended)
+    counters = Counters(spark)
+    log = changes.between(*place, cuts, _deletes(reading.tables[1]), counters=counters)
     if last is not None:
         log = log.where(
             functions.struct("commit_lsn", "ordinal")
@@ -86,11 +86,11 @@ def read(
         .agg(functions.count("*").alias("purged_count"), functions.min("commit_lsn").alias("first"))
         .persist()
     )
-    with Progress(lambda: Measure(ended.value, len(cuts) - 1), lambda: None):
+    with Progress(lambda: Measure(counters.size, len(cuts) - 1), lambda: None):
         found.count()
     unknown = found.where("not is_known").first()
     # Asked last: what was pruned meanwhile may not have been read.
-    start = fact.start_lsn(target, settings)
+    start = fact.slot(target, settings).start_lsn
     unseen = None
     if last is None or start > begin:
         unseen = not_seen(stored, start)
@@ -124,11 +124,11 @@ def not_seen(stored: fact.Fact, start: int) -> str | None:
     return None
 
 
-def _deletes(target: Connection, archive: Table) -> str:
+def _deletes(archive: Table) -> str:
     """Return the condition on the log's rows that may be deletes from the archive."""
     # As the plugin writes it; a row whose letter the loader left open may be written otherwise.
     name = f'"table":{json.dumps(archive.name, ensure_ascii=False)}'
-    condition = sql.SQL(
-        "action is null or action = 'D' and strpos(left(payload, {}), {}) > 0"
-    ).format(sql.Literal(_NAME_BYTES), sql.Literal(name))
-    return condition.as_string(target)
+    return (
+        "action is null"
+        f" or action = 'D' and strpos(left(payload, {_NAME_BYTES}), {literal(name)}) > 0"
+    )

@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from psycopg import sql
-from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
-from common.arrow_source import rows
+from common.arrow_source import Counters, rows
 from common.connections import Connection, resolved
 from waltally import lsn
 from waltally.tables import Table
@@ -64,11 +62,11 @@ def between(
     slot: str,
     cuts: Sequence[int],
     condition: str = "true",
-    ended: Accumulator[int] | None = None,
+    counters: Counters | None = None,
 ) -> DataFrame:
     """Return the changes that meet the condition, in ranges from each of the cuts to the next.
 
-    Each range that was read adds one to `ended`. Else as `read`.
+    Each range adds one to the size in `counters`. Else as `read`.
     """
     queries = [
         _SELECT.format(
@@ -80,7 +78,7 @@ def between(
         )
         for begin, end in itertools.pairwise(cuts)
     ]
-    return rows(spark, resolved(target), queries, SCHEMA, ended=ended)
+    return rows(spark, resolved(target), queries, SCHEMA, counters=counters)
 
 
 def ends(
@@ -95,7 +93,7 @@ def ends(
 
     The last is `to_lsn`. A transaction that is larger than a range is one range.
     """
-    query = sql.SQL("select {}(%s, %s, %s, %s)::text").format(sql.Identifier(schema, "slice_end"))
+    query = f"select {Table(schema, 'slice_end').quoted}(%s, %s, %s, %s)::text"
     end = from_lsn
     while end < to_lsn:
         row = target.execute(query, (slot, lsn.show(end), lsn.show(to_lsn), changes)).fetchone()
@@ -107,9 +105,8 @@ def ends(
 def count(target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int) -> int:
     """Return how many changes of the slot there are with from_lsn <= commit_lsn < to_lsn."""
     row = target.execute(
-        sql.SQL(
-            "select count(*) from {} where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
-        ).format(sql.Identifier(schema, "change_log")),
+        f"select count(*) from {Table(schema, 'change_log').quoted}"
+        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s",
         (slot, lsn.show(from_lsn), lsn.show(to_lsn)),
     ).fetchone()
     assert row is not None

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from waltally import login, session_settings
-from waltally.errors import CannotConnect, MissingRight
+from waltally.errors import CannotConnect, MissingRight, NotSetUp
 from waltally.settings import words
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -60,11 +60,35 @@ def resolved(connection: Connection) -> str:
     return make_conninfo("", **parts)
 
 
+def literal(text: str) -> str:
+    """Return the text as a literal of SQL, for a query that an executor runs."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextlib.contextmanager
+def one_snapshot(connection: Connection) -> Iterator[str]:
+    """Read within the block as of one moment; yield the snapshot's name, for other sessions."""
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read read only")
+        row = connection.execute("select pg_export_snapshot()").fetchone()
+        assert row is not None
+        yield str(row[0])
+
+
 @contextlib.contextmanager
 def asked(work: str) -> Iterator[None]:
-    """Turn what the servers answer to the driver's own questions into LoaderErrors."""
+    """Turn the databases' errors in the block into LoaderErrors."""
     try:
         yield
+    except (
+        psycopg.errors.UndefinedTable,
+        psycopg.errors.UndefinedFunction,
+        psycopg.errors.InvalidSchemaName,
+    ) as error:
+        raise NotSetUp(
+            f"a database lacks something: {login.told(error)}",
+            "run `loader setup` with the same LOADER_SCHEMA and target",
+        ) from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise MissingRight(
             f"a right is missing: {error.diag.message_primary}",

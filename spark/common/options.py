@@ -53,6 +53,10 @@ DbtSchema = Annotated[
     str, typer.Option(envvar="DBT_SCHEMA", help="The schema of ft_service_stats.")
 ]
 Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one for each 8192 pages.")]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds to wait for writers, for the loader and for another seed."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

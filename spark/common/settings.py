@@ -9,6 +9,8 @@ from waltally.errors import SettingError
 from waltally.settings import DEFAULT_DBT_SCHEMA, check_names
 from waltally.tables import COUNTED, Table, parse_tables
 
+DEFAULT_TIMEOUT = 300.0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -25,7 +27,7 @@ class Settings:
     tables: tuple[Table, ...]
     schema: str
     partitions: int = 0
-    timeout: float = 300.0
+    timeout: float = DEFAULT_TIMEOUT
     parquet: str | None = None
     snapshot_lsn: int | None = None
     work: str = "seed"

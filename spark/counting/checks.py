@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
 
+from common import slot_position
 from common.connections import Connection
 from common.errors import SnapshotTooOld
 from common.settings import Settings
+from common.slot_position import RegisteredSlot
 
 from loader.preflight.checks import countable, server_findings
 from loader.preflight.source_facts import SERVER, TABLE, ServerFacts, table_facts
+from loader.staging.records import SlotPosition
 from waltally import lsn
-from waltally.errors import AnotherCluster, IsStandby, LoaderError, MissingRight, NotSetUp, together
-from waltally.tables import DIMENSIONS, Table, from_names, not_registered, quoted
+from waltally.errors import AnotherCluster, LoaderError, MissingRight, NotSetUp, together
+from waltally.tables import DIMENSIONS, Table, not_registered, quoted
 
 STAGING_TABLES = ("slot_position", "historical_snapshot", "historical_counts")
 
 
-@dataclass(frozen=True)
-class SlotPosition:
-    """The row of slot_position that the seed must fit."""
-
-    system_identifier: str
-    source_database: str
-    start_lsn: int
-
-
-def staging(target: Connection, settings: Settings, stores: bool = True) -> SlotPosition:
+def staging(target: Connection, settings: Settings, stores: bool = True) -> RegisteredSlot:
     """Return the slot's row. Raises NotSetUp, MissingRight, SettingError for other tables.
 
     `stores` says that tables will be made: that needs a right more.
     """
-    remedy = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
-    found = target.execute(
+    there = target.execute(
         "select relname from pg_class inner join pg_namespace on pg_namespace.oid = relnamespace"
         " where nspname = %s and relname = any(%s)",
         (settings.schema, list(STAGING_TABLES)),
     ).fetchall()
-    missing = sorted(set(STAGING_TABLES) - {str(name) for (name,) in found})
+    missing = sorted(set(STAGING_TABLES) - {str(name) for (name,) in there})
     if missing:
-        raise NotSetUp(f"schema {settings.schema} of the target lacks {', '.join(missing)}", remedy)
+        raise NotSetUp(
+            f"schema {settings.schema} of the target lacks {', '.join(missing)}",
+            slot_position.REMEDY,
+        )
 
     for right in ("usage", "create") if stores else ("usage",):
         allowed = target.execute(
@@ -52,24 +46,11 @@ def staging(target: Connection, settings: Settings, stores: bool = True) -> Slot
                 f"role {target.info.user} lacks the right {right} on schema {settings.schema}",
                 f"run the {settings.work} with the role that ran `loader setup`",
             )
-    row = target.execute(
-        "select system_identifier, source_database, start_lsn::text, registered_tables"
-        f" from {Table(settings.schema, 'slot_position').quoted} where slot_name = %s",
-        (settings.slot,),
-    ).fetchone()
-    if row is None:
-        raise NotSetUp(
-            f"slot {settings.slot} has no row in {settings.schema}.slot_position", remedy
-        )
-    other = not_registered(
-        settings.tables,
-        from_names(cast(list[list[str]], row[3])),
-        settings.slot,
-        logged=False,
-    )
+    found = slot_position.read(target, settings.schema, settings.slot)
+    other = not_registered(settings.tables, found.tables, settings.slot, logged=False)
     if other is not None:
         raise other
-    return SlotPosition(str(row[0]), str(row[1]), lsn.parse(str(row[2])))
+    return found
 
 
 def source(connection: Connection, position: SlotPosition) -> None:
@@ -81,11 +62,6 @@ def source(connection: Connection, position: SlotPosition) -> None:
     row = connection.execute(SERVER.encode(), ("",)).fetchone()
     assert row is not None
     facts = ServerFacts(*row)  # type: ignore[arg-type]
-    if facts.in_recovery:
-        raise IsStandby(
-            "the source is a standby: it cannot export the snapshot of a new slot",
-            "point LOADER_SOURCE_DSN or PGHOST at the primary",
-        )
     row = connection.execute(
         "select system_identifier::text, current_database() from pg_control_system()"
     ).fetchone()

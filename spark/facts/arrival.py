@@ -76,7 +76,7 @@ def wait(
     begun = time.monotonic()
     told = 0.0
     followed = begun
-    while (reached := fact.position_lsn(target, settings)) < position:
+    while (reached := fact.slot(target, settings).position_lsn) < position:
         now = time.monotonic()
         behind = (
             f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from archiving import job as archive
-from archiving import log, manifests
+from archiving import manifests
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
-from common.connections import connect
+from common.connections import asked, connect
 from common.errors import ArchiveIncomplete
 from common.failures import explained
 from pyspark.errors import AnalysisException
@@ -85,7 +85,7 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
     """Compute the fact from the archive alone, and store or compare it. Raises LoaderError."""
     begun = time.monotonic()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    with log.asked(), explained("replay", lambda: None):
+    with asked("replay"), explained("replay", lambda: None):
         folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
         output = settings.output and Folder(spark, settings.output)
         if output and output.exists():

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import cast
 
+from common import slot_position
 from common.arrow_source import rows
-from common.connections import Connection, resolved
-from psycopg import sql
+from common.connections import Connection, one_snapshot, resolved
+from facts import watermark
 from pyspark.sql import DataFrame, SparkSession
 
 from replaying.settings import ReplaySettings
-from waltally import lsn
-from waltally.errors import NotSetUp
-from waltally.tables import from_names, not_registered
+from waltally.tables import not_registered
 
 _SCHEMA = (
     "service_id string, template_id string, notification_type string, notification_status string,"
@@ -41,37 +39,20 @@ class Stored:
 @contextlib.contextmanager
 def hold(target: Connection, settings: ReplaySettings) -> Iterator[Stored]:
     """Keep the fact readable as it is now, with its watermark. Raises NotSetUp, SettingError."""
-    with target.transaction():
-        target.execute("set transaction isolation level repeatable read read only")
-        row = target.execute(
-            sql.SQL(
-                "select applied_lsn::text, seed_id::text, pg_export_snapshot() from {}"
-                " where model_name = %s and slot_name = %s"
-            ).format(sql.Identifier(settings.schema, "model_watermark")),
-            (str(settings.fact), settings.slot),
-        ).fetchone()
-        if row is None:
-            raise NotSetUp(
-                f"{settings.fact} has not been built from the slot {settings.slot} yet",
-                "`dbt build`, with the same LOADER_SLOT, LOADER_SCHEMA and DBT_SCHEMA",
-            )
-        registered = target.execute(
-            sql.SQL("select registered_tables from {} where slot_name = %s").format(
-                sql.Identifier(settings.schema, "slot_position")
-            ),
-            (settings.slot,),
-        ).fetchone()
-        if registered is not None:
-            tables = from_names(cast(list[list[str]], registered[0]))
-            other = not_registered(settings.tables, tables, settings.slot, logged=False)
-            if other is not None:
-                raise other
-        applied, seed_id, snapshot = row
+    with one_snapshot(target) as snapshot:
+        built = watermark.find(target, settings.schema, settings.slot, settings.fact)
+        if built is None:
+            raise watermark.not_built(settings.slot, settings.fact)
+        slot = slot_position.find(target, settings.schema, settings.slot)
+        if slot is not None and (
+            other := not_registered(settings.tables, slot.tables, settings.slot, logged=False)
+        ):
+            raise other
         yield Stored(
-            lsn.parse(str(applied)),
-            None if seed_id is None else str(seed_id),
+            built.applied_lsn,
+            built.seed_id,
             resolved(target),
-            str(snapshot),
+            snapshot,
             "select service_id::text, template_id::text, notification_type, notification_status,"
             f" count, live_count, archived_count from {settings.fact.quoted}",
         )

@@ -15,9 +15,10 @@ from common.options import (
     Source,
     Tables,
     Target,
+    Timeout,
     run_job,
 )
-from common.settings import Settings, counted_tables, parse_lsn
+from common.settings import DEFAULT_TIMEOUT, Settings, counted_tables, parse_lsn
 
 from seeding.job import seed
 from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
@@ -40,10 +41,7 @@ def run(
     snapshot_lsn: Annotated[
         str | None, typer.Option(help="The WAL position of the --parquet export.")
     ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0, help="Seconds to wait for writers, another seed, and the loader."),
-    ] = 300.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     forget_purged: Annotated[
         bool,
         typer.Option(

@@ -5,29 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from common import session
-from common.arrow_source import Snapshot
 from common.connections import Connection, asked, connect, resolved
 from common.errors import AuditIncomplete
 from common.failures import explained
 from common.progress import Measure, Progress, say
 from common.settings import Settings
-from counting import checks, columns, ranges, snapshot
+from counting import checks, snapshot
 from counting.counts import judged
-from counting.reading import snapshot_source
+from counting.reading import identities, table_rows
 from facts import arrival
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from loader.preflight import table_identity
 from seeding import parquet, purged, store
 from seeding.writing import incoming_target
 from waltally import lsn
-from waltally.errors import LoaderError
 
 
 @dataclass(frozen=True)
@@ -123,13 +118,13 @@ def seed(settings: Settings) -> Summary:
             with snapshot.hold(settings, monitor, say) as held:
                 snapshot_lsn = held.position
                 # The locks that are held keep the names on these tables.
-                known = tables_known(monitor, settings)
+                known = identities(monitor, settings)
                 present = store.stored_lsn(target, settings)
                 checks.position(snapshot_lsn, position.start_lsn, present)
                 if archived is not None:
                     arrival.mark(monitor)
                 say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
-                with rows(spark, settings, held) as found, explained("seed", held.check):
+                with table_rows(spark, settings, held) as found, explained("seed", held.check):
                     groups = bring_in(found, archived)
         if archived is not None:
             with explained("seed", lambda: None):
@@ -172,40 +167,6 @@ def bring_in(found: DataFrame, archived: purged.Archived | None) -> DataFrame:
 def write(groups: DataFrame) -> None:
     """Bring the groups into the incoming table."""
     groups.write.format("incoming").mode("append").save()
-
-
-def tables_known(source: Connection, settings: Settings) -> str:
-    """Return as JSON which tables and columns the names mean now, for the loader to compare."""
-    row = source.execute(table_identity.query(settings.tables).encode()).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
-@contextlib.contextmanager
-def rows(spark: SparkSession, settings: Settings, held: snapshot.Held) -> Iterator[DataFrame]:
-    """Yield the rows of every range, to be read once within the block, which shows how far it is.
-
-    Where the snapshot is lost the running job ends.
-    """
-    # The locks that are held keep the columns' types what they are.
-    as_bytes = columns.uuids(held.monitor, settings.tables)
-    selections = columns.selections(held.monitor, settings.tables, as_bytes)
-    plan = ranges.plan(held.found, settings.partitions, selections)
-    read, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
-    total = sum(part.pages for part in plan)
-    spark.dataSource.register(
-        snapshot_source(Snapshot(held.conninfo, held.name), plan, as_bytes, read, pages)
-    )
-
-    def cancel_if_lost() -> None:
-        try:
-            held.check()
-        except LoaderError:
-            with contextlib.suppress(Py4JError, OSError):
-                spark.sparkContext.cancelAllJobs()
-
-    with Progress(lambda: Measure(pages.value, total, read.value), cancel_if_lost):
-        yield spark.read.format("snapshot").load()
 
 
 def tasks(spark: SparkSession) -> Measure:

@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 import psycopg
-from common import arrow_source, changes
-from common.connections import Connection, resolved
+from common import arrow_source, changes, slot_position
+from common.connections import Connection, one_snapshot, resolved
 from common.errors import AuditIncomplete
 from common.settings import Settings
 from counting import ranges
 from counting.counts import INCOMING
 from deltas import rules
-from facts import arrival, fact
+from facts import arrival, fact, watermark
 from facts.settings import FactSettings
-from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from waltally import lsn
 from waltally.errors import MissingRight, SourceBehind
-from waltally.tables import DIMENSIONS, quoted
+from waltally.tables import DIMENSIONS, Table, quoted
 
 Outcome = Literal["kept", "forgotten", "unknown"]
 
@@ -36,21 +35,6 @@ _SCHEMA = (
     "service_id string, template_id string, notification_type string, notification_status string,"
     " archived_count bigint"
 )
-
-_STATE = """
-    select
-        to_regclass(%(fact)s) is not null,
-        mark.applied_lsn::text,
-        log.start_lsn::text,
-        exists (
-            select from {staging}.model_watermark as other
-            where other.model_name = %(model)s and other.slot_name <> log.slot_name
-        )
-    from {staging}.slot_position as log
-    left join {staging}.model_watermark as mark
-        on mark.slot_name = log.slot_name and mark.model_name = %(model)s
-    where log.slot_name = %(slot)s
-"""
 
 
 @dataclass(frozen=True)
@@ -131,27 +115,30 @@ def state(target: Connection, settings: Settings) -> State | None:
     """Return where the fact is, None where there is none that this slot's changes went into."""
     asked = FactSettings(settings, settings.dbt_schema)
     row = target.execute(
-        sql.SQL(_STATE).format(staging=sql.Identifier(settings.schema)),
-        {"fact": asked.fact.quoted, "model": str(asked.fact), "slot": settings.slot},
+        "select to_regclass(%s) is not null, exists ("
+        f"select from {Table(settings.schema, 'model_watermark').quoted}"
+        " where model_name = %s and slot_name <> %s)",
+        (asked.fact.quoted, str(asked.fact), settings.slot),
     ).fetchone()
-    if row is None or not row[0] or (row[1] is None and row[3]):
+    assert row is not None
+    exists, is_of_another = row
+    slot = slot_position.find(target, settings.schema, settings.slot)
+    built = watermark.find(target, settings.schema, settings.slot, asked.fact)
+    if slot is None or not exists or (built is None and is_of_another):
         return None
-    applied = 0 if row[1] is None else lsn.parse(str(row[1]))
-    return State(None if applied < lsn.parse(str(row[2])) else applied)
+    applied = 0 if built is None else built.applied_lsn
+    return State(None if applied < slot.start_lsn else applied)
 
 
 def read(spark: SparkSession, target: Connection, settings: Settings) -> Archived | None:
     """Read the fact and its position in one transaction. Raises MissingRight."""
     table = FactSettings(settings, settings.dbt_schema).fact
     try:
-        with target.transaction():
-            target.execute("set transaction isolation level repeatable read read only")
+        with one_snapshot(target) as snapshot:
             found = state(target, settings)
             if found is None:
                 return None
-            target.execute(f"select archived_count from {table.quoted} limit 0".encode())
-            name = target.execute("select pg_export_snapshot()").fetchone()
-            assert name is not None
+            target.execute(f"select archived_count from {table.quoted} limit 0")
             queries = [
                 "select service_id::text as service_id, template_id::text as template_id,"
                 f" notification_type, notification_status, archived_count from only"
@@ -159,7 +146,7 @@ def read(spark: SparkSession, target: Connection, settings: Settings) -> Archive
                 for leaf in ranges.leaves(target, table)
                 for condition in ranges.cut(leaf, ranges.PAGES_A_RANGE)
             ]
-            rows = arrow_source.rows(spark, resolved(target), queries, _SCHEMA, str(name[0]))
+            rows = arrow_source.rows(spark, resolved(target), queries, _SCHEMA, snapshot)
             rows = rows.persist()
             rows.count()
             return Archived(found, rows)
@@ -203,7 +190,7 @@ def at(
     ).persist()
     log.count()
     # Last, for what is pruned while it is read would be missing without a word.
-    fact.refuse_gap(fact.start_lsn(target, asked), min(begin, position), asked.fact)
+    fact.refuse_gap(fact.slot(target, asked).start_lsn, min(begin, position), asked.fact)
     is_emptied = any(
         row["part"] == "archived" for row in rules.truncated(log, live, archive).collect()
     )

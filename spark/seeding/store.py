@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -16,9 +16,9 @@ from common.errors import AnotherSeed, CountingFailed
 from common.settings import Settings
 from counting import checks
 from counting.counts import COLUMNS, NULL_DIMENSION
-from psycopg import sql
 
 from waltally import lsn
+from waltally.tables import Table
 
 _POLL_SECONDS = 0.2
 
@@ -77,29 +77,26 @@ def only_seed(
                 "let it end; its result is as good, or raise --timeout",
             )
         time.sleep(_POLL_SECONDS)
-    incoming = sql.Identifier(settings.schema, incoming_table(settings.slot))
+    incoming = Table(settings.schema, incoming_table(settings.slot)).quoted
     # A seed that was killed has left its table behind.
-    target.execute(sql.SQL("drop table if exists {}").format(incoming))
+    target.execute(f"drop table if exists {incoming}")
     target.execute(
-        sql.SQL(
-            "create unlogged table {} (source_table text, service_id text, template_id text,"
-            " notification_type text, notification_status text, row_count bigint,"
-            " purged_count bigint, reason text, attempt bigint)"
-        ).format(incoming)
+        f"create unlogged table {incoming} (source_table text, service_id text, template_id text,"
+        " notification_type text, notification_status text, row_count bigint,"
+        " purged_count bigint, reason text, attempt bigint)"
     )
     try:
         yield
     finally:
         with contextlib.suppress(psycopg.Error):
-            target.execute(sql.SQL("drop table if exists {}").format(incoming))
+            target.execute(f"drop table if exists {incoming}")
 
 
 def stored_lsn(target: Connection, settings: Settings) -> int | None:
     """Return the position of the slot's present seed, if there is one."""
     row = target.execute(
-        sql.SQL("select snapshot_lsn::text from {} where slot_name = %s").format(
-            sql.Identifier(settings.schema, "historical_snapshot")
-        ),
+        "select snapshot_lsn::text"
+        f" from {Table(settings.schema, 'historical_snapshot').quoted} where slot_name = %s",
         (settings.slot,),
     ).fetchone()
     return None if row is None else lsn.parse(str(row[0]))
@@ -115,44 +112,36 @@ def replace(
     Groups with a reason against them are listed in historical_rejections and counted nowhere.
     Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down meanwhile.
     """
-    names = {
-        "incoming": sql.Identifier(settings.schema, incoming_table(settings.slot)),
-        "counts": sql.Identifier(settings.schema, "historical_counts"),
-        "rejections": sql.Identifier(settings.schema, "historical_rejections"),
-        "snapshot": sql.Identifier(settings.schema, "historical_snapshot"),
-        "columns": sql.SQL(", ").join(sql.Identifier(name) for name in COLUMNS),
-    }
+    incoming = Table(settings.schema, incoming_table(settings.slot)).quoted
+    counts = Table(settings.schema, "historical_counts").quoted
     seed_id = uuid.uuid4()
     try:
         with target.transaction():
             position = checks.staging(target, settings)
             checks.position(snapshot_lsn, position.start_lsn, stored_lsn(target, settings))
             target.execute(
-                sql.SQL("delete from {counts} where slot_name = %s").format(**names),
+                f"delete from {counts} where slot_name = %s",
                 (settings.slot,),
             )
             target.execute(
-                sql.SQL(
-                    "insert into {counts} (slot_name, {columns}, purged_count)"
-                    " select %s, source_table, service_id::uuid, template_id::uuid,"
-                    " notification_type, notification_status, row_count + purged, purged"
-                    " from {incoming}"
-                    " cross join lateral ("
-                    "select case when %s then 0 else purged_count end) as known (purged)"
-                    " where reason is null and row_count + purged > 0"
-                ).format(**names),
+                f"insert into {counts} (slot_name, {', '.join(COLUMNS)}, purged_count)"
+                " select %s, source_table, service_id::uuid, template_id::uuid,"
+                " notification_type, notification_status, row_count + purged, purged"
+                f" from {incoming}"
+                " cross join lateral ("
+                "select case when %s then 0 else purged_count end) as known (purged)"
+                " where reason is null and row_count + purged > 0",
                 (settings.slot, settings.forget_purged),
             )
-            left_out, rejections = _store_left_out(target, settings, names)
+            left_out, rejections = _store_left_out(target, settings, incoming)
             target.execute(
-                sql.SQL(
-                    "insert into {snapshot} (slot_name, seed_id, snapshot_lsn, system_identifier,"
-                    " source_tables, left_out) values (%s, %s, %s, %s, %s, %s)"
-                    " on conflict (slot_name) do update set"
-                    " seed_id = excluded.seed_id, snapshot_lsn = excluded.snapshot_lsn,"
-                    " system_identifier = excluded.system_identifier, seeded_at = now(),"
-                    " source_tables = excluded.source_tables, left_out = excluded.left_out"
-                ).format(**names),
+                f"insert into {Table(settings.schema, 'historical_snapshot').quoted}"
+                " (slot_name, seed_id, snapshot_lsn, system_identifier, source_tables, left_out)"
+                " values (%s, %s, %s, %s, %s, %s)"
+                " on conflict (slot_name) do update set"
+                " seed_id = excluded.seed_id, snapshot_lsn = excluded.snapshot_lsn,"
+                " system_identifier = excluded.system_identifier, seeded_at = now(),"
+                " source_tables = excluded.source_tables, left_out = excluded.left_out",
                 (
                     settings.slot,
                     seed_id,
@@ -163,17 +152,13 @@ def replace(
                 ),
             )
             totals = target.execute(
-                sql.SQL(
-                    "select source_table, sum(row_count)::bigint,"
-                    " count(*) filter (where row_count > 0)"
-                    " from {incoming} where reason is null group by source_table"
-                ).format(**names)
+                "select source_table, sum(row_count)::bigint,"
+                " count(*) filter (where row_count > 0)"
+                f" from {incoming} where reason is null group by source_table"
             ).fetchall()
             purged = target.execute(
-                sql.SQL(
-                    "select coalesce(sum(purged_count), 0)::bigint, count(*)"
-                    " from {incoming} where purged_count > 0"
-                ).format(**names)
+                "select coalesce(sum(purged_count), 0)::bigint, count(*)"
+                f" from {incoming} where purged_count > 0"
             ).fetchone()
             assert purged is not None
     except (psycopg.DataError, psycopg.IntegrityError) as error:
@@ -192,30 +177,25 @@ def replace(
 
 
 def _store_left_out(
-    target: Connection, settings: Settings, names: Mapping[str, sql.Composable]
+    target: Connection, settings: Settings, incoming: str
 ) -> tuple[dict[str, int], list[Rejection]]:
     """List what cannot be counted; return the rows of each table without a group, and the list."""
+    rejections = Table(settings.schema, "historical_rejections").quoted
     nulls = target.execute(
-        sql.SQL(
-            "select source_table, sum(row_count)::bigint from {incoming}"
-            " where reason = %s group by source_table"
-        ).format(**names),
+        f"select source_table, sum(row_count)::bigint from {incoming}"
+        " where reason = %s group by source_table",
         (NULL_DIMENSION,),
     ).fetchall()
     found = {str(name): int(str(count)) for name, count in nulls}
-    target.execute(
-        sql.SQL("delete from {rejections} where slot_name = %s").format(**names), (settings.slot,)
-    )
+    target.execute(f"delete from {rejections} where slot_name = %s", (settings.slot,))
     listed = target.execute(
-        sql.SQL(
-            "insert into {rejections} (slot_name, source_table, reason, row_count, example)"
-            " select %s, source_table, reason, sum(row_count), min(jsonb_build_object("
-            " 'service_id', service_id, 'template_id', template_id,"
-            " 'notification_type', notification_type,"
-            " 'notification_status', notification_status)::text)::jsonb"
-            " from {incoming} where reason <> %s group by source_table, reason"
-            " returning source_table, reason, row_count, example::text"
-        ).format(**names),
+        f"insert into {rejections} (slot_name, source_table, reason, row_count, example)"
+        " select %s, source_table, reason, sum(row_count), min(jsonb_build_object("
+        " 'service_id', service_id, 'template_id', template_id,"
+        " 'notification_type', notification_type,"
+        " 'notification_status', notification_status)::text)::jsonb"
+        f" from {incoming} where reason <> %s group by source_table, reason"
+        " returning source_table, reason, row_count, example::text",
         (settings.slot, NULL_DIMENSION),
     ).fetchall()
     return (

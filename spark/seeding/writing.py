@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from waltally.login import told
-from waltally.tables import quoted
+from waltally.tables import Table
 
 
 class WriteFailed(Exception):
@@ -66,7 +66,7 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
             import psycopg
 
             written = [message for message in messages if isinstance(message, Written)]
-            name = f"{quoted(schema)}.{quoted(table)}"
+            name = Table(schema, table).quoted
             with psycopg.connect(conninfo) as connection:
                 connection.execute(
                     f"delete from {name} where attempt <> all(%s)",

@@ -12,6 +12,7 @@ from common.settings import Settings
 from counting import checks, snapshot
 
 from demo.cluster import Cluster
+from loader.staging.records import SlotPosition
 from tests.conftest import connect
 from tests.support import Database, paste, wait_until
 from waltally.errors import PluginNotAllowed
@@ -126,7 +127,7 @@ def seed_remedy(database: Database, user: str) -> str:
         closing(psycopg.connect(dsn, autocommit=True)) as monitor,
         pytest.raises(PluginNotAllowed) as caught,
     ):
-        checks.source(monitor, checks.SlotPosition(row[0][0], "here", 0))
+        checks.source(monitor, SlotPosition(row[0][0], "here", 0, 0))
         with snapshot.hold(settings, monitor, print):
             pass
     return caught.value.remedy

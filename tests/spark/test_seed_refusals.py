@@ -13,6 +13,7 @@ from seeding import store
 from seeding.job import seed
 
 from demo.cluster import Cluster
+from loader.staging.records import SlotPosition
 from tests.spark.support import TABLES, Source
 from waltally import errors, lsn
 from waltally.tables import parse_tables
@@ -130,7 +131,7 @@ def test_a_server_below_logical_and_a_standby_are_refused() -> None:
         with closing(connect(other.dsn(), "LOADER_SOURCE_DSN")) as connection:
             row = connection.execute("select system_identifier from pg_control_system()").fetchone()
             assert row is not None
-            position = checks.SlotPosition(str(row[0]), "postgres", 0)
+            position = SlotPosition(str(row[0]), "postgres", 0, 0)
             with pytest.raises(errors.WalLevelTooLow, match="wal_level = replica"):
                 checks.source(connection, position)
         other.stop()
