@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from common.arrow_source import rows
-from common.connections import Connection, one_snapshot, resolved
+from common.connections import Connection, exported_snapshot, resolved
 from pyspark.sql import DataFrame, SparkSession
 
 from archiving.manifests import Baseline, Origin
@@ -35,8 +35,8 @@ _SELECT = """
 
 
 @dataclass(frozen=True)
-class Seed:
-    """The slot's seed, with no files yet, in an exported snapshot that lives within `hold`."""
+class OpenBaseline:
+    """The slot's baseline before it has files, in a snapshot that ends with `open_baseline`."""
 
     baseline: Baseline
     conninfo: str = field(repr=False)
@@ -49,10 +49,12 @@ class Seed:
 
 
 @contextlib.contextmanager
-def hold(target: Connection, settings: ArchiveSettings, origin: Origin) -> Iterator[Seed | None]:
+def open_baseline(
+    target: Connection, settings: ArchiveSettings, origin: Origin
+) -> Iterator[OpenBaseline | None]:
     """Yield the slot's present seed, None where there is none; a new one meanwhile is not seen."""
     counts = Table(settings.schema, "historical_counts").quoted
-    with one_snapshot(target) as snapshot:
+    with exported_snapshot(target) as snapshot:
         found = target.execute(
             "select seed_id::text, snapshot_lsn::text, system_identifier, count(service_id),"
             " coalesce(sum(row_count), 0)::bigint"
@@ -65,7 +67,7 @@ def hold(target: Connection, settings: ArchiveSettings, origin: Origin) -> Itera
             yield None
             return
         seed_id, at, system, groups, total = (str(value) for value in found)
-        yield Seed(
+        yield OpenBaseline(
             Baseline(
                 Origin(system, origin.source_database),
                 seed_id,

@@ -69,7 +69,7 @@ def run(
         print(json.dumps(report.as_json()), flush=True)
     else:
         Console(width=_WIDTH, markup=False, highlight=False).print(report.render())
-    if count := report.verdict.difference_count:
+    if count := report.comparison.difference_count:
         raise AuditDiffers(
             f"{report.fact_table} differs from the tables in {count:,} counts",
             f"{report.remedy()} (docs/runbook.md, The audit differs)",

@@ -56,7 +56,7 @@ class Total(_Compared):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     """All counts side by side: `differences` are the largest, `difference_count` is of all.
 
     Of these, `above_count` are an archived_count that is too high.
@@ -97,7 +97,7 @@ class Report:
     fact_lsn: int
     snapshot_lsn: int
     change_count: int
-    verdict: Verdict
+    comparison: Comparison
     rejected: Rejected
     left_out: list[LeftOut]
     notes: list[str]
@@ -107,7 +107,7 @@ class Report:
     def remedy(self) -> str:
         """Return what makes the fact right, as the end of an error."""
         anew = "`spark-submit spark/seed.py`, then `dbt build`"
-        if self.verdict.above_count:
+        if self.comparison.above_count:
             # A seed without the flag takes the excess of an archived_count for purged rows.
             anew = (
                 "`spark-submit spark/seed.py --forget-purged`, then `dbt build`: that counts the"
@@ -119,10 +119,10 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
-        verdict, first = self.verdict, self.rejected.first_lsn
+        comparison, first = self.comparison, self.rejected.first_lsn
         return {
             "version": JSON_VERSION,
-            "equal": verdict.difference_count == 0,
+            "equal": comparison.difference_count == 0,
             "slot": self.slot,
             "fact": self.fact_table,
             "archived": self.archived,
@@ -131,13 +131,13 @@ class Report:
             "fact_lsn": lsn.show(self.fact_lsn),
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "change_count": self.change_count,
-            "group_count": verdict.group_count,
+            "group_count": comparison.group_count,
             "totals": {
-                "live_count": _with_difference(verdict.live),
-                "archived_count": _with_difference(verdict.archive),
+                "live_count": _with_difference(comparison.live),
+                "archived_count": _with_difference(comparison.archive),
             },
-            "difference_count": verdict.difference_count,
-            "differences": [_with_difference(each) for each in verdict.differences],
+            "difference_count": comparison.difference_count,
+            "differences": [_with_difference(each) for each in comparison.differences],
             "rejected": {
                 "count": self.rejected.count,
                 "first_lsn": None if first is None else lsn.show(first),
@@ -149,13 +149,13 @@ class Report:
 
     def render(self) -> RenderableType:
         """Return the report as tables."""
-        verdict = self.verdict
+        comparison = self.comparison
         parts: list[RenderableType] = []
-        if verdict.differences:
-            parts.append(_differences(verdict.differences))
-        if hidden := verdict.difference_count - len(verdict.differences):
+        if comparison.differences:
+            parts.append(_differences(comparison.differences))
+        if hidden := comparison.difference_count - len(comparison.differences):
             parts.append(f"and {hidden:,} differences that are not larger; --limit shows more")
-        parts += [f"Note: {note}" for note in self.notes if verdict.difference_count]
+        parts += [f"Note: {note}" for note in self.notes if comparison.difference_count]
         parts += [
             f"Left out: {each.row_count:,} rows of {each.source_table}: {each.reason}"
             for each in self.left_out
@@ -169,9 +169,9 @@ class Report:
                 "archived_count may be too high without being listed, as not all purged rows are"
                 f" known: {self.unseen}"
             )
-        parts.append(_totals(verdict))
+        parts.append(_totals(comparison))
         parts.append(
-            f"{verdict.difference_count:,} differences in {verdict.group_count:,} groups of"
+            f"{comparison.difference_count:,} differences in {comparison.group_count:,} groups of"
             f" {self.fact_table}, read at {lsn.show(self.fact_lsn)}, and the tables at"
             f" {lsn.show(self.snapshot_lsn)}, {self.change_count:,} changes later;"
             f" {self.seconds:.1f} s"
@@ -203,10 +203,10 @@ def _with_difference(each: Difference | Total) -> dict[str, Any]:
     return {**asdict(each), "difference": each.difference}
 
 
-def _totals(verdict: Verdict) -> Table:
+def _totals(comparison: Comparison) -> Table:
     table = Table("total", box=None)
     for name in ("fact", "counted", "difference"):
         table.add_column(name, justify="right")
-    for column, total in (("live_count", verdict.live), ("archived_count", verdict.archive)):
+    for column, total in (("live_count", comparison.live), ("archived_count", comparison.archive)):
         table.add_row(column, f"{total.fact:,}", f"{total.counted:,}", f"{total.difference:+,}")
     return table

@@ -66,7 +66,7 @@ def literal(text: str) -> str:
 
 
 @contextlib.contextmanager
-def one_snapshot(connection: Connection) -> Iterator[str]:
+def exported_snapshot(connection: Connection) -> Iterator[str]:
     """Read within the block as of one moment; yield the snapshot's name, for other sessions."""
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read read only")
@@ -76,7 +76,7 @@ def one_snapshot(connection: Connection) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def asked(work: str) -> Iterator[None]:
+def database_errors(work: str) -> Iterator[None]:
     """Turn the databases' errors in the block into LoaderErrors."""
     try:
         yield

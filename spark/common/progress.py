@@ -38,7 +38,7 @@ def line(measure: Measure, seconds: float) -> str:
     return ", ".join(words)
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """Print a line for people."""
     print(text, file=sys.stderr, flush=True)
 
@@ -84,4 +84,4 @@ class Progress:
             sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if last else ""))
             sys.stderr.flush()
         else:
-            say(text)
+            print_status(text)

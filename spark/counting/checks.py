@@ -113,7 +113,7 @@ def table_findings(connection: Connection, table: Table) -> list[LoaderError]:
     ]
 
 
-def position(snapshot_lsn: int, start_lsn: int, stored_lsn: int | None) -> None:
+def position(snapshot_lsn: int, start_lsn: int, baseline_lsn: int | None) -> None:
     """Raise SnapshotTooOld where the log starts later, or where the stored seed is newer."""
     if snapshot_lsn < start_lsn:
         raise SnapshotTooOld(
@@ -121,9 +121,9 @@ def position(snapshot_lsn: int, start_lsn: int, stored_lsn: int | None) -> None:
             f" at {lsn.show(start_lsn)}: the changes between are in neither",
             "take the snapshot or the export after `loader setup`",
         )
-    if stored_lsn is not None and snapshot_lsn < stored_lsn:
+    if baseline_lsn is not None and snapshot_lsn < baseline_lsn:
         raise SnapshotTooOld(
             f"the snapshot at {lsn.show(snapshot_lsn)} is older than the stored seed, which is of"
-            f" {lsn.show(stored_lsn)}",
+            f" {lsn.show(baseline_lsn)}",
             "nothing is needed: the newer seed stays",
         )

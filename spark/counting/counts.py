@@ -44,12 +44,12 @@ def _is_binary(rows: DataFrame, name: str) -> bool:
     return isinstance(rows.schema[name].dataType, BinaryType)
 
 
-def judged(rows: DataFrame) -> DataFrame:
+def count_groups(rows: DataFrame) -> DataFrame:
     """Return how many rows each table has of each service, template, type and status.
 
     `reason` says why a group cannot be counted, null where it can.
 
-    The reasons are those of the stream, rules.judged, and NULL_DIMENSION. Long values of a group
+    The reasons are those of the stream, rules.classify, and NULL_DIMENSION. Long values of a group
     that cannot be counted are cut.
     """
     groups = _grouped(rows)

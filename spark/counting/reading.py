@@ -15,42 +15,44 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from counting import columns, ranges
-from counting.snapshot import Held
+from counting.snapshot import ExportedSnapshot
 from loader.preflight import table_identity
 from waltally.errors import LoaderError
 
 
 @contextlib.contextmanager
-def table_rows(spark: SparkSession, settings: Settings, held: Held) -> Iterator[DataFrame]:
+def table_rows(
+    spark: SparkSession, settings: Settings, exported: ExportedSnapshot
+) -> Iterator[DataFrame]:
     """Yield the rows of all tables, to be read once within the block; progress is printed.
 
     The columns are source_table and the dimensions. A running Spark job is cancelled when the
     snapshot is lost.
     """
     # Nobody can change the columns' types: the snapshot comes with locks on the tables.
-    as_bytes = columns.uuids(held.monitor, settings.tables)
-    selections = columns.selections(held.monitor, settings.tables, as_bytes)
+    as_bytes = columns.uuids(exported.monitor, settings.tables)
+    selections = columns.selections(exported.monitor, settings.tables, as_bytes)
     queries = [
         Query(
             part.query,
             part.pages,
             partial(columns.labelled, source_table=part.source_table, as_bytes=as_bytes),
         )
-        for part in ranges.plan(held.found, settings.partitions, selections)
+        for part in ranges.plan(exported.found, settings.partitions, selections)
     ]
     counters = Counters(spark)
     pages = sum(query.size for query in queries)
 
     def cancel_if_lost() -> None:
         try:
-            held.check()
+            exported.check()
         except LoaderError:
             with contextlib.suppress(Py4JError, OSError):
                 spark.sparkContext.cancelAllJobs()
 
     with Progress(lambda: Measure(counters.size, pages, counters.rows), cancel_if_lost):
         yield arrow_source.rows(
-            spark, held.conninfo, queries, columns.schema(as_bytes), held.name, counters
+            spark, exported.conninfo, queries, columns.schema(as_bytes), exported.name, counters
         )
 
 

@@ -16,7 +16,7 @@ from common.errors import SnapshotBlocked, SnapshotLost
 from common.settings import Settings
 from psycopg2.extras import LogicalReplicationConnection
 
-from counting import blockers, ranges
+from counting import open_transactions, ranges
 from counting.visibility import Visibility, unfinished
 from loader.preflight import slot_admin
 from loader.preflight.checks import replication_remedy, senders_remedy
@@ -26,11 +26,11 @@ from waltally.login import told
 from waltally.tables import DIMENSIONS, Table
 
 _POLL_SECONDS = 0.1
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Held:
+class ExportedSnapshot:
     """A snapshot that can be imported, at `position`, for as long as both sessions live."""
 
     position: int
@@ -42,7 +42,7 @@ class Held:
     work: str
 
     def __repr__(self) -> str:
-        return f"Held({self.name})"
+        return f"ExportedSnapshot({self.name})"
 
     def check(self) -> None:
         """Raise SnapshotLost unless the slot's session and the locks' session are still there."""
@@ -60,7 +60,7 @@ class Held:
 
 
 @contextlib.contextmanager
-def hold(settings: Settings, monitor: Connection, tell: Tell) -> Iterator[Held]:
+def export(settings: Settings, monitor: Connection, notify: Notify) -> Iterator[ExportedSnapshot]:
     """Make and hold a snapshot of the tables; on leaving, slot, snapshot and locks are gone.
 
     `monitor` is a session at the source for looking on. Raises SnapshotBlocked after
@@ -74,11 +74,11 @@ def hold(settings: Settings, monitor: Connection, tell: Tell) -> Iterator[Held]:
         # locks come before the snapshot and stay until after the last read.
         lock(locks, settings, deadline)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
-        position, name = open_slot(holder, monitor, settings, deadline, tell)
-        wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, tell)
+        position, name = open_slot(holder, monitor, settings, deadline, notify)
+        wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
         found = [(table, ranges.leaves(monitor, table)) for table in settings.tables]
         pids = (holder.info.backend_pid, locks.info.backend_pid)
-        yield Held(position, name, conninfo, found, monitor, pids, settings.work)
+        yield ExportedSnapshot(position, name, conninfo, found, monitor, pids, settings.work)
 
 
 def lock(connection: Connection, settings: Settings, deadline: float) -> None:
@@ -119,7 +119,7 @@ def open_slot(
     monitor: Connection,
     settings: Settings,
     deadline: float,
-    tell: Tell,
+    notify: Notify,
 ) -> tuple[int, str]:
     """Make the temporary slot; return its consistent point and the snapshot's name.
 
@@ -142,12 +142,12 @@ def open_slot(
     # A thread, because the command blocks; the server ends it when the session is cancelled.
     creation = threading.Thread(target=create, daemon=True)
     creation.start()
-    told = time.monotonic()
+    notified = time.monotonic()
     while creation.is_alive():
         creation.join(_POLL_SECONDS)
         now = time.monotonic()
         if creation.is_alive() and now > deadline:
-            sentence = blockers.sentence(blockers.writers(monitor))
+            sentence = open_transactions.describe(monitor)
             holder.cancel()
             creation.join()
             raise SnapshotBlocked(
@@ -155,9 +155,9 @@ def open_slot(
                 f" transaction that is writing, {sentence}",
                 "let them end or end them, or raise --timeout",
             )
-        if creation.is_alive() and now > told + 5:
-            told = now
-            tell(f"waiting for writers, {blockers.sentence(blockers.writers(monitor))}")
+        if creation.is_alive() and now > notified + 5:
+            notified = now
+            notify(f"waiting for writers, {open_transactions.describe(monitor)}")
     if failed:
         raise slot_admin.refusal(failed[0], holder) or SnapshotLost(
             f"the slot could not be made: {str(failed[0]).strip()}",
@@ -174,28 +174,25 @@ def wait_until_safe(
     monitor: Connection,
     deadline: float,
     timeout: float,
-    tell: Tell,
+    notify: Notify,
 ) -> None:
     """Wait until no transaction runs that the snapshot takes for finished."""
     with contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")) as importer:
         importer.execute("begin isolation level repeatable read read only")
         importer.execute(f"set transaction snapshot '{name}'")
         imported = current_snapshot(importer)
-    told = time.monotonic()
+    notified = time.monotonic()
     while running := unfinished(imported, current_snapshot(monitor)):
         now = time.monotonic()
         if now > deadline:
             raise SnapshotBlocked(
                 f"a transaction has not ended its commit within {timeout:.0f} s,"
-                f" {blockers.sentence(blockers.writers(monitor, running))}",
+                f" {open_transactions.describe(monitor, running)}",
                 "see what its commit waits for, for instance a synchronous standby",
             )
-        if now > told + 5:
-            told = now
-            tell(
-                "waiting for commits to end, "
-                + blockers.sentence(blockers.writers(monitor, running))
-            )
+        if now > notified + 5:
+            notified = now
+            notify("waiting for commits to end, " + open_transactions.describe(monitor, running))
         time.sleep(_POLL_SECONDS)
 
 

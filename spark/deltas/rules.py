@@ -45,10 +45,10 @@ def signed_deltas(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return what the changes add to each group: part, the dimensions and delta.
 
     part is `live` or `archived`. An image before the last TRUNCATE of its part does not count; the
-    caller drops what was counted before the changes of a part that `truncated` names. Groups that
-    net to nothing are left out.
+    caller drops what was counted before the changes of a part that `last_truncates` names. Groups
+    that net to nothing are left out.
     """
-    cancelling = truncated(changes, live, archive).select(
+    cancelling = last_truncates(changes, live, archive).select(
         "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
     )
     at = sql.struct("commit_lsn", "ordinal")
@@ -66,20 +66,20 @@ def images(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return each image that counts: part, commit_lsn, ordinal, sign (1 or -1), the dimensions."""
     sides = sql.filter(sql.array(_image("new", 1), _image("old", -1)), _is_there)
     return (
-        judged(changes, live, archive)
+        classify(changes, live, archive)
         .where(sql.col("reason").isNull())
         .select("part", "commit_lsn", "ordinal", sql.explode(sides).alias("image"))
         .select("part", "commit_lsn", "ordinal", "image.*")
     )
 
 
-def purges(changes: DataFrame, live: str, archive: str) -> DataFrame:
+def archived_deletes(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return the deletes of archived rows that belonged to a group, which the deltas leave out.
 
     commit_lsn, ordinal, is_known and the dimensions. With is_known false it is a change that may be
     such a delete and does not say of which group; the dimensions are then null.
     """
-    found = judged(changes, live, archive, with_purges=True)
+    found = classify(changes, live, archive, with_purges=True)
     action = sql.col("action")
     names_group = (sql.col("part") == "archived") & _all(
         sql.col(f"old_{name}").isNotNull() for name in DIMENSIONS
@@ -109,7 +109,7 @@ def purges(changes: DataFrame, live: str, archive: str) -> DataFrame:
     )
 
 
-def truncated(changes: DataFrame, live: str, archive: str) -> DataFrame:
+def last_truncates(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return the last TRUNCATE of each part that has one: part, commit_lsn, ordinal."""
     # First, on the raw columns: files can leave out the rest unread.
     candidates = changes.where("action is null or action = 'T'")
@@ -122,16 +122,16 @@ def truncated(changes: DataFrame, live: str, archive: str) -> DataFrame:
     )
 
 
-def rejected(changes: DataFrame, live: str, archive: str) -> DataFrame:
+def rejected_changes(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return the changes that cannot be counted: commit_lsn, ordinal, reason."""
     return (
-        judged(changes, live, archive)
+        classify(changes, live, archive)
         .where(sql.col("reason").isNotNull())
         .select("commit_lsn", "ordinal", "reason")
     )
 
 
-def judged(changes: DataFrame, live: str, archive: str, with_purges: bool = False) -> DataFrame:
+def classify(changes: DataFrame, live: str, archive: str, with_purges: bool = False) -> DataFrame:
     """Return the changes that may matter, one row each; deletes of the archive only if asked for.
 
     commit_lsn, ordinal, part, action; old_ and new_ of each dimension, null where the image lacks

@@ -9,7 +9,7 @@ from typing import cast
 
 from common import arrow_source, slot_position
 from common.arrow_source import Snapshot
-from common.connections import Connection, literal, one_snapshot, resolved
+from common.connections import Connection, exported_snapshot, literal, resolved
 from common.errors import SnapshotTooOld
 from common.slot_position import RegisteredSlot
 from counting import ranges
@@ -80,13 +80,13 @@ class Fact:
 
 
 @contextlib.contextmanager
-def hold(target: Connection, settings: FactSettings) -> Iterator[Fact]:
+def open_fact(target: Connection, settings: FactSettings) -> Iterator[Fact]:
     """Keep the fact readable, with all that is known of it at the same moment.
 
     Raises NotSetUp where it was never built, SnapshotTooOld where the change log does not go on
     from it.
     """
-    with one_snapshot(target) as name:
+    with exported_snapshot(target) as name:
         yield _read(target, settings, Snapshot(resolved(target), name))
 
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from common import session
-from common.connections import Connection, asked, connect, resolved
+from common.connections import Connection, connect, database_errors, resolved
 from common.errors import AuditIncomplete
-from common.failures import explained
-from common.progress import Measure, Progress, say
+from common.progress import Measure, Progress, print_status
 from common.settings import Settings
+from common.spark_errors import spark_errors
 from counting import checks, snapshot
-from counting.counts import judged
+from counting.counts import count_groups
 from counting.reading import identities, table_rows
-from facts import arrival
+from facts import loader_progress
 from pyspark.sql import DataFrame, SparkSession
 
-from seeding import parquet, purged, store
-from seeding.writing import incoming_target
+from seeding import parquet, purged_counts, store
+from seeding.incoming import incoming_target
 from waltally import lsn
 
 
@@ -43,7 +43,7 @@ class Summary:
     tables: dict[str, tuple[int, int]]
     left_out: dict[str, int]
     rejections: list[store.Rejection]
-    purged: purged.Outcome
+    purged: purged_counts.Outcome
     purged_rows: int | None
     purged_groups: int | None
     notes: list[str]
@@ -80,14 +80,14 @@ def seed(settings: Settings) -> Summary:
     """Count history and replace the slot's seed. Raises LoaderError; the old seed then stays."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(asked("seed"))
+        stack.enter_context(database_errors("seed"))
         target = stack.enter_context(
             contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN"))
         )
         position = checks.staging(target, settings)
         monitor: Connection | None = None
         if settings.snapshot_lsn is not None:
-            present = store.stored_lsn(target, settings)
+            present = store.baseline_lsn(target, settings)
             checks.position(settings.snapshot_lsn, position.start_lsn, present)
         else:
             monitor = stack.enter_context(
@@ -95,50 +95,59 @@ def seed(settings: Settings) -> Summary:
             )
             checks.source(monitor, position)
             checks.tables(monitor, settings.tables)
-        is_compared = purged.is_known(target, monitor, settings)
-        stack.enter_context(store.only_seed(target, settings, say))
+        is_compared = purged_counts.can_compare(target, monitor, settings)
+        stack.enter_context(store.acquire_seed_lock(target, settings, print_status))
         spark = stack.enter_context(session.running())
         table = store.incoming_table(settings.slot)
         incoming = incoming_target(resolved(target), settings.schema, table)
         spark.dataSource.register(incoming)
 
-        archived: purged.Archived | None = None
+        archived: purged_counts.ArchivedCounts | None = None
         if is_compared:
             # Before the snapshot, so that the changes from there on lead up to it.
-            with explained("seed", lambda: None):
-                archived = purged.read(spark, target, settings)
+            with spark_errors("seed", lambda: None):
+                archived = purged_counts.read(spark, target, settings)
         if settings.parquet is not None and settings.snapshot_lsn is not None:
             snapshot_lsn, known = settings.snapshot_lsn, None
-            with explained("seed", lambda: None):
+            with spark_errors("seed", lambda: None):
                 found = parquet.rows(spark, settings.parquet, settings.tables)
                 with Progress(lambda: tasks(spark), lambda: None):
-                    groups = bring_in(found, archived)
+                    groups = count_and_write(found, archived)
         else:
             assert monitor is not None
-            with snapshot.hold(settings, monitor, say) as held:
-                snapshot_lsn = held.position
+            with snapshot.export(settings, monitor, print_status) as exported:
+                snapshot_lsn = exported.position
                 # The locks that are held keep the names on these tables.
                 known = identities(monitor, settings)
-                present = store.stored_lsn(target, settings)
+                present = store.baseline_lsn(target, settings)
                 checks.position(snapshot_lsn, position.start_lsn, present)
                 if archived is not None:
-                    arrival.mark(monitor)
-                say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
-                with table_rows(spark, settings, held) as found, explained("seed", held.check):
-                    groups = bring_in(found, archived)
+                    loader_progress.emit_message(monitor)
+                print_status(
+                    f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}"
+                )
+                with (
+                    table_rows(spark, settings, exported) as found,
+                    spark_errors("seed", exported.check),
+                ):
+                    groups = count_and_write(found, archived)
         if archived is not None:
-            with explained("seed", lambda: None):
+            with spark_errors("seed", lambda: None):
                 try:
-                    then = purged.at(archived, spark, target, monitor, settings, snapshot_lsn, say)
+                    then = purged_counts.bring_forward(
+                        archived, spark, target, monitor, settings, snapshot_lsn, print_status
+                    )
                 except AuditIncomplete:
                     if not settings.forget_purged:
                         raise
                     archived = None
-                    write(purged.without(groups))
+                    write(purged_counts.without_purged_rows(groups))
                 else:
-                    write(purged.beside(groups, then, str(settings.tables[1])))
+                    write(purged_counts.with_purged_rows(groups, then, str(settings.tables[1])))
         stored = store.replace(target, settings, snapshot_lsn, known)
-        state = purged.state(target, settings) if archived is None else archived.state
+        state = (
+            purged_counts.find_position(target, settings) if archived is None else archived.state
+        )
     return Summary(
         str(stored.seed_id),
         settings.slot,
@@ -149,15 +158,17 @@ def seed(settings: Settings) -> Summary:
         stored.tables,
         stored.left_out,
         stored.rejections,
-        *purged.told(settings, state, stored.purged if archived is not None else None),
+        *purged_counts.describe_outcome(
+            settings, state, stored.purged if archived is not None else None
+        ),
     )
 
 
-def bring_in(found: DataFrame, archived: purged.Archived | None) -> DataFrame:
+def count_and_write(found: DataFrame, archived: purged_counts.ArchivedCounts | None) -> DataFrame:
     """Count the rows: bring the groups in, or keep them where the fact may know more."""
-    groups = judged(found)
+    groups = count_groups(found)
     if archived is None:
-        write(purged.without(groups))
+        write(purged_counts.without_purged_rows(groups))
         return groups
     groups = groups.persist()
     groups.count()

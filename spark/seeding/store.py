@@ -34,7 +34,7 @@ class Rejection:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredBaseline:
     """What the seed has become: rows and groups of each source table.
 
     `left_out` has the rows of each table with a null dimension, `purged` (rows, groups) that the
@@ -54,8 +54,8 @@ def incoming_table(slot: str) -> str:
 
 
 @contextlib.contextmanager
-def only_seed(
-    target: Connection, settings: Settings, tell: Callable[[str], None]
+def acquire_seed_lock(
+    target: Connection, settings: Settings, notify: Callable[[str], None]
 ) -> Iterator[None]:
     """Be the slot's only seed for as long as the session lives, with an empty incoming table.
 
@@ -64,13 +64,13 @@ def only_seed(
     """
     key = {"key": f"waltally seed {settings.schema} {settings.slot}"}
     deadline = time.monotonic() + settings.timeout
-    told = False
+    notified = False
     while target.execute(
         "select pg_try_advisory_lock(hashtextextended(%(key)s, 0))", key
     ).fetchone() != (True,):
-        if not told:
-            tell(f"waiting for another seed of slot {settings.slot}")
-            told = True
+        if not notified:
+            notify(f"waiting for another seed of slot {settings.slot}")
+            notified = True
         if time.monotonic() > deadline:
             raise AnotherSeed(
                 f"another seed of slot {settings.slot} is running",
@@ -92,7 +92,7 @@ def only_seed(
             target.execute(f"drop table if exists {incoming}")
 
 
-def stored_lsn(target: Connection, settings: Settings) -> int | None:
+def baseline_lsn(target: Connection, settings: Settings) -> int | None:
     """Return the position of the slot's present seed, if there is one."""
     row = target.execute(
         "select snapshot_lsn::text"
@@ -104,7 +104,7 @@ def stored_lsn(target: Connection, settings: Settings) -> int | None:
 
 def replace(
     target: Connection, settings: Settings, snapshot_lsn: int, source_tables: str | None = None
-) -> Stored:
+) -> StoredBaseline:
     """Put what has come in where the slot's counts are, with a new seed id.
 
     `source_tables` says, as JSON, which tables were counted; None where that is not known.
@@ -118,7 +118,7 @@ def replace(
     try:
         with target.transaction():
             position = checks.staging(target, settings)
-            checks.position(snapshot_lsn, position.start_lsn, stored_lsn(target, settings))
+            checks.position(snapshot_lsn, position.start_lsn, baseline_lsn(target, settings))
             target.execute(
                 f"delete from {counts} where slot_name = %s",
                 (settings.slot,),
@@ -167,7 +167,7 @@ def replace(
             f"run the {settings.work} again",
         ) from None
     found = {str(name): (int(str(rows)), int(str(groups))) for name, rows, groups in totals}
-    return Stored(
+    return StoredBaseline(
         seed_id,
         {str(table): found.get(str(table), (0, 0)) for table in settings.tables},
         left_out,

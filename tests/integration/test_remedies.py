@@ -128,7 +128,7 @@ def seed_remedy(database: Database, user: str) -> str:
         pytest.raises(PluginNotAllowed) as caught,
     ):
         checks.source(monitor, SlotPosition(row[0][0], "here", 0, 0))
-        with snapshot.hold(settings, monitor, print):
+        with snapshot.export(settings, monitor, print):
             pass
     return caught.value.remedy
 

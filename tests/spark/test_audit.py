@@ -24,8 +24,8 @@ from common.connections import connect
 from common.errors import AuditIncomplete, SnapshotTooOld
 from common.settings import Settings
 from counting import snapshot
-from counting.snapshot import Held, Tell
-from facts import arrival, fact
+from counting.snapshot import ExportedSnapshot, Notify
+from facts import fact, loader_progress
 from facts.settings import FactSettings
 
 from demo import source as notify
@@ -229,17 +229,19 @@ def scene(world: Audited) -> Audited:
 
 
 @pytest.fixture
-def after_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Held], Held]], None]:
+def after_the_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None]:
     """Do something in the audit, in this process, while it holds its snapshot."""
-    hold = snapshot.hold
+    hold = snapshot.export
 
-    def arrange(act: Callable[[Held], Held]) -> None:
+    def arrange(act: Callable[[ExportedSnapshot], ExportedSnapshot]) -> None:
         @contextmanager
-        def holding(settings: Settings, monitor: Any, tell: Tell) -> Iterator[Held]:
+        def holding(settings: Settings, monitor: Any, tell: Notify) -> Iterator[ExportedSnapshot]:
             with hold(settings, monitor, tell) as held:
                 yield act(held)
 
-        monkeypatch.setattr(snapshot, "hold", holding)
+        monkeypatch.setattr(snapshot, "export", holding)
 
     return arrange
 
@@ -256,14 +258,14 @@ def positions(scene: Scene) -> set[int]:
 def test_transactions_exactly_at_both_positions_and_all_kinds_between(
     scene: Audited,
     monkeypatch: pytest.MonkeyPatch,
-    after_the_snapshot: Callable[[Callable[[Held], Held]], None],
+    after_the_snapshot: Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None],
 ) -> None:
     scene.write(seed=1)
     scene.must("run", "--once")
     monkeypatch.setattr(builder, "_SLICE", ONE_TRANSACTION)
     scene.build()
 
-    def end_at_a_transaction(held: Held) -> Held:
+    def end_at_a_transaction(held: ExportedSnapshot) -> ExportedSnapshot:
         # The snapshot is the same at the first commit that it does not see.
         scene.source.insert(7, "sent")
         scene.stage()
@@ -283,10 +285,10 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
     )
     ends = (lsn.show(report.fact_lsn), lsn.show(report.snapshot_lsn))
     assert scene.source.value(between, *ends) == "DITU"
-    assert report.verdict.differences == []
-    assert report.verdict.difference_count == 0
-    assert report.verdict.live.counted > 0
-    assert report.verdict.archive.counted > 0
+    assert report.comparison.differences == []
+    assert report.comparison.difference_count == 0
+    assert report.comparison.live.counted > 0
+    assert report.comparison.archive.counted > 0
     [(listed,)] = scene.source.execute(
         "select count(*) from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", *ends
     )
@@ -318,12 +320,12 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
     # Gone before the next seed: what becomes of such a row is rejected too.
     scene.source.execute("delete from notifications where length(notification_status) > 1000")
     assert report.fact_lsn in positions(scene)
-    assert report.verdict.difference_count == 1
+    assert report.comparison.difference_count == 1
     assert {
         (each.service_id, each.template_id, each.notification_status, each.column, each.difference)
-        for each in report.verdict.differences
+        for each in report.comparison.differences
     } == {(service, template, "sent", "live_count", -1)}
-    assert report.verdict.live.difference == -1
+    assert report.comparison.live.difference == -1
     reason = "the value of notification_status is longer than 1000 bytes"
     assert LeftOut("public.notifications", reason, 1) in report.left_out
     assert report.rejected.count == 1
@@ -332,9 +334,10 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
 
 
 def test_changes_that_are_pruned_meanwhile_are_not_missed(
-    scene: Audited, after_the_snapshot: Callable[[Callable[[Held], Held]], None]
+    scene: Audited,
+    after_the_snapshot: Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None],
 ) -> None:
-    def prune(held: Held) -> Held:
+    def prune(held: ExportedSnapshot) -> ExportedSnapshot:
         scene.stage()
         scene.source.execute("update cdc.slot_position set start_lsn = position_lsn")
         return held
@@ -406,8 +409,8 @@ def test_under_traffic_no_audit_finds_a_difference(scene: Audited) -> None:
             following.end()
     finally:
         traffic.stop()
-    assert [report.verdict.differences for report in reports] == [[], []]
-    assert [report.verdict.difference_count for report in reports] == [0, 0]
+    assert [report.comparison.differences for report in reports] == [[], []]
+    assert [report.comparison.difference_count for report in reports] == [0, 0]
     assert reports[0].fact_lsn < reports[1].fact_lsn
     assert code == 0, out + err
     assert json.loads(out)["equal"] is True
@@ -502,16 +505,16 @@ def test_a_fact_that_cannot_be_brought_forward_is_refused_at_once(scene: Audited
 def test_what_the_fact_stands_on_is_read_with_it(scene: Audited) -> None:
     applied = "select max(applied_lsn)::text from cdc.model_watermark"
     with closing(connect(scene.dsn, "LOADER_TARGET_DSN", "audit")) as target:
-        with fact.hold(target, scene.settings()) as stored:
+        with fact.open_fact(target, scene.settings()) as stored:
             assert stored.position == lsn.parse(scene.source.value(applied))
             assert (stored.is_seeded, stored.is_on_newest_seed) == (True, True)
         scene.source.execute("update cdc.historical_snapshot set seed_id = gen_random_uuid()")
-        with fact.hold(target, scene.settings()) as stored:
+        with fact.open_fact(target, scene.settings()) as stored:
             assert (stored.is_seeded, stored.is_on_newest_seed) == (True, False)
         scene.source.execute(
             "update cdc.model_watermark set seed_id = null; delete from cdc.historical_snapshot"
         )
-        with fact.hold(target, scene.settings()) as stored:
+        with fact.open_fact(target, scene.settings()) as stored:
             assert (stored.is_seeded, stored.is_on_newest_seed) == (False, True)
             assert set(stored.counted) == set(TABLES)
 
@@ -522,14 +525,18 @@ def test_the_wait_says_how_far_the_loader_is_and_who_follows(world: Audited) -> 
     patient = world.settings(timeout=3600.0)
     with closing(connect(dsn, "LOADER_TARGET_DSN", "audit")) as connection:
         position = lsn.parse(world.position())
-        arrival.wait(connection, connection, settings, position, told.append)
+        loader_progress.wait_for_position(connection, connection, settings, position, told.append)
         assert told == []
         with pytest.raises(
             AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
         ):
-            arrival.wait(connection, connection, settings, position + 1, told.append)
+            loader_progress.wait_for_position(
+                connection, connection, settings, position + 1, told.append
+            )
         with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
-            arrival.wait(connection, connection, patient, position + 1, told.append)
+            loader_progress.wait_for_position(
+                connection, connection, patient, position + 1, told.append
+            )
     assert told[0].startswith("waiting: the loader is at ")
 
 
@@ -538,8 +545,8 @@ def test_a_loader_that_comes_back_is_not_taken_for_absent(world: Audited) -> Non
         starting = world.start()
         with starting:
             # It is not there yet, or it is: both are well.
-            arrival.refuse_absence(connection, world.settings())
-            assert arrival.is_followed(connection, world.slot)
+            loader_progress.require_follower(connection, world.settings())
+            assert loader_progress.is_followed(connection, world.slot)
             starting.wait_for("following the slot")
             starting.end()
 
@@ -575,7 +582,7 @@ def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(scene: Audite
     with scene.follow():
         report = audit(scene.settings())
     assert (report.archived, report.purged_count) == ("exact", 55)
-    assert [each.difference for each in report.verdict.differences] == [-1]
+    assert [each.difference for each in report.comparison.differences] == [-1]
     scene.put_off(1)
     stored -= 5
     with scene.follow():
@@ -615,14 +622,15 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_and_mended(scene: 
         right = scene.facts()
         scene.purge(20)
         report = audit(scene.settings())
-        assert report.verdict.differences == []
+        assert report.comparison.differences == []
         assert (report.archived, report.unseen) == ("exact", None)
         assert report.purged_count == (remembered or 0) + 50
 
         group = scene.put_off(-1)
         report = audit(scene.settings())
         assert [
-            (*list(vars(each).values())[:5], each.difference) for each in report.verdict.differences
+            (*list(vars(each).values())[:5], each.difference)
+            for each in report.comparison.differences
         ] == [(*group, "archived_count", -1)]
 
         scene.put_off(2)
@@ -669,7 +677,7 @@ def test_where_purges_are_not_all_known_the_audit_says_why(scene: Audited) -> No
             assert report.archived == "at-least"
             assert "1 changes in the log" in (report.unseen or "")
             assert "do not say of which group" in (report.unseen or "")
-            assert report.verdict.differences == []
+            assert report.comparison.differences == []
 
             # The archive starts anew: what was before is not asked for, in the log or the seed.
             scene.source.execute("truncate notification_history; truncate truth.purged")
@@ -686,7 +694,7 @@ def test_where_purges_are_not_all_known_the_audit_says_why(scene: Audited) -> No
             scene.source.execute("update cdc.slot_position set start_lsn = %s", truncated)
             report = audit(scene.settings())
             assert (report.archived, report.purged_count) == ("exact", 3)
-            assert [each.difference for each in report.verdict.differences] == [1]
+            assert [each.difference for each in report.comparison.differences] == [1]
             assert report.remedy().startswith("`spark-submit spark/seed.py --forget-purged`")
 
             scene.build()
@@ -695,13 +703,13 @@ def test_where_purges_are_not_all_known_the_audit_says_why(scene: Audited) -> No
                 " where model_name ~ 'ft_service_stats'"
             )
             report = audit(scene.settings())
-            assert report.verdict.differences == []
+            assert report.comparison.differences == []
             assert report.archived == "at-least"
             assert "after the seed at" in (report.unseen or "")
             scene.put_off(-10)
             report = audit(scene.settings())
-            assert {each.column for each in report.verdict.differences} == {"archived_count"}
-            assert all(each.difference < 0 for each in report.verdict.differences)
+            assert {each.column for each in report.comparison.differences} == {"archived_count"}
+            assert all(each.difference < 0 for each in report.comparison.differences)
     finally:
         scene.source.execute("update cdc.slot_position set start_lsn = %s", begins)
         # For whichever test comes next.

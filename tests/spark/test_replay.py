@@ -17,7 +17,7 @@ from archiving.settings import ArchiveSettings
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from common.settings import parse_lsn
 from pyspark.sql import SparkSession
-from replaying import fact
+from replaying import replayed_fact
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
 
@@ -142,7 +142,7 @@ class World:
     def fact(self) -> Rows:
         return set(
             self.bench.execute(
-                f"select {', '.join(f'{name}::text' for name in fact.COLUMNS[:5])}, count,"
+                f"select {', '.join(f'{name}::text' for name in replayed_fact.COLUMNS[:5])}, count,"
                 " live_count, archived_count from analytics.ft_service_stats"
                 " where live_count <> 0 or archived_count <> 0"
             )
@@ -154,7 +154,7 @@ class World:
     def replay(self, output: Path, **asked: Any) -> Rows:
         replay(replace(self.settings, output=str(output), **asked), self.spark)
         table = pyarrow.parquet.read_table(output)
-        return {tuple(row[name] for name in fact.COLUMNS) for row in table.to_pylist()}
+        return {tuple(row[name] for name in replayed_fact.COLUMNS) for row in table.to_pylist()}
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +270,9 @@ def test_ids_are_those_that_the_database_makes(spark: SparkSession, cluster: Clu
     ids = ("00000000-0000-0000-0000-00000000000a", "b0000000-0000-0000-0000-00000000000b")
     with psycopg.connect(cluster.dsn()) as connection:
         rows = [(*ids, kind, status) for kind in odd for status in odd]
-        found = spark.createDataFrame(rows, list(DIMENSIONS)).select(*DIMENSIONS, fact.row_id())
+        found = spark.createDataFrame(rows, list(DIMENSIONS)).select(
+            *DIMENSIONS, replayed_fact.row_id()
+        )
         for *group, id_ in found.collect():
             wanted = connection.execute(
                 "select md5(row(%s::uuid, %s::uuid, %s::text, %s::text)::text)::uuid::text", group

@@ -56,7 +56,7 @@ def test_what_is_a_uuid_in_both_tables_leaves_the_server_as_bytes(
     settings = Settings(source.dsn, source.dsn, source.slot, parse_tables(",".join(TABLES)), "cdc")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.hold(settings, monitor, print) as held,
+        snapshot.export(settings, monitor, print) as held,
     ):
         found = columns.uuids(monitor, settings.tables)
         assert found == as_bytes

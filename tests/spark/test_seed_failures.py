@@ -130,7 +130,7 @@ def test_a_seed_that_waits_for_a_writer_names_it_and_times_out(source: Source) -
         writer.execute("insert into unrelated (note) values ('open')")
         with (
             pytest.raises(SnapshotBlocked) as caught,
-            snapshot.hold(settings(source, 0.5), monitor, print),
+            snapshot.export(settings(source, 0.5), monitor, print),
         ):
             pass
         assert f"pid {writer.info.backend_pid} (postgres nightly batch) open for" in str(caught)
@@ -146,7 +146,7 @@ def test_a_table_that_stays_locked_times_out(source: Source) -> None:
         altering.execute("lock table notification_history")
         with (
             pytest.raises(SnapshotBlocked, match="notification_history was locked"),
-            snapshot.hold(settings(source, 0.2), monitor, print),
+            snapshot.export(settings(source, 0.2), monitor, print),
         ):
             pass
 
@@ -196,7 +196,7 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
         try:
             with (
                 closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.hold(settings(source, timeout), monitor, told.append) as held,
+                snapshot.export(settings(source, timeout), monitor, told.append) as held,
                 source.connect(autocommit=False) as reader,
             ):
                 reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -68,7 +68,7 @@ def test_a_role_without_its_rights_is_refused(source: Source) -> None:
             )
             with (
                 closing(connect(as_reader, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.hold(settings(source, as_reader), monitor, print) as held,
+                snapshot.export(settings(source, as_reader), monitor, print) as held,
             ):
                 held.check()
         finally:
@@ -101,7 +101,7 @@ def test_a_server_without_wal2json_is_refused(source: Source) -> None:
     with (
         closing(connect(dsn, "LOADER_SOURCE_DSN")) as monitor,
         pytest.raises(errors.PluginMissing),
-        snapshot.hold(settings(source, dsn), monitor, print),
+        snapshot.export(settings(source, dsn), monitor, print),
     ):
         pass
 
@@ -118,7 +118,7 @@ def test_a_server_without_a_free_slot_is_refused(source: Source) -> None:
                     made.append(f"s{number}")
             with (
                 pytest.raises(errors.NoFreeSlot),
-                snapshot.hold(settings(source), monitor, print),
+                snapshot.export(settings(source), monitor, print),
             ):
                 pass
         finally:
@@ -164,7 +164,7 @@ def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
         [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
         target.execute("update cdc.historical_snapshot set snapshot_lsn = snapshot_lsn + 100")
         with (
-            store.only_seed(target, settings(source), print),
+            store.acquire_seed_lock(target, settings(source), print),
             pytest.raises(SnapshotTooOld),
         ):
             store.replace(target, settings(source), lsn.parse(start) + 99)
@@ -177,7 +177,7 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     monkeypatch.setattr(arrow_source, "LOCK_TIMEOUT", "50ms")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.hold(settings(source, tables="public.notifications"), monitor, print) as held,
+        snapshot.export(settings(source, tables="public.notifications"), monitor, print) as held,
         source.connect() as altering,
         altering.transaction(),
     ):
@@ -201,7 +201,7 @@ def test_leaves_of_a_partitioned_table_are_read_one_by_one(source: Source) -> No
         )
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.hold(settings(source), monitor, print) as held,
+        snapshot.export(settings(source), monitor, print) as held,
     ):
         assert [str(leaf.table) for leaf in held.found[1][1]] == ["public.leaf_a", "public.leaf_b"]
         locked = source.ask(

@@ -28,7 +28,9 @@ def replayed(
     ).where("part is not null")
     # A TRUNCATE cancels what came before it: among the changes, and in the baseline.
     kept = seeded.join(
-        sql.broadcast(rules.truncated(changes, live, archive).select("part")), "part", "left_anti"
+        sql.broadcast(rules.last_truncates(changes, live, archive).select("part")),
+        "part",
+        "left_anti",
     )
     totals = (
         kept.unionByName(rules.signed_deltas(changes, live, archive))

@@ -30,7 +30,7 @@ _NAME_BYTES = 1000
 
 
 @dataclass(frozen=True)
-class Purges:
+class PurgedRows:
     """The purged rows that are known: `rows` has the dimensions and `purged_count`, `count` all.
 
     `unseen` says why there may be more of them; None where these are all.
@@ -50,11 +50,11 @@ def read(
     spark: SparkSession,
     target: Connection,
     settings: FactSettings,
-    stored: fact.Fact,
+    current: fact.Fact,
     remembered: DataFrame,
     end: int,
-    tell: Callable[[str], None],
-) -> Purges:
+    notify: Callable[[str], None],
+) -> PurgedRows:
     """Return what is known of the rows that were purged before `end`.
 
     `remembered` is what the newest seed knew. The change log must have come to `end`.
@@ -62,14 +62,14 @@ def read(
     reading = settings.reading
     live, archive = map(str, reading.tables)
     place = (spark, target, reading.schema, reading.slot)
-    begin = max(stored.log_start, stored.seed_lsn or 0)
+    begin = max(current.log_start, current.seed_lsn or 0)
 
     truncates = changes.between(*place, [begin, end], _TRUNCATES)
-    last = rules.truncated(truncates, live, archive).where("part = 'archived'").first()
+    last = rules.last_truncates(truncates, live, archive).where("part = 'archived'").first()
     if last is not None:
         begin = last["commit_lsn"]
     cuts = [begin, *changes.ends(target, reading.schema, reading.slot, begin, end)]
-    tell(f"looking for purged rows of {archive} from {lsn.show(begin)} on")
+    notify(f"looking for purged rows of {archive} from {lsn.show(begin)} on")
     counters = Counters(spark)
     log = changes.between(*place, cuts, _deletes(reading.tables[1]), counters=counters)
     if last is not None:
@@ -81,7 +81,7 @@ def read(
             )
         )
     found = (
-        rules.purges(log, live, archive)
+        rules.archived_deletes(log, live, archive)
         .groupBy("is_known", *DIMENSIONS)
         .agg(functions.count("*").alias("purged_count"), functions.min("commit_lsn").alias("first"))
         .persist()
@@ -93,7 +93,7 @@ def read(
     start = fact.slot(target, settings).start_lsn
     unseen = None
     if last is None or start > begin:
-        unseen = not_seen(stored, start)
+        unseen = why_unseen(current, start)
     rows = found.where("is_known").select(*DIMENSIONS, "purged_count")
     if unseen is None and last is None:
         rows = rows.unionByName(remembered)
@@ -106,19 +106,19 @@ def read(
         )
     total = rows.agg(functions.sum("purged_count")).first()
     assert total is not None
-    return Purges(rows, total[0] or 0, unseen)
+    return PurgedRows(rows, total[0] or 0, unseen)
 
 
-def not_seen(stored: fact.Fact, start: int) -> str | None:
+def why_unseen(current: fact.Fact, start: int) -> str | None:
     """Return why the log does not tell of all purges since the fact's seed; None where it does."""
-    if stored.seed_lsn is None or not stored.is_seeded:
+    if current.seed_lsn is None or not current.is_seeded:
         return "the fact stands on no seed; `spark-submit spark/seed.py`, then `dbt build`"
-    if not stored.is_on_newest_seed:
+    if not current.is_on_newest_seed:
         return "the fact does not stand on the newest seed yet; `dbt build`"
-    if start > stored.seed_lsn:
+    if start > current.seed_lsn:
         return (
             f"the change log begins at {lsn.show(start)}, after the seed at"
-            f" {lsn.show(stored.seed_lsn)}; after `spark-submit spark/seed.py`, then `dbt build`,"
+            f" {lsn.show(current.seed_lsn)}; after `spark-submit spark/seed.py`, then `dbt build`,"
             " all purges from then on are known"
         )
     return None

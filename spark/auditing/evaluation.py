@@ -9,15 +9,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from auditing import comparing
-from auditing.purges import Purges
-from auditing.report import Difference, LeftOut, Total, Verdict
+from auditing.purged_rows import PurgedRows
+from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally.tables import Table
 
 
 def brought_forward(rows: DataFrame, log: DataFrame, tables: tuple[Table, ...]) -> DataFrame:
     """Return the fact's rows with the changes in `log` applied, as dbt would apply them."""
     live, archive = map(str, tables)
-    truncated = {row["part"] for row in rules.truncated(log, live, archive).collect()}
+    truncated = {row["part"] for row in rules.last_truncates(log, live, archive).collect()}
     return comparing.moved(rows, rules.signed_deltas(log, live, archive), truncated)
 
 
@@ -25,7 +25,7 @@ def rejected(log: DataFrame, tables: tuple[Table, ...]) -> Rejected:
     """Return what of the changes in `log` cannot be counted."""
     live, archive = map(str, tables)
     row = (
-        rules.rejected(log, live, archive)
+        rules.rejected_changes(log, live, archive)
         .agg(sql.count("*").alias("count"), sql.min("commit_lsn").alias("first_lsn"))
         .first()
     )
@@ -44,14 +44,14 @@ def left_out(counts: DataFrame) -> list[LeftOut]:
     return [LeftOut(**row.asDict()) for row in found.collect()]
 
 
-def judge(
+def compare_fact(
     rows: DataFrame,
     forward: DataFrame,
     counts: DataFrame,
-    purged: Purges,
+    purged: PurgedRows,
     tables: tuple[Table, ...],
     limit: int,
-) -> Verdict:
+) -> Comparison:
     """Compare the fact, `forward`, with the counts of rows, and the `total` of `rows` with itself.
 
     `counts` are as history.counts.judged returns them. At most `limit` differences are listed, the
@@ -71,7 +71,7 @@ def judge(
         *(sql.coalesce(sql.sum(name), sql.lit(0)).alias(name) for name in both.columns[4:]),
     ).first()
     assert row is not None
-    return Verdict(
+    return Comparison(
         row["groups"],
         Total(row["live"], row["counted_live"]),
         Total(row["archived"], row["counted_archived"]),

@@ -25,7 +25,7 @@ _WRITERS = """
 """
 
 
-def writers(connection: Connection, xids: Collection[int] | None = None) -> list[str]:
+def read(connection: Connection, xids: Collection[int] | None = None) -> list[str]:
     """Return each transaction that has written, or those of `xids`: who, and open for how long.
 
     A role without pg_read_all_stats is not told the age of others' transactions.
@@ -39,8 +39,9 @@ def writers(connection: Connection, xids: Collection[int] | None = None) -> list
     ]
 
 
-def sentence(found: list[str], most: int = 5) -> str:
-    """Return the writers as the end of a sentence."""
+def describe(connection: Connection, xids: Collection[int] | None = None, most: int = 5) -> str:
+    """Return what `read` returns as the end of a sentence."""
+    found = read(connection, xids)
     if not found:
         return "none of which is left now"
     more = f" and {len(found) - most} more" if len(found) > most else ""

@@ -15,7 +15,7 @@ from waltally.tables import Table
 _NEW_PLACE = "archive to a new place: give another --to"
 
 
-def be_alone(target: Connection, settings: ArchiveSettings) -> None:
+def acquire_archive_lock(target: Connection, settings: ArchiveSettings) -> None:
     """Be the slot's only archive for as long as the session lives. Raises AnotherArchive."""
     row = target.execute(
         "select pg_try_advisory_lock(hashtextextended(%s, 0))",
@@ -27,46 +27,46 @@ def be_alone(target: Connection, settings: ArchiveSettings) -> None:
         )
 
 
-def fits(log: SlotPosition, held: Contents) -> bool:
+def continues(slot: SlotPosition, contents: Contents) -> bool:
     """Say whether the archive can be of this log."""
-    return held.origins <= {Origin.of(log)} and held.to_lsn <= log.position_lsn
+    return contents.origins <= {Origin.of(slot)} and contents.to_lsn <= slot.position_lsn
 
 
-def check(log: SlotPosition, held: Contents, noted: int | None, location: str) -> None:
+def check(slot: SlotPosition, contents: Contents, recorded_lsn: int | None, location: str) -> None:
     """Raise unless the log goes on where the archive ends.
 
-    `noted` is the position from which on the archive held the log when it was last written.
+    `recorded_lsn` is the position from which on the archive held the log when it was last written.
     """
-    if others := held.origins - {Origin.of(log)}:
+    if others := contents.origins - {Origin.of(slot)}:
         other = min(others, key=str)
         raise AnotherCluster(
             f"{location} holds changes of database {other.source_database} of cluster"
-            f" {other.system_identifier}; the change log is of {log.source_database} of"
-            f" {log.system_identifier}",
+            f" {other.system_identifier}; the change log is of {slot.source_database} of"
+            f" {slot.system_identifier}",
             _NEW_PLACE,
         )
-    if not held.slices:
-        if noted is not None and noted < log.start_lsn:
+    if not contents.slices:
+        if recorded_lsn is not None and recorded_lsn < slot.start_lsn:
             raise ArchiveIncomplete(
-                f"{location} held the changes from {lsn.show(noted)} on and is empty now; the"
-                f" change log starts at {lsn.show(log.start_lsn)}",
+                f"{location} held the changes from {lsn.show(recorded_lsn)} on and is empty"
+                f" now; the change log starts at {lsn.show(slot.start_lsn)}",
                 f"bring the files back from a copy, or {_NEW_PLACE}",
             )
-    elif held.to_lsn > log.position_lsn:
+    elif contents.to_lsn > slot.position_lsn:
         raise SourceBehind(
-            f"{location} holds changes up to {lsn.show(held.to_lsn)}, the change log only up to"
-            f" {lsn.show(log.position_lsn)}: the target was restored, or the slot made anew",
+            f"{location} holds changes up to {lsn.show(contents.to_lsn)}, the change log only up to"
+            f" {lsn.show(slot.position_lsn)}: the target was restored, or the slot made anew",
             _NEW_PLACE,
         )
-    elif held.to_lsn < log.start_lsn:
+    elif contents.to_lsn < slot.start_lsn:
         raise ArchiveIncomplete(
-            f"{location} ends at {lsn.show(held.to_lsn)} and the change log starts at"
-            f" {lsn.show(log.start_lsn)}: the changes between are in neither",
+            f"{location} ends at {lsn.show(contents.to_lsn)} and the change log starts at"
+            f" {lsn.show(slot.start_lsn)}: the changes between are in neither",
             _NEW_PLACE,
         )
 
 
-def noted(target: Connection, settings: ArchiveSettings, location: str) -> int | None:
+def recorded_lsn(target: Connection, settings: ArchiveSettings, location: str) -> int | None:
     """Return from where on the target believes the log to be at the location, if it does."""
     row = target.execute(
         f"select from_lsn::text from {Table(settings.schema, 'archive_position').quoted}"
@@ -76,16 +76,18 @@ def noted(target: Connection, settings: ArchiveSettings, location: str) -> int |
     return None if row is None else lsn.parse(str(row[0]))
 
 
-def note(target: Connection, settings: ArchiveSettings, location: str, held: Contents) -> None:
-    """Tell `loader prune` what the archive holds, also where that has become less."""
+def record(
+    target: Connection, settings: ArchiveSettings, location: str, contents: Contents
+) -> None:
+    """Record for `loader prune` what the archive holds, also where that has become less."""
     positions = {
         "slot": settings.slot,
         "location": location,
-        "begin": lsn.show(held.from_lsn),
-        "end": lsn.show(held.to_lsn),
+        "begin": lsn.show(contents.from_lsn),
+        "end": lsn.show(contents.to_lsn),
     }
     table = Table(settings.schema, "archive_position").quoted
-    if not held.slices:
+    if not contents.slices:
         target.execute(
             f"update {table} set archived_lsn = from_lsn"
             " where slot_name = %(slot)s and location = %(location)s",

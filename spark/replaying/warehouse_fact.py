@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from common import slot_position
 from common.arrow_source import rows
-from common.connections import Connection, one_snapshot, resolved
+from common.connections import Connection, exported_snapshot, resolved
 from facts import watermark
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,8 +22,8 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True)
-class Stored:
-    """The fact at `position`, built on the seed; readable within `hold`."""
+class WarehouseFact:
+    """The fact at `position`, built on the seed; readable within `open_fact`."""
 
     position: int
     seed_id: str | None
@@ -37,9 +37,9 @@ class Stored:
 
 
 @contextlib.contextmanager
-def hold(target: Connection, settings: ReplaySettings) -> Iterator[Stored]:
+def open_fact(target: Connection, settings: ReplaySettings) -> Iterator[WarehouseFact]:
     """Keep the fact readable as it is now, with its watermark. Raises NotSetUp, SettingError."""
-    with one_snapshot(target) as snapshot:
+    with exported_snapshot(target) as snapshot:
         built = watermark.find(target, settings.schema, settings.slot, settings.fact)
         if built is None:
             raise watermark.not_built(settings.slot, settings.fact)
@@ -48,7 +48,7 @@ def hold(target: Connection, settings: ReplaySettings) -> Iterator[Stored]:
             other := not_registered(settings.tables, slot.tables, settings.slot, logged=False)
         ):
             raise other
-        yield Stored(
+        yield WarehouseFact(
             built.applied_lsn,
             built.seed_id,
             resolved(target),

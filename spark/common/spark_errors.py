@@ -13,7 +13,7 @@ from common.errors import CountingFailed, SnapshotBlocked
 
 
 @contextlib.contextmanager
-def explained(work: str, check: Callable[[], None]) -> Iterator[None]:
+def spark_errors(work: str, check: Callable[[], None]) -> Iterator[None]:
     """Turn Spark's failures within into LoaderErrors.
 
     `check` is asked once more when the last row is read, and first when the job has failed: what

@@ -13,13 +13,13 @@ from facts.settings import FactSettings
 from waltally import lsn
 
 _POLL_SECONDS = 0.2
-_TELL_SECONDS = 10.0
-_ABSENT_SECONDS = 6.0
+_NOTIFY_SECONDS = 10.0
+_FOLLOWER_SECONDS = 6.0
 """A loader that lost its connection follows again within five seconds."""
-_MARK_BYTES = 2048
+_MESSAGE_BYTES = 2048
 
 
-def mark(source: Connection) -> None:
+def emit_message(source: Connection) -> None:
     """Write a logical message into the source's WAL, so that a loader has something to pass.
 
     An idle loader does not move for less than 1 KiB of WAL, and what was committed
@@ -29,11 +29,11 @@ def mark(source: Connection) -> None:
         # A standby that is away must not keep us.
         source.execute("set local synchronous_commit to 'local'")
         source.execute(
-            "select pg_logical_emit_message(true, 'waltally', repeat(' ', %s))", (_MARK_BYTES,)
+            "select pg_logical_emit_message(true, 'waltally', repeat(' ', %s))", (_MESSAGE_BYTES,)
         )
 
 
-def refuse_absence(
+def require_follower(
     source: Connection, settings: FactSettings, otherwise: str | None = None
 ) -> None:
     """Return once somebody follows the slot; raise AuditIncomplete after a few seconds without.
@@ -43,12 +43,12 @@ def refuse_absence(
     slot = settings.reading.slot
     begun = time.monotonic()
     while not is_followed(source, slot):
-        if time.monotonic() - begun > _ABSENT_SECONDS:
-            raise absent(source, settings, otherwise)
+        if time.monotonic() - begun > _FOLLOWER_SECONDS:
+            raise not_followed(source, settings, otherwise)
         time.sleep(_POLL_SECONDS)
 
 
-def absent(
+def not_followed(
     source: Connection, settings: FactSettings, otherwise: str | None = None
 ) -> AuditIncomplete:
     """Return the error of a slot that nobody follows."""
@@ -60,12 +60,12 @@ def absent(
     )
 
 
-def wait(
+def wait_for_position(
     target: Connection,
     source: Connection | None,
     settings: FactSettings,
     position: int,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> None:
     """Return once the change log holds every change below the position.
 
@@ -74,7 +74,7 @@ def wait(
     """
     slot, timeout = settings.reading.slot, settings.reading.timeout
     begun = time.monotonic()
-    told = 0.0
+    notified = 0.0
     followed = begun
     while (reached := fact.slot(target, settings).position_lsn) < position:
         now = time.monotonic()
@@ -84,8 +84,8 @@ def wait(
         )
         if source is None or is_followed(source, slot):
             followed = now
-        elif now - followed > _ABSENT_SECONDS:
-            raise absent(source, settings)
+        elif now - followed > _FOLLOWER_SECONDS:
+            raise not_followed(source, settings)
         who = f"; {follower(source, slot)}" if source is not None else ""
         if now - begun > timeout:
             raise AuditIncomplete(
@@ -93,9 +93,9 @@ def wait(
                 "see with `loader status` that `loader run` gets on, then run the"
                 f" {settings.reading.work} again; a larger --timeout waits longer",
             )
-        if now - told > _TELL_SECONDS:
-            told = now
-            tell(f"waiting: {behind}{who}")
+        if now - notified > _NOTIFY_SECONDS:
+            notified = now
+            notify(f"waiting: {behind}{who}")
         time.sleep(_POLL_SECONDS)
 
 

@@ -13,13 +13,13 @@ from typing import Literal
 
 import psycopg
 from common import arrow_source, changes, slot_position
-from common.connections import Connection, one_snapshot, resolved
+from common.connections import Connection, exported_snapshot, resolved
 from common.errors import AuditIncomplete
 from common.settings import Settings
 from counting import ranges
 from counting.counts import INCOMING
 from deltas import rules
-from facts import arrival, fact, watermark
+from facts import fact, loader_progress, watermark
 from facts.settings import FactSettings
 from pyspark.sql import DataFrame, SparkSession, functions
 
@@ -38,33 +38,35 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True)
-class State:
+class FactPosition:
     """At which position the fact is; None where the change log does not go on from it."""
 
     position: int | None
 
 
 @dataclass(frozen=True)
-class Archived:
+class ArchivedCounts:
     """The fact's archived_count of each group, kept by Spark: the dimensions and the count."""
 
-    state: State
+    state: FactPosition
     rows: DataFrame
 
 
-def is_known(target: Connection, source: Connection | None, settings: Settings) -> bool:
+def can_compare(target: Connection, source: Connection | None, settings: Settings) -> bool:
     """Say whether the fact can be compared with what is stored.
 
     Raises AuditIncomplete where that needs a loader and nobody follows the slot, unless what was
     purged is to be forgotten.
     """
-    found = state(target, settings)
+    found = find_position(target, settings)
     if found is None:
         return False
     if found.position is None or source is None:
         return True
     try:
-        arrival.refuse_absence(source, FactSettings(settings, settings.dbt_schema), FORGET)
+        loader_progress.require_follower(
+            source, FactSettings(settings, settings.dbt_schema), FORGET
+        )
     except AuditIncomplete:
         if not settings.forget_purged:
             raise
@@ -72,8 +74,8 @@ def is_known(target: Connection, source: Connection | None, settings: Settings) 
     return True
 
 
-def told(
-    settings: Settings, found: State | None, rows_and_groups: tuple[int, int] | None
+def describe_outcome(
+    settings: Settings, found: FactPosition | None, rows_and_groups: tuple[int, int] | None
 ) -> tuple[Outcome, int | None, int | None, list[str]]:
     """Return what became of the purged rows, how many in how many groups, and sentences of it.
 
@@ -111,31 +113,31 @@ def told(
     return "forgotten" if settings.forget_purged else "kept", rows, groups, notes
 
 
-def state(target: Connection, settings: Settings) -> State | None:
+def find_position(target: Connection, settings: Settings) -> FactPosition | None:
     """Return where the fact is, None where there is none that this slot's changes went into."""
-    asked = FactSettings(settings, settings.dbt_schema)
+    fact_settings = FactSettings(settings, settings.dbt_schema)
     row = target.execute(
         "select to_regclass(%s) is not null, exists ("
         f"select from {Table(settings.schema, 'model_watermark').quoted}"
         " where model_name = %s and slot_name <> %s)",
-        (asked.fact.quoted, str(asked.fact), settings.slot),
+        (fact_settings.fact.quoted, str(fact_settings.fact), settings.slot),
     ).fetchone()
     assert row is not None
     exists, is_of_another = row
     slot = slot_position.find(target, settings.schema, settings.slot)
-    built = watermark.find(target, settings.schema, settings.slot, asked.fact)
+    built = watermark.find(target, settings.schema, settings.slot, fact_settings.fact)
     if slot is None or not exists or (built is None and is_of_another):
         return None
     applied = 0 if built is None else built.applied_lsn
-    return State(None if applied < slot.start_lsn else applied)
+    return FactPosition(None if applied < slot.start_lsn else applied)
 
 
-def read(spark: SparkSession, target: Connection, settings: Settings) -> Archived | None:
+def read(spark: SparkSession, target: Connection, settings: Settings) -> ArchivedCounts | None:
     """Read the fact and its position in one transaction. Raises MissingRight."""
     table = FactSettings(settings, settings.dbt_schema).fact
     try:
-        with one_snapshot(target) as snapshot:
-            found = state(target, settings)
+        with exported_snapshot(target) as snapshot:
+            found = find_position(target, settings)
             if found is None:
                 return None
             target.execute(f"select archived_count from {table.quoted} limit 0")
@@ -149,7 +151,7 @@ def read(spark: SparkSession, target: Connection, settings: Settings) -> Archive
             rows = arrow_source.rows(spark, resolved(target), queries, _SCHEMA, snapshot)
             rows = rows.persist()
             rows.count()
-            return Archived(found, rows)
+            return ArchivedCounts(found, rows)
     except psycopg.errors.InsufficientPrivilege:
         user = quoted(target.info.user)
         raise MissingRight(
@@ -159,14 +161,14 @@ def read(spark: SparkSession, target: Connection, settings: Settings) -> Archive
         ) from None
 
 
-def at(
-    archived: Archived,
+def bring_forward(
+    archived: ArchivedCounts,
     spark: SparkSession,
     target: Connection,
     source: Connection | None,
     settings: Settings,
     position: int,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> DataFrame:
     """Return the fact's archived_count at the position, once the change log has come so far.
 
@@ -176,23 +178,25 @@ def at(
     begin = archived.state.position
     if begin is None:
         return archived.rows
-    asked = FactSettings(settings, settings.dbt_schema)
+    fact_settings = FactSettings(settings, settings.dbt_schema)
     if position < begin and source is not None:
         raise SourceBehind(
             f"the source's WAL ends at {lsn.show(position)}, before the fact's position"
             f" {lsn.show(begin)}: it was restored or failed over with loss",
             "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    arrival.wait(target, source, asked, position, tell)
+    loader_progress.wait_for_position(target, source, fact_settings, position, notify)
     live, archive = map(str, settings.tables)
     log = changes.read(
         spark, target, settings.schema, settings.slot, min(begin, position), max(begin, position)
     ).persist()
     log.count()
     # Last, for what is pruned while it is read would be missing without a word.
-    fact.refuse_gap(fact.slot(target, asked).start_lsn, min(begin, position), asked.fact)
+    fact.refuse_gap(
+        fact.slot(target, fact_settings).start_lsn, min(begin, position), fact_settings.fact
+    )
     is_emptied = any(
-        row["part"] == "archived" for row in rules.truncated(log, live, archive).collect()
+        row["part"] == "archived" for row in rules.last_truncates(log, live, archive).collect()
     )
     sign = 1 if begin <= position else -1
     came = (
@@ -211,12 +215,12 @@ def at(
     )
 
 
-def without(groups: DataFrame) -> DataFrame:
+def without_purged_rows(groups: DataFrame) -> DataFrame:
     """Return the groups as they come in where no fact knows more."""
     return groups.withColumn("purged_count", functions.lit(0).cast("bigint")).select(*INCOMING)
 
 
-def beside(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
+def with_purged_rows(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
     """Return the groups as they come in, with what the fact knows beyond the archive's rows."""
     nothing = functions.lit(0).cast("bigint")
     known = archived.where("archived_count > 0").select(
@@ -241,4 +245,6 @@ def beside(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
         )
         .withColumn("reason", functions.lit(None).cast("string"))
     )
-    return counted.select(*INCOMING).unionByName(without(groups.where("reason is not null")))
+    return counted.select(*INCOMING).unionByName(
+        without_purged_rows(groups.where("reason is not null"))
+    )
