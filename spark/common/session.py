@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 import waltally
 
-_OWN_PACKAGES = [Path(__file__).parents[1] / name for name in ("common", "counting", "deltas")]
-"""Which of Spark's packages tasks import; the loader they do not."""
+_TASK_PACKAGES = ("common", "counting", "deltas", "seeding")
+"""Which of Spark's packages tasks import, besides waltally; they do not import the loader."""
 
 DEFAULTS = {
     # Not ERROR: a failure is one sentence of ours, not a stack of Java for each attempt.
@@ -55,7 +55,8 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
 def package(folder: Path) -> Path:
     """Zip what executors import into the folder, as theirs may be another machine's disk."""
     archive = folder / "waltally.zip"
-    homes = [Path(waltally.__file__).parent, *_OWN_PACKAGES]
+    own = Path(__file__).parents[1]
+    homes = [Path(waltally.__file__).parent, *(own / name for name in _TASK_PACKAGES)]
     with zipfile.ZipFile(archive, "w") as out:
         for home in homes:
             for file in sorted(home.rglob("*.py")):
