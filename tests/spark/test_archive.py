@@ -189,6 +189,15 @@ def test_slices_with_a_gap_are_no_archive() -> None:
             contents.read([*texts, wrong])
 
 
+def test_the_command_archives_under_spark_submit(log: Log) -> None:
+    log.append(2, 1)
+    process = submit(log.source, "archive", "--to", str(log.home), "--json")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert json.loads(out)["rows"] == 3
+    assert archived(log.slot_home) == log.rows()
+
+
 @pytest.mark.slow
 def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     begin = log.position

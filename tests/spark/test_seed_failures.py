@@ -41,7 +41,7 @@ def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source
 
     before = source.recount()
     with source.seed_at_a_closed_gate() as seed:
-        code, _, err = source.submit("--timeout", "0.1")
+        code, _, err = source.seed("--timeout", "0.1")
         assert (code, "another seed of slot" in err) == (33, True), err
 
         truncate = threading.Thread(target=truncate_both, args=(source,))
@@ -85,7 +85,7 @@ def truncate_both(source: Source) -> None:
         connection.execute("truncate notifications, notification_history")
 
 
-@pytest.mark.parametrize("session", ["slot", "locks"])
+@pytest.mark.parametrize("session", ["slot", pytest.param("locks", marks=pytest.mark.slow)])
 def test_the_seed_fails_when_a_holder_is_terminated(source: Source, session: str) -> None:
     source.fill()
     source.previous_seed()
@@ -113,7 +113,7 @@ def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source
             "delete from pg_enum where enumlabel = 'sms'"
             " and enumtypid = 'notification_type'::regtype"
         )
-    code, out, err = source.submit()
+    code, out, err = source.seed()
     assert (code, out) == (34, ""), err
     assert (
         "invalid internal value for enum" in err and "Traceback" not in err and "\tat " not in err
