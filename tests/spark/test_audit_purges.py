@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from auditing.job import audit
 
 from tests.spark.audited import (
