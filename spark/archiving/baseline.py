@@ -1,4 +1,4 @@
-"""The present seed: which one it is, and its counts as of one moment."""
+"""Reads the slot's present baseline as of one moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = (
     "source_table string, service_id string, template_id string, notification_type string,"
     " notification_status string, row_count bigint"
 )
-"""A group's rows for Spark: the columns of cdc.historical_counts, ids as text."""
+"""The columns of cdc.historical_counts for Spark, ids as text."""
 
 _SELECT = """
     select
@@ -52,7 +52,7 @@ class OpenBaseline:
 def open_baseline(
     target: Connection, settings: ArchiveSettings, origin: Origin
 ) -> Iterator[OpenBaseline | None]:
-    """Yield the slot's present seed, None where there is none; a new one meanwhile is not seen."""
+    """Yield the slot's baseline, None where there is none; it does not change within the block."""
     counts = Table(settings.schema, "historical_counts").quoted
     with exported_snapshot(target) as snapshot:
         found = target.execute(

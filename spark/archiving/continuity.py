@@ -1,4 +1,4 @@
-"""What the target says of a slot's change log, and what it is told of the archive."""
+"""Whether the change log goes on where the archive ends, and the row that `loader prune` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEW_PLACE = "archive to a new place: give another --to"
 
 
 def acquire_archive_lock(target: Connection, settings: ArchiveSettings) -> None:
-    """Be the slot's only archive for as long as the session lives. Raises AnotherArchive."""
+    """Keep other archives of the slot away while the session lives. Raises AnotherArchive."""
     row = target.execute(
         "select pg_try_advisory_lock(hashtextextended(%s, 0))",
         (f"waltally archive {settings.schema} {settings.slot}",),
@@ -28,7 +28,7 @@ def acquire_archive_lock(target: Connection, settings: ArchiveSettings) -> None:
 
 
 def continues(slot: SlotPosition, contents: Contents) -> bool:
-    """Say whether the archive can be of this log."""
+    """Return whether the archive can be of this change log."""
     return contents.origins <= {Origin.of(slot)} and contents.to_lsn <= slot.position_lsn
 
 
@@ -67,7 +67,7 @@ def check(slot: SlotPosition, contents: Contents, recorded_lsn: int | None, loca
 
 
 def recorded_lsn(target: Connection, settings: ArchiveSettings, location: str) -> int | None:
-    """Return from where on the target believes the log to be at the location, if it does."""
+    """Return the recorded start of the archive at the location, None where none is recorded."""
     row = target.execute(
         f"select from_lsn::text from {Table(settings.schema, 'archive_position').quoted}"
         " where slot_name = %s and location = %s",

@@ -1,4 +1,4 @@
-"""The archive from end to end: slice by slice, files first, then the manifest, then the note."""
+"""The archive from start to end. Per slice: files, then manifest, then the recorded position."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from waltally.tables import COUNTED
 CHANGES, BASELINES = "changes", "baselines"
 
 SCHEMA = f"{changes.SCHEMA}, date string, range string"
-"""A change in the archive's files; date and range are their folders."""
+"""The columns of the archive's files; date and range are folders."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What one run has added; `to_lsn` is where the archive ends now."""
+    """What one run has added; the archive ends at `to_lsn` now."""
 
     slot: str
     location: str
@@ -58,7 +58,7 @@ class Summary:
 
 
 def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
-    """Bring the archive up to the position of record. Raises LoaderError; what it held stays."""
+    """Archive the changes up to the position of record. Raises LoaderError; what it held stays."""
     begun = time.monotonic()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
@@ -72,7 +72,7 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
         contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
         slot = slot_position.read(target, settings.schema, settings.slot)
         recorded = continuity.recorded_lsn(target, settings, folder.uri)
-        # Also before a refusal: a prune must not count on what is not there, or is another log's.
+        # Also before a refusal: a prune must not rely on files that are missing or of another log.
         continuity.record(
             target,
             settings,
@@ -137,7 +137,7 @@ def store_changes(
         write(dated, folder.path(CHANGES), "date", "range")
     files = folder.names(f"{CHANGES}/date=*/range={part.name}/*.parquet")
     stored = len(files) and read_changes(spark, folder, files).count()
-    # Over the session that holds the lock: had it ended, another archive could be at work.
+    # On the session that holds the lock: had it ended, another archive could be running.
     now = slot_position.read(target, settings.schema, settings.slot)
     if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
         raise ArchiveIncomplete(
@@ -221,7 +221,7 @@ def read_counts(spark: SparkSession, folder: Folder, files: list[str]) -> DataFr
 
 
 def delete_unnamed(folder: Folder, contents: Contents) -> None:
-    """Delete what runs that were killed have left."""
+    """Delete the files that killed runs have left."""
     ranges = {part.name for part in contents.slices}
     seeds = {part.name for part in contents.baselines}
     unnamed = [

@@ -1,4 +1,4 @@
-"""The command: settings in, a report or JSON out, and an exit code."""
+"""The command `audit.py`: settings in, a report or JSON out, and an exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from auditing.job import audit
 from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 _WIDTH = 200
-"""Ids are long, and a report that goes to a file is not to be cut."""
+"""Wide enough for ids, so that a report in a file is not cut."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

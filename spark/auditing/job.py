@@ -1,4 +1,4 @@
-"""The audit from end to end: the fact at A, the tables at X, the changes between, comparison."""
+"""The audit from start to end: the fact at A, the tables at X, the changes between, comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counting import checks, snapshot
 from counting.counts import count_groups
 from counting.reading import identities, table_rows
 from facts import fact, loader_progress
-from facts.fact import Rejected
+from facts.rejected import Rejected
 from facts.settings import FactSettings
 from pyspark.sql import DataFrame
 
@@ -42,7 +42,7 @@ def audit(settings: FactSettings) -> Report:
         checks.source(source, slot)
         checks.tables(source, reading.tables)
         with fact.open_fact(target, settings):
-            pass  # refused now rather than after Spark's start
+            pass  # Refuse before Spark starts, which takes seconds.
         loader_progress.require_follower(source, settings)
         spark = stack.enter_context(session.running(work))
 
@@ -50,7 +50,7 @@ def audit(settings: FactSettings) -> Report:
             print_status(f"reading {settings.fact} at {lsn.show(current.position)}")
             rows, remembered = cached(current.rows(spark)), cached(current.remembered(spark))
         with snapshot.export(reading, source, print_status) as exported:
-            # The locks that are held keep the names on these tables.
+            # The snapshot's locks prevent that a name comes to mean another table.
             known = json.loads(identities(source, reading))
             refuse(current, exported.position, known, reading.tables[1])
             loader_progress.emit_message(source)
@@ -77,7 +77,7 @@ def audit(settings: FactSettings) -> Report:
             left_out = evaluation.left_out(counts)
             rejected = current.rejected.and_then(evaluation.rejected(log, reading.tables))
             change_count = log.count()
-        # Last, for what is pruned while it is read would be missing without a word.
+        # After the read: changes that are pruned meanwhile are missing without an error.
         start = fact.slot(target, settings).start_lsn
         fact.refuse_gap(start, current.position, settings.fact)
     return Report(
@@ -99,14 +99,14 @@ def audit(settings: FactSettings) -> Report:
 
 
 def cached(rows: DataFrame) -> DataFrame:
-    """Read the rows now and keep them: when a snapshot is gone, reading again is an error."""
+    """Read the rows now and cache them: after the snapshot has ended they cannot be read again."""
     rows = rows.persist()
     rows.count()
     return rows
 
 
 def refuse(current: fact.Fact, position: int, found: Known, archive: Table) -> None:
-    """Raise SourceBehind or TableReplaced where the fact cannot be of these tables."""
+    """Raise SourceBehind or TableReplaced where the fact was built from other tables."""
     if position < current.position:
         raise SourceBehind(
             f"the source's WAL ends at {lsn.show(position)}, before the fact's position"
@@ -119,7 +119,7 @@ def refuse(current: fact.Fact, position: int, found: Known, archive: Table) -> N
 
 
 def notes(current: fact.Fact, rejected: Rejected) -> list[str]:
-    """Return what is known to make a fact differ, each as a sentence."""
+    """Return the known causes of differences, each as a sentence."""
     found = []
     if not current.is_seeded:
         found.append(

@@ -1,7 +1,7 @@
-"""How many rows were purged from the archive, which the fact keeps and the table does not.
+"""Finds the rows that were purged from the archive: the fact counts them, the table lacks them.
 
-The seed knows how many were purged before it, group by group, and the change log has the deletes
-since. A TRUNCATE empties the archive in the fact too: only what was purged after it counts.
+The baseline has the purged rows of each group from before it, and the change log has the deletes
+since then. A TRUNCATE empties the archive in the fact too: only rows purged after it count.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from waltally import lsn
 from waltally.tables import DIMENSIONS, Table
 
 _TRUNCATES = "action is null or action = 'T'"
-"""The words of the index change_log_truncates."""
+"""The condition of the index change_log_truncates."""
 _NAME_BYTES = 1000
-"""A delete names its table in its first bytes; the values that follow may be long."""
+"""A delete has its table's name in its first bytes; the values after it can be long."""
 
 
 @dataclass(frozen=True)
 class PurgedRows:
-    """The purged rows that are known: `rows` has the dimensions and `purged_count`, `count` all.
+    """The known purged rows: `rows` has the dimensions and `purged_count`, `count` is the total.
 
-    `unseen` says why there may be more of them; None where these are all.
+    `unseen` says why there may be more; None where these are all.
     """
 
     rows: DataFrame
@@ -42,7 +42,7 @@ class PurgedRows:
 
     @property
     def archived(self) -> Archived:
-        """How archived counts can be compared."""
+        """Return how archived counts can be compared."""
         return "exact" if self.unseen is None else "at-least"
 
 
@@ -55,9 +55,9 @@ def read(
     end: int,
     notify: Callable[[str], None],
 ) -> PurgedRows:
-    """Return what is known of the rows that were purged before `end`.
+    """Return the rows that were purged before `end`, as far as they are known.
 
-    `remembered` is what the newest seed knew. The change log must have come to `end`.
+    `remembered` are the purged rows of the newest baseline. The change log must have reached `end`.
     """
     reading = settings.reading
     live, archive = map(str, reading.tables)
@@ -89,7 +89,7 @@ def read(
     with Progress(lambda: Measure(counters.size, len(cuts) - 1), lambda: None):
         found.count()
     unknown = found.where("not is_known").first()
-    # Asked last: what was pruned meanwhile may not have been read.
+    # After the read: changes that are pruned meanwhile may not have been read.
     start = fact.slot(target, settings).start_lsn
     unseen = None
     if last is None or start > begin:
@@ -110,7 +110,7 @@ def read(
 
 
 def why_unseen(current: fact.Fact, start: int) -> str | None:
-    """Return why the log does not tell of all purges since the fact's seed; None where it does."""
+    """Return why the log lacks purges since the fact's baseline; None where it has all."""
     if current.seed_lsn is None or not current.is_seeded:
         return "the fact stands on no seed; `spark-submit spark/seed.py`, then `dbt build`"
     if not current.is_on_newest_seed:
@@ -125,8 +125,8 @@ def why_unseen(current: fact.Fact, start: int) -> str | None:
 
 
 def _deletes(archive: Table) -> str:
-    """Return the condition on the log's rows that may be deletes from the archive."""
-    # As the plugin writes it; a row whose letter the loader left open may be written otherwise.
+    """Return the SQL condition of the log's rows that may be deletes from the archive."""
+    # As wal2json writes it. Rows without an action may be written in another way.
     name = f'"table":{json.dumps(archive.name, ensure_ascii=False)}'
     return (
         "action is null"

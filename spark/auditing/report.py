@@ -1,42 +1,42 @@
-"""What the audit found, for a person and as JSON (docs/audit.md)."""
+"""The audit's report, for a person and as JSON (docs/audit.md). Pure."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from facts.fact import Rejected
+from facts.rejected import Rejected
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from waltally import lsn
 
 JSON_VERSION = 2
-"""Raised whenever a field of the JSON changes its meaning or goes."""
+"""To be raised when a field of the JSON changes its meaning or is removed."""
 
 
 Archived = Literal["exact", "at-least"]
-"""Whether archived counts equal the archive's stored and purged rows, or may be above.
+"""Whether archived counts must equal the archive's stored and purged rows, or may be larger.
 
-They may be above where not all of the purged rows are known: the fact keeps those.
+They may be larger where not all purged rows are known: the fact still counts those.
 """
 
 
 class _Compared:
-    """A count of the fact's and what it should be."""
+    """A count in the fact and the right one."""
 
     fact: int
     counted: int
 
     @property
     def difference(self) -> int:
-        """How much the fact has too much; negative: too little."""
+        """How much too large the fact's count is; negative where it is too small."""
         return self.fact - self.counted
 
 
 @dataclass(frozen=True)
 class Difference(_Compared):
-    """One count that is wrong; `column` is the fact's, `counted` what it should hold."""
+    """A wrong count: the fact's `column`, its value there and the right one, `counted`."""
 
     service_id: str
     template_id: str
@@ -57,9 +57,9 @@ class Total(_Compared):
 
 @dataclass(frozen=True)
 class Comparison:
-    """All counts side by side: `differences` are the largest, `difference_count` is of all.
+    """The fact against the counts: the largest `differences`, and `difference_count` of all.
 
-    Of these, `above_count` are an archived_count that is too high.
+    Of all differences, `above_count` are an archived_count that is too large.
     """
 
     group_count: int
@@ -72,7 +72,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Rows of one table that no fact can count, for one reason."""
+    """Rows of one table that cannot be counted, for one reason."""
 
     source_table: str
     reason: str
@@ -85,8 +85,8 @@ class Report:
 
     The fact is read at `fact_lsn` and brought to the snapshot by the `change_count` changes
     between. `purged_count` rows are known to be purged from the archive; `unseen` says why there
-    may be more, null where there are not. `notes` say what may explain differences. With `is_whole`
-    the fact's seed and the change log since then are there to build it from.
+    may be more, null where these are all. `notes` are known causes of differences. `is_whole` says
+    that the fact's baseline and the changes since then are stored, so that it can be rebuilt.
     """
 
     slot: str
@@ -108,7 +108,7 @@ class Report:
         """Return what makes the fact right, as the end of an error."""
         anew = "`spark-submit spark/seed.py`, then `dbt build`"
         if self.comparison.above_count:
-            # A seed without the flag takes the excess of an archived_count for purged rows.
+            # Without the flag a seed counts the excess of an archived_count as purged rows.
             anew = (
                 "`spark-submit spark/seed.py --forget-purged`, then `dbt build`: that counts the"
                 " stored rows alone, without those that were purged from the archive"

@@ -1,4 +1,4 @@
-"""Connections of the driver, and the one string that gives executors the same."""
+"""Connections of Spark's driver, and the connection string that executors use."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def connect(dsn: str, setting: str, work: str = "seed") -> Connection:
 
 
 def resolved(connection: Connection) -> str:
-    """Return a connection string that needs none of this machine's environment.
+    """Return a connection string that works on other machines too.
 
-    Variables, service and password files are the driver's; an executor has other ones. The host is
-    the one that answered, so that every reader of a multi-host string meets the same server. The
-    pins travel in it as `options`, with those that this server knows and an older one would refuse.
+    Environment variables, service files and password files exist on the driver alone. The host is
+    the one that answered, so that a string of several hosts leads every reader to the same server.
+    The session settings travel as `options`, with those that only newer servers know.
     """
     parts = {
         option.keyword.decode(): option.val.decode()

@@ -1,4 +1,4 @@
-"""How far the counting is: a line that renews itself on a terminal, plain lines in a log."""
+"""Prints progress: one line that is rewritten on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOG_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Measure:
-    """Work done and to do in any unit, and the rows read so far where that is known."""
+    """Work done and in total, in any unit, and the rows read so far where that is known."""
 
     done: int
     total: int
@@ -28,7 +28,7 @@ class Measure:
 
 
 def line(measure: Measure, seconds: float) -> str:
-    """Return the progress in words; the time left assumes the rate so far."""
+    """Return the progress as text; the time left assumes the rate so far."""
     words = [f"{measure.share:4.0%}"]
     if measure.rows is not None:
         words.append(f"{measure.rows:,} rows read")
@@ -44,7 +44,7 @@ def print_status(text: str) -> None:
 
 
 class Progress:
-    """Shows `measure()` while the block runs; calls `watch` each second, on the same thread."""
+    """Prints `measure()` while the block runs; calls `watch` once per second, on its thread."""
 
     def __init__(self, measure: Callable[[], Measure], watch: Callable[[], None]) -> None:
         self._measure = measure

@@ -1,4 +1,4 @@
-"""What must hold before a row is read; each check asks one question and knows the remedy."""
+"""Checks before a row is read; each asks one question and names the remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STAGING_TABLES = ("slot_position", "historical_snapshot", "historical_counts")
 def staging(target: Connection, settings: Settings, stores: bool = True) -> RegisteredSlot:
     """Return the slot's row. Raises NotSetUp, MissingRight, SettingError for other tables.
 
-    `stores` says that tables will be made: that needs a right more.
+    With `stores` the role also needs the right to create tables.
     """
     there = target.execute(
         "select relname from pg_class inner join pg_namespace on pg_namespace.oid = relnamespace"
@@ -56,9 +56,9 @@ def staging(target: Connection, settings: Settings, stores: bool = True) -> Regi
 def source(connection: Connection, position: SlotPosition) -> None:
     """Raise unless the server is the slot's, a primary, and can make a logical slot for us.
 
-    The server's facts are judged as `loader setup` does; all findings are raised together.
+    The findings are those of `loader setup`; all are raised together.
     """
-    # No slot of ours is there yet: the snapshot takes a free place.
+    # No slot name: the snapshot needs a free replication slot.
     row = connection.execute(SERVER.encode(), ("",)).fetchone()
     assert row is not None
     facts = ServerFacts(*row)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def source(connection: Connection, position: SlotPosition) -> None:
 def tables(connection: Connection, wanted: Sequence[Table]) -> None:
     """Raise TableUnfit or MissingRight unless every table can be read, dimension by dimension.
 
-    The tables are judged as `loader setup` does; all findings are raised together.
+    The findings on the tables are those of `loader setup`; all are raised together.
     """
     if found := [finding for table in wanted for finding in table_findings(connection, table)]:
         raise together(found)
@@ -93,7 +93,7 @@ def table_findings(connection: Connection, table: Table) -> list[LoaderError]:
     unfit = countable(facts)
     if unfit is not None:
         return [unfit]
-    # A range of rows is cut by ctid, for which a grant on columns must ask too.
+    # Ranges are cut by ctid, which a grant on columns must include.
     needed = [*DIMENSIONS, "ctid"]
     allowed = connection.execute(
         "select has_schema_privilege(%s::name, 'usage')"

@@ -1,4 +1,4 @@
-"""The exported snapshot: made with a temporary slot, held idle, and safe to read from."""
+"""Exports a snapshot with a temporary slot and waits until it is safe to read from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ExportedSnapshot:
-    """A snapshot that can be imported, at `position`, for as long as both sessions live."""
+    """A snapshot at `position` that can be imported while both sessions live."""
 
     position: int
     name: str
@@ -61,17 +61,17 @@ class ExportedSnapshot:
 
 @contextlib.contextmanager
 def export(settings: Settings, monitor: Connection, notify: Notify) -> Iterator[ExportedSnapshot]:
-    """Make and hold a snapshot of the tables; on leaving, slot, snapshot and locks are gone.
+    """Yield a snapshot of the tables; at the end slot, snapshot and locks are released.
 
-    `monitor` is a session at the source for looking on. Raises SnapshotBlocked after
-    `settings.timeout` seconds, and what `open_slot` raises.
+    `monitor` is an idle session at the source. Raises SnapshotBlocked after `settings.timeout`
+    seconds, and what `open_slot` raises.
     """
     deadline = time.monotonic() + settings.timeout
     conninfo = resolved(monitor)
     with contextlib.ExitStack() as stack:
         locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
-        # Under an old snapshot a truncated or rewritten table looks empty, with no error: the
-        # locks come before the snapshot and stay until after the last read.
+        # A table that is truncated or rewritten after the snapshot looks empty in it, with no
+        # error: so the locks are taken before the snapshot and kept until the last read.
         lock(locks, settings, deadline)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
         position, name = open_slot(holder, monitor, settings, deadline, notify)
@@ -89,7 +89,7 @@ def lock(connection: Connection, settings: Settings, deadline: float) -> None:
         left = max(int((deadline - time.monotonic()) * 1000), 1)
         connection.execute(f"set local lock_timeout = {left}")
         try:
-            # Not LOCK TABLE: that asks for the right to select every column.
+            # LOCK TABLE would need the right to select every column.
             connection.execute(f"select {columns} from {table.quoted} limit 0")
         except psycopg.errors.LockNotAvailable:
             raise SnapshotBlocked(
@@ -123,14 +123,14 @@ def open_slot(
 ) -> tuple[int, str]:
     """Make the temporary slot; return its consistent point and the snapshot's name.
 
-    The server first waits for every transaction that is writing. The snapshot lives until the
-    session's next command, so there must be none.
+    The server first waits for every transaction that is writing. The snapshot ends with the
+    session's next command, so the session must not run one.
     """
     cursor = holder.cursor()
     failed: list[psycopg2.Error] = []
 
     def create() -> None:
-        # psycopg2's own create_replication_slot() cannot ask for the snapshot.
+        # psycopg2's create_replication_slot() has no option for the snapshot.
         try:
             cursor.execute(
                 f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
@@ -139,7 +139,7 @@ def open_slot(
         except psycopg2.Error as error:
             failed.append(error)
 
-    # A thread, because the command blocks; the server ends it when the session is cancelled.
+    # In a thread, because the command blocks until the server ends or cancels it.
     creation = threading.Thread(target=create, daemon=True)
     creation.start()
     notified = time.monotonic()
@@ -176,7 +176,7 @@ def wait_until_safe(
     timeout: float,
     notify: Notify,
 ) -> None:
-    """Wait until no transaction runs that the snapshot takes for finished."""
+    """Wait until every transaction that the snapshot takes for finished has ended."""
     with contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")) as importer:
         importer.execute("begin isolation level repeatable read read only")
         importer.execute(f"set transaction snapshot '{name}'")
@@ -197,7 +197,7 @@ def wait_until_safe(
 
 
 def current_snapshot(connection: Connection) -> Visibility:
-    """Return what the session sees now; as text, for a slot's snapshot may not pass a cast."""
+    """Return what the session sees now. As text: a slot's snapshot can fail a cast."""
     row = connection.execute("select pg_current_snapshot()::text").fetchone()
     assert row is not None
     return Visibility.parse(str(row[0]))

@@ -1,4 +1,4 @@
-"""The fact and its position, read in one transaction at the target."""
+"""The fact as the audit reads it: its rows, position and baseline, in one transaction."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from counting import ranges
 from pyspark.sql import DataFrame, SparkSession
 
 from facts import watermark
+from facts.rejected import Rejected
 from facts.settings import FactSettings
 from loader.preflight.table_identity import Known
 from waltally import lsn
@@ -36,23 +37,10 @@ _REMEMBERED = (
 
 
 @dataclass(frozen=True)
-class Rejected:
-    """How many changes could not be counted, and the first one's position."""
-
-    count: int
-    first_lsn: int | None
-
-    def and_then(self, later: Rejected) -> Rejected:
-        """Return both together."""
-        first = later.first_lsn if self.first_lsn is None else self.first_lsn
-        return Rejected(self.count + later.count, first)
-
-
-@dataclass(frozen=True)
 class Fact:
     """The fact as it was at `position`: every change with a commit LSN below it is applied.
 
-    The change log begins at `log_start`; `seed_lsn` is of the newest seed, null without one.
+    The change log begins at `log_start`; `seed_lsn` is the newest baseline's, None without one.
     """
 
     position: int
@@ -67,12 +55,12 @@ class Fact:
     rejected: Rejected
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the fact's rows, to be read while the fact is held; `total` is its `count`."""
+        """Return the fact's rows, to be read within `open_fact`; `total` is its column `count`."""
         where = self.snapshot
         return arrow_source.rows(spark, where.conninfo, self.queries, _SCHEMA, where.name)
 
     def remembered(self, spark: SparkSession) -> DataFrame:
-        """Return how many purged rows of each group the newest seed knew: `purged_count`."""
+        """Return how many purged rows of each group the newest baseline has: `purged_count`."""
         where = self.snapshot
         return arrow_source.rows(
             spark, where.conninfo, [self.remembered_query], _REMEMBERED, where.name
@@ -81,10 +69,10 @@ class Fact:
 
 @contextlib.contextmanager
 def open_fact(target: Connection, settings: FactSettings) -> Iterator[Fact]:
-    """Keep the fact readable, with all that is known of it at the same moment.
+    """Yield the fact as of one moment; its rows can be read within the block.
 
-    Raises NotSetUp where it was never built, SnapshotTooOld where the change log does not go on
-    from it.
+    Raises NotSetUp where it was never built, SnapshotTooOld where the change log does not reach
+    back to its position.
     """
     with exported_snapshot(target) as name:
         yield _read(target, settings, Snapshot(resolved(target), name))
@@ -96,7 +84,7 @@ def slot(target: Connection, settings: FactSettings) -> RegisteredSlot:
 
 
 def refuse_gap(start: int, position: int, fact: Table) -> None:
-    """Raise SnapshotTooOld where changes that the fact lacks are no longer in the change log."""
+    """Raise SnapshotTooOld where changes that the fact lacks were pruned from the change log."""
     if start > position:
         raise SnapshotTooOld(
             f"{fact} holds changes up to {lsn.show(position)} and the change log begins at"
@@ -122,7 +110,7 @@ def _read(target: Connection, settings: FactSettings, snapshot: Snapshot) -> Fac
     queries = [
         f"select {_COLUMNS} from only {leaf.table.quoted} where {condition}"
         for leaf in ranges.leaves(target, fact)
-        for condition in ranges.cut(leaf, ranges.PAGES_A_RANGE)
+        for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
     ]
     remembered = (
         "select service_id::text as service_id, template_id::text as template_id,"
@@ -146,7 +134,7 @@ def _read(target: Connection, settings: FactSettings, snapshot: Snapshot) -> Fac
 
 
 def _rejected(target: Connection, settings: FactSettings) -> Rejected:
-    """Return the changes that are listed as rejected; none where that model was never built."""
+    """Return the rejected changes; none where the model rejected_changes was never built."""
     listed = Table(settings.dbt_schema, "rejected_changes").quoted
     if target.execute("select to_regclass(%s)", (listed,)).fetchone() == (None,):
         return Rejected(0, None)

@@ -1,4 +1,4 @@
-"""Waiting for the loader: whoever runs it, the changes before a position must be in the log."""
+"""Waits until the loader has staged every change before a position."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from waltally import lsn
 _POLL_SECONDS = 0.2
 _NOTIFY_SECONDS = 10.0
 _FOLLOWER_SECONDS = 6.0
-"""A loader that lost its connection follows again within five seconds."""
+"""Longer than a loader needs to follow again after it has lost its connection: 5 s."""
 _MESSAGE_BYTES = 2048
 
 
 def emit_message(source: Connection) -> None:
-    """Write a logical message into the source's WAL, so that a loader has something to pass.
+    """Write a logical message into the source's WAL, so that an idle loader moves on.
 
-    An idle loader does not move for less than 1 KiB of WAL, and what was committed
-    asynchronously is flushed with the message. No row is written.
+    An idle loader does not move for less than 1 KiB of WAL. The message also flushes what was
+    committed asynchronously. It writes no row.
     """
     with source.transaction():
-        # A standby that is away must not keep us.
+        # Do not wait for a synchronous standby that is away.
         source.execute("set local synchronous_commit to 'local'")
         source.execute(
             "select pg_logical_emit_message(true, 'waltally', repeat(' ', %s))", (_MESSAGE_BYTES,)
@@ -36,9 +36,9 @@ def emit_message(source: Connection) -> None:
 def require_follower(
     source: Connection, settings: FactSettings, otherwise: str | None = None
 ) -> None:
-    """Return once somebody follows the slot; raise AuditIncomplete after a few seconds without.
+    """Return when a session follows the slot. Raises AuditIncomplete after a few seconds.
 
-    `otherwise` is what else one can do.
+    `otherwise` is another remedy for the error to name.
     """
     slot = settings.reading.slot
     begun = time.monotonic()
@@ -67,10 +67,10 @@ def wait_for_position(
     position: int,
     notify: Callable[[str], None],
 ) -> None:
-    """Return once the change log holds every change below the position.
+    """Return when the change log holds every change below the position.
 
-    Raises AuditIncomplete after `settings.reading.timeout` seconds, or a few where nobody follows
-    the slot; without a `source` that cannot be asked.
+    Raises AuditIncomplete after `settings.reading.timeout` seconds. Where nobody follows the slot,
+    which only a `source` can tell, it is raised after a few seconds.
     """
     slot, timeout = settings.reading.slot, settings.reading.timeout
     begun = time.monotonic()
@@ -100,7 +100,7 @@ def wait_for_position(
 
 
 def is_followed(source: Connection, slot: str) -> bool:
-    """Say whether a session follows the slot."""
+    """Return whether a session follows the slot."""
     row = source.execute(
         "select active_pid is not null from pg_replication_slots where slot_name = %s", (slot,)
     ).fetchone()
@@ -108,7 +108,7 @@ def is_followed(source: Connection, slot: str) -> bool:
 
 
 def follower(source: Connection, slot: str) -> str:
-    """Say who follows the slot, as the end of a sentence."""
+    """Return who follows the slot, as the end of a sentence."""
     row = source.execute(
         "select active_pid from pg_replication_slots where slot_name = %s", (slot,)
     ).fetchone()

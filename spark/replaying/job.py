@@ -1,4 +1,4 @@
-"""The replay from end to end: a position, the newest seed before it, and the changes between."""
+"""The replay from start to end: a position, the newest baseline before it, the changes between."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from waltally.errors import SettingError
 from waltally.tables import DIMENSIONS, not_registered
 
 MOST_DIFFERENCES = 1000
-"""How many are listed; the number is of all."""
+"""The most differences that are listed; all are counted."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What the fact held at `position`, in sums, and where dbt's differs if that was asked."""
+    """The fact's sums at `position`, and with `compare` where dbt's fact differs."""
 
     slot: str
     position: int
@@ -95,7 +95,7 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
             raise ArchiveIncomplete(
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
             )
-        # Of other tables no change would count, and live rows could be taken for archived ones.
+        # With other tables no change would count, or live rows would count as archived ones.
         other = contents.tables and not_registered(
             settings.tables, contents.tables, settings.slot, logged=False
         )
@@ -110,7 +110,7 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
                 warehouse_fact.open_fact(target, settings) as warehouse,
             ):
                 position, seed = warehouse.position, baseline_of(contents, warehouse.seed_id)
-                # Kept by Spark, so that the target does not hold an old snapshot meanwhile.
+                # A checkpoint, so that the target does not keep an old snapshot meanwhile.
                 present = warehouse.rows(spark).localCheckpoint()
         else:
             position = position_of(settings, spark, folder, contents)
@@ -159,7 +159,7 @@ def replayed(
             f" {lsn.show(contents.to_lsn)}",
             "archive again, or ask for another position",
         )
-    with whole():
+    with missing_files_refused():
         changes = archive.read_changes(spark, folder, contents.files(begin, position)).where(
             (sql.col("commit_lsn") >= begin) & (sql.col("commit_lsn") < position)
         )
@@ -169,8 +169,8 @@ def replayed(
 
 
 @contextlib.contextmanager
-def whole() -> Iterator[None]:
-    """Raise ArchiveIncomplete where a file that is opened within is not there."""
+def missing_files_refused() -> Iterator[None]:
+    """Raise ArchiveIncomplete where a file that is opened in the block is missing."""
     try:
         yield
     except AnalysisException as error:
@@ -184,7 +184,7 @@ def whole() -> Iterator[None]:
 def position_of(
     settings: ReplaySettings, spark: SparkSession, folder: Folder, contents: Contents
 ) -> int:
-    """Return the position that is asked for, else the archive's end. Raises ArchiveIncomplete."""
+    """Return the requested position, by default the archive's end. Raises ArchiveIncomplete."""
     if settings.at is not None:
         return settings.at
     if settings.at_time is not None:
@@ -195,9 +195,9 @@ def position_of(
 def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment: datetime) -> int:
     """Return the position of the first transaction that committed after the moment.
 
-    Transactions are in the order of their commit records, which is not quite that of their commit
-    times: one that committed at or before the moment, but whose record stands behind a later one's,
-    is not counted. Raises ArchiveIncomplete where no archived transaction is later.
+    Transactions are ordered by their commit records, which is not exactly the order of their commit
+    times: one that committed at or before the moment, but whose record comes after that of a later
+    one, is not counted. Raises ArchiveIncomplete where no archived transaction is later.
     """
     day = moment.astimezone(UTC).strftime("date=%Y-%m-%d")
     files = [
@@ -206,7 +206,7 @@ def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment:
         if file[file.index("date=") :] >= day
     ]
     at = sql.timestamp_micros(sql.lit(round(moment.timestamp() * 1_000_000)))
-    with whole():
+    with missing_files_refused():
         later = archive.read_changes(spark, folder, files).where(sql.col("committed_at") > at)
     first = later.agg(sql.min("commit_lsn")).collect()[0][0]
     if first is None:
@@ -219,15 +219,15 @@ def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment:
 
 
 def newest_baseline(contents: Contents, position: int) -> Baseline | None:
-    """Return the newest seed that is not after the position."""
+    """Return the newest baseline at or before the position."""
     fitting = [seed for seed in contents.baselines if seed.snapshot_lsn <= position]
     return fitting[-1] if fitting else None
 
 
 def baseline_of(contents: Contents, seed_id: str | None) -> Baseline | None:
-    """Return the seed that the fact stands on. Raises ArchiveIncomplete.
+    """Return the baseline that the fact was built on. Raises ArchiveIncomplete.
 
-    Another one need not do: what was purged before a newer seed is in the older one's counts.
+    Another one may give other counts: rows purged between two baselines are only in the older one.
     """
     if seed_id is None:
         return None

@@ -1,4 +1,4 @@
-"""The fact that dbt holds, and the position and the seed that it stands on."""
+"""Reads the fact that dbt has built, with its position and baseline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True)
 class WarehouseFact:
-    """The fact at `position`, built on the seed; readable within `open_fact`."""
+    """The fact at `position`, built on a baseline; readable within `open_fact`."""
 
     position: int
     seed_id: str | None
@@ -38,7 +38,7 @@ class WarehouseFact:
 
 @contextlib.contextmanager
 def open_fact(target: Connection, settings: ReplaySettings) -> Iterator[WarehouseFact]:
-    """Keep the fact readable as it is now, with its watermark. Raises NotSetUp, SettingError."""
+    """Yield the fact as of one moment, with its watermark. Raises NotSetUp, SettingError."""
     with exported_snapshot(target) as snapshot:
         built = watermark.find(target, settings.schema, settings.slot, settings.fact)
         if built is None:

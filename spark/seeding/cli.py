@@ -1,4 +1,4 @@
-"""The command: settings in, one line or JSON out, and an exit code."""
+"""The command `seed.py`: settings in, one line or JSON out, and an exit code."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def run(
         bool,
         typer.Option(
             "--forget-purged",
-            help="Count what is stored; else rows that were purged from the archive stay counted.",
+            help="Count only stored rows; else rows purged from the archive stay counted.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Count both tables at one WAL position, while writers go on, and store it as the seed.
+    """Count both tables at one WAL position, while writers go on, and store the baseline.
 
     For instance: spark-submit spark/seed.py --partitions 16
     """

@@ -1,4 +1,4 @@
-"""Counts, written by an executor into the incoming table as Arrow batches."""
+"""Writes counts into the incoming table; executors import it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Written(WriterCommitMessage):
 def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
     """Return a data source named `incoming` that appends counts to the table.
 
-    A task that Spark runs twice commits twice; each row carries its attempt, and at the end only
-    the attempts that Spark counts are kept.
+    A task that Spark runs twice commits its rows twice. Each row has the attempt's id, and at the
+    end only rows of the attempts that Spark reports are kept.
     """
 
     class IncomingWriter(DataSourceArrowWriter):

@@ -1,4 +1,4 @@
-"""The seed from end to end: checks, snapshot, counting, replacement."""
+"""The seed from start to end: checks, snapshot, counting, replacing the baseline."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ from waltally import lsn
 
 @dataclass(frozen=True)
 class Summary:
-    """What the seed did; `tables` has (rows, groups) of each, of what is stored there.
+    """What the seed did; `tables` has by table (rows, groups) that are stored in it.
 
-    `purged_rows` in `purged_groups` are those that the fact knows beside them, null where that is
-    not known; `purged` says what became of them: kept, forgotten, or unknown. `notes` say what a
-    person should know of it.
+    The fact has `purged_rows` in `purged_groups` besides, null where that is not known; `purged`
+    says whether they were kept or forgotten, or that it is unknown. `notes` are for a person.
     """
 
     seed_id: str
@@ -77,7 +76,7 @@ class Summary:
 
 
 def seed(settings: Settings) -> Summary:
-    """Count history and replace the slot's seed. Raises LoaderError; the old seed then stays."""
+    """Count the tables and replace the slot's baseline. Raises LoaderError; the old one stays."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(database_errors("seed"))
@@ -104,7 +103,7 @@ def seed(settings: Settings) -> Summary:
 
         archived: purged_counts.ArchivedCounts | None = None
         if is_compared:
-            # Before the snapshot, so that the changes from there on lead up to it.
+            # Before the snapshot, so that changes bring the fact forward to it.
             with spark_errors("seed", lambda: None):
                 archived = purged_counts.read(spark, target, settings)
         if settings.parquet is not None and settings.snapshot_lsn is not None:
@@ -117,7 +116,7 @@ def seed(settings: Settings) -> Summary:
             assert monitor is not None
             with snapshot.export(settings, monitor, print_status) as exported:
                 snapshot_lsn = exported.position
-                # The locks that are held keep the names on these tables.
+                # The snapshot's locks prevent that a name comes to mean another table.
                 known = identities(monitor, settings)
                 present = store.baseline_lsn(target, settings)
                 checks.position(snapshot_lsn, position.start_lsn, present)
@@ -165,7 +164,7 @@ def seed(settings: Settings) -> Summary:
 
 
 def count_and_write(found: DataFrame, archived: purged_counts.ArchivedCounts | None) -> DataFrame:
-    """Count the rows: bring the groups in, or keep them where the fact may know more."""
+    """Count the rows; write the groups, or cache them where the fact's counts come next."""
     groups = count_groups(found)
     if archived is None:
         write(purged_counts.without_purged_rows(groups))
@@ -176,12 +175,12 @@ def count_and_write(found: DataFrame, archived: purged_counts.ArchivedCounts | N
 
 
 def write(groups: DataFrame) -> None:
-    """Bring the groups into the incoming table."""
+    """Write the groups into the incoming table."""
     groups.write.format("incoming").mode("append").save()
 
 
 def tasks(spark: SparkSession) -> Measure:
-    """Measure the running stages by their tasks."""
+    """Return how many tasks of the running stages are done."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

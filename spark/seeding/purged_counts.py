@@ -1,8 +1,8 @@
-"""What the fact knows of rows that were purged: a new baseline must not forget them.
+"""The purged rows that the fact still counts: a new baseline must keep them.
 
-Of the table whose deletes are ignored a group's baseline is the rows that are stored at X, or what
-the fact holds at X where that is more. The fact is read where it is, at A, before the snapshot, and
-brought to X by the changes between, as an audit does.
+Deletes from the archive are ignored. So the archive's baseline of a group at position X is the
+larger of two counts: the rows that are stored at X, and the fact's archived_count at X. The fact is
+read at its own position A, before the snapshot, and brought forward to X by the changes between.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _SCHEMA = (
 
 @dataclass(frozen=True)
 class FactPosition:
-    """At which position the fact is; None where the change log does not go on from it."""
+    """The fact's position; None where the change log does not reach back to it."""
 
     position: int | None
 
 
 @dataclass(frozen=True)
 class ArchivedCounts:
-    """The fact's archived_count of each group, kept by Spark: the dimensions and the count."""
+    """The fact's archived_count per group, cached by Spark: the dimensions and the count."""
 
     state: FactPosition
     rows: DataFrame
 
 
 def can_compare(target: Connection, source: Connection | None, settings: Settings) -> bool:
-    """Say whether the fact can be compared with what is stored.
+    """Return whether the fact can be compared with the stored rows.
 
-    Raises AuditIncomplete where that needs a loader and nobody follows the slot, unless what was
-    purged is to be forgotten.
+    Raises AuditIncomplete where that needs a loader and nobody follows the slot; with
+    `forget_purged` the answer is then no.
     """
     found = find_position(target, settings)
     if found is None:
@@ -77,9 +77,9 @@ def can_compare(target: Connection, source: Connection | None, settings: Setting
 def describe_outcome(
     settings: Settings, found: FactPosition | None, rows_and_groups: tuple[int, int] | None
 ) -> tuple[Outcome, int | None, int | None, list[str]]:
-    """Return what became of the purged rows, how many in how many groups, and sentences of it.
+    """Return the outcome for the purged rows, how many in how many groups, and notes on it.
 
-    `rows_and_groups` is None where fact and tables were not compared.
+    `rows_and_groups` is None where the fact was not compared with the tables.
     """
     archive = settings.tables[1]
     if found is None:
@@ -114,7 +114,7 @@ def describe_outcome(
 
 
 def find_position(target: Connection, settings: Settings) -> FactPosition | None:
-    """Return where the fact is, None where there is none that this slot's changes went into."""
+    """Return the fact's position; None where no fact was built from this slot."""
     fact_settings = FactSettings(settings, settings.dbt_schema)
     row = target.execute(
         "select to_regclass(%s) is not null, exists ("
@@ -146,7 +146,7 @@ def read(spark: SparkSession, target: Connection, settings: Settings) -> Archive
                 f" notification_type, notification_status, archived_count from only"
                 f" {leaf.table.quoted} where archived_count <> 0 and {condition}"
                 for leaf in ranges.leaves(target, table)
-                for condition in ranges.cut(leaf, ranges.PAGES_A_RANGE)
+                for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
             ]
             rows = arrow_source.rows(spark, resolved(target), queries, _SCHEMA, snapshot)
             rows = rows.persist()
@@ -170,7 +170,7 @@ def bring_forward(
     position: int,
     notify: Callable[[str], None],
 ) -> DataFrame:
-    """Return the fact's archived_count at the position, once the change log has come so far.
+    """Return the fact's archived_count at the position, when the change log has reached it.
 
     Where the change log does not go on from the fact, it is returned as it was. Raises
     AuditIncomplete, SnapshotTooOld where changes are pruned meanwhile, SourceBehind.
@@ -191,7 +191,7 @@ def bring_forward(
         spark, target, settings.schema, settings.slot, min(begin, position), max(begin, position)
     ).persist()
     log.count()
-    # Last, for what is pruned while it is read would be missing without a word.
+    # After the read: changes that are pruned meanwhile are missing without an error.
     fact.refuse_gap(
         fact.slot(target, fact_settings).start_lsn, min(begin, position), fact_settings.fact
     )
@@ -205,7 +205,7 @@ def bring_forward(
         .select(*DIMENSIONS, (functions.col("delta") * sign).alias("archived_count"))
     )
     if is_emptied and sign < 0:
-        # An export from before a TRUNCATE: what the fact held then is gone.
+        # The export is from before a TRUNCATE: the fact no longer has the counts of then.
         return archived.rows.limit(0)
     kept = archived.rows.limit(0) if is_emptied else archived.rows
     return (
@@ -216,12 +216,12 @@ def bring_forward(
 
 
 def without_purged_rows(groups: DataFrame) -> DataFrame:
-    """Return the groups as they come in where no fact knows more."""
+    """Return the groups with the columns INCOMING and no purged rows."""
     return groups.withColumn("purged_count", functions.lit(0).cast("bigint")).select(*INCOMING)
 
 
 def with_purged_rows(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
-    """Return the groups as they come in, with what the fact knows beyond the archive's rows."""
+    """Return the groups with the columns INCOMING and the rows that the fact has beyond them."""
     nothing = functions.lit(0).cast("bigint")
     known = archived.where("archived_count > 0").select(
         functions.lit(archive).alias("source_table"),

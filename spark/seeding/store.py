@@ -1,4 +1,4 @@
-"""The result: counts come in beside the present ones and replace them in one transaction."""
+"""Stores the baseline: counts fill an incoming table and replace the old ones at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Rejection:
-    """Rows of one table that cannot be counted for one reason, and one of them."""
+    """Rows of one table that cannot be counted for one reason, with one example."""
 
     source_table: str
     reason: str
@@ -35,10 +35,10 @@ class Rejection:
 
 @dataclass(frozen=True)
 class StoredBaseline:
-    """What the seed has become: rows and groups of each source table.
+    """The stored baseline: `tables` has (rows, groups) by source table.
 
-    `left_out` has the rows of each table with a null dimension, `purged` (rows, groups) that the
-    fact knows beside those that are stored.
+    `left_out` has the rows with a null dimension by table, `purged` the (rows, groups) that the
+    fact has besides the stored rows.
     """
 
     seed_id: uuid.UUID
@@ -49,7 +49,7 @@ class StoredBaseline:
 
 
 def incoming_table(slot: str) -> str:
-    """Return the name, in the staging schema, of the table that the slot's counts come in by."""
+    """Return the name of the slot's incoming table, which is in the staging schema."""
     return "historical_counts_incoming_" + hashlib.sha256(slot.encode()).hexdigest()[:16]
 
 
@@ -57,10 +57,10 @@ def incoming_table(slot: str) -> str:
 def acquire_seed_lock(
     target: Connection, settings: Settings, notify: Callable[[str], None]
 ) -> Iterator[None]:
-    """Be the slot's only seed for as long as the session lives, with an empty incoming table.
+    """Keep other seeds of the slot away, and make an empty incoming table for the block.
 
-    Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So a snapshot is
-    never taken before the seed that it will replace.
+    Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So no seed takes its
+    snapshot before another one has stored a baseline that it would replace.
     """
     key = {"key": f"waltally seed {settings.schema} {settings.slot}"}
     deadline = time.monotonic() + settings.timeout
@@ -78,7 +78,7 @@ def acquire_seed_lock(
             )
         time.sleep(_POLL_SECONDS)
     incoming = Table(settings.schema, incoming_table(settings.slot)).quoted
-    # A seed that was killed has left its table behind.
+    # A killed seed leaves its table.
     target.execute(f"drop table if exists {incoming}")
     target.execute(
         f"create unlogged table {incoming} (source_table text, service_id text, template_id text,"
@@ -93,7 +93,7 @@ def acquire_seed_lock(
 
 
 def baseline_lsn(target: Connection, settings: Settings) -> int | None:
-    """Return the position of the slot's present seed, if there is one."""
+    """Return the position of the slot's baseline, None where there is none."""
     row = target.execute(
         "select snapshot_lsn::text"
         f" from {Table(settings.schema, 'historical_snapshot').quoted} where slot_name = %s",
@@ -105,11 +105,11 @@ def baseline_lsn(target: Connection, settings: Settings) -> int | None:
 def replace(
     target: Connection, settings: Settings, snapshot_lsn: int, source_tables: str | None = None
 ) -> StoredBaseline:
-    """Put what has come in where the slot's counts are, with a new seed id.
+    """Replace the slot's baseline by what is in the incoming table, with a new seed id.
 
     `source_tables` says, as JSON, which tables were counted; None where that is not known.
 
-    Groups with a reason against them are listed in historical_rejections and counted nowhere.
+    Groups that cannot be counted are listed in historical_rejections.
     Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down meanwhile.
     """
     incoming = Table(settings.schema, incoming_table(settings.slot)).quoted
@@ -179,7 +179,7 @@ def replace(
 def _store_left_out(
     target: Connection, settings: Settings, incoming: str
 ) -> tuple[dict[str, int], list[Rejection]]:
-    """List what cannot be counted; return the rows of each table without a group, and the list."""
+    """Store what cannot be counted; return the rows with a null by table, and the list."""
     rejections = Table(settings.schema, "historical_rejections").quoted
     nulls = target.execute(
         f"select source_table, sum(row_count)::bigint from {incoming}"

@@ -13,7 +13,8 @@ from auditing.purged_rows import PurgedRows, why_unseen
 from auditing.report import Comparison, Difference, LeftOut, Report, Total
 from common.arrow_source import Snapshot
 from common.settings import Settings
-from facts.fact import Fact, Rejected
+from facts.fact import Fact
+from facts.rejected import Rejected
 from facts.settings import FactSettings
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
