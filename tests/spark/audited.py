@@ -173,11 +173,11 @@ class Audited(Scene):
         ]
 
 
-def positions(scene: Scene) -> set[int]:
+def positions(pipeline: Scene) -> set[int]:
     """Where the transactions in the change log commit."""
     return {
         lsn.parse(position)
-        for (position,) in scene.source.execute(
+        for (position,) in pipeline.source.execute(
             "select distinct commit_lsn::text from cdc.change_log"
         )
     }

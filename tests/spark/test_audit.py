@@ -45,9 +45,9 @@ def after_the_snapshot(
 
     def arrange(act: Callable[[ExportedSnapshot], ExportedSnapshot]) -> None:
         @contextmanager
-        def holding(settings: Settings, monitor: Any, tell: Notify) -> Iterator[ExportedSnapshot]:
-            with export(settings, monitor, tell) as held:
-                yield act(held)
+        def holding(settings: Settings, monitor: Any, notify: Notify) -> Iterator[ExportedSnapshot]:
+            with export(settings, monitor, notify) as exported:
+                yield act(exported)
 
         monkeypatch.setattr(snapshot, "export", holding)
 
@@ -64,15 +64,15 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
     monkeypatch.setattr(builder, "_SLICE", ONE_TRANSACTION)
     audited.build()
 
-    def end_at_a_transaction(held: ExportedSnapshot) -> ExportedSnapshot:
+    def end_at_a_transaction(exported: ExportedSnapshot) -> ExportedSnapshot:
         # The snapshot is the same at the first commit that it does not see.
         audited.source.insert(7, "sent")
         audited.stage()
         first = audited.source.value(
             "select min(commit_lsn)::text from cdc.change_log where commit_lsn >= %s",
-            lsn.show(held.position),
+            lsn.show(exported.position),
         )
-        return replace(held, position=lsn.parse(first))
+        return replace(exported, position=lsn.parse(first))
 
     after_the_snapshot(end_at_a_transaction)
     with audited.follow():
@@ -134,10 +134,10 @@ def test_changes_that_are_pruned_meanwhile_are_not_missed(
     audited: Audited,
     after_the_snapshot: Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None],
 ) -> None:
-    def prune(held: ExportedSnapshot) -> ExportedSnapshot:
+    def prune(exported: ExportedSnapshot) -> ExportedSnapshot:
         audited.stage()
         audited.source.execute("update cdc.slot_position set start_lsn = position_lsn")
-        return held
+        return exported
 
     after_the_snapshot(prune)
     with (

@@ -26,8 +26,8 @@ def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audi
         assert code == 0, err
         audited.stage()
         audited.build()
-    told = json.loads(out)
-    assert (told["purged"], told["purged_rows"]) == ("kept", 50)
+    summary = json.loads(out)
+    assert (summary["purged"], summary["purged_rows"]) == ("kept", 50)
     assert audited.source.value("select sum(purged_count) from cdc.historical_counts") == 50
     stored = audited.stored_rows()
     assert audited.archived() == stored + 50 > archived - 50
@@ -44,8 +44,8 @@ def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audi
         assert code == 0, err
         audited.stage()
         audited.build()
-    told = json.loads(out)
-    assert (told["purged"], told["purged_rows"]) == ("forgotten", 55)
+    summary = json.loads(out)
+    assert (summary["purged"], summary["purged_rows"]) == ("forgotten", 55)
     assert audited.archived() == stored
 
 

@@ -88,24 +88,26 @@ def test_what_the_fact_stands_on_is_read_with_it(audited: Audited) -> None:
 
 
 def test_the_wait_says_how_far_the_loader_is_and_who_follows(audited: Audited) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     dsn, settings = audited.dsn, audited.settings(timeout=0.1)
     patient = audited.settings(timeout=3600.0)
     with closing(connect(dsn, "LOADER_TARGET_DSN", "audit")) as connection:
         position = lsn.parse(audited.position())
-        loader_progress.wait_for_position(connection, connection, settings, position, told.append)
-        assert told == []
+        loader_progress.wait_for_position(
+            connection, connection, settings, position, messages.append
+        )
+        assert messages == []
         with pytest.raises(
             AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
         ):
             loader_progress.wait_for_position(
-                connection, connection, settings, position + 1, told.append
+                connection, connection, settings, position + 1, messages.append
             )
         with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
             loader_progress.wait_for_position(
-                connection, connection, patient, position + 1, told.append
+                connection, connection, patient, position + 1, messages.append
             )
-    assert told[0].startswith("waiting: the loader is at ")
+    assert messages[0].startswith("waiting: the loader is at ")
 
 
 def test_a_loader_that_comes_back_is_not_taken_for_absent(audited: Audited) -> None:

@@ -56,13 +56,13 @@ def test_what_is_a_uuid_in_both_tables_leaves_the_server_as_bytes(
     settings = Settings(source.dsn, source.dsn, source.slot, parse_tables(",".join(TABLES)), "cdc")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings, monitor, print) as held,
+        snapshot.export(settings, monitor, print) as exported,
     ):
         found = columns.uuids(monitor, settings.tables)
         assert found == as_bytes
         selections = columns.selections(monitor, settings.tables, found)
-        for part in ranges.plan(held.found, 1, selections):
-            read = arrow_source.batches(held.conninfo, part.query, held.name)
+        for part in ranges.plan(exported.found, 1, selections):
+            read = arrow_source.batches(exported.conninfo, part.query, exported.name)
             rows = pa.Table.from_batches(
                 columns.labelled(batch, part.source_table, found) for batch in read
             )

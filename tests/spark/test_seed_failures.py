@@ -188,7 +188,7 @@ class Committing:
 def test_a_half_ended_commit_below_the_position_is_waited_for(
     source: Source, timeout: float
 ) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     outcome: list[int | SnapshotBlocked] = []
     committing = Committing(source)
 
@@ -196,11 +196,11 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
         try:
             with (
                 closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.export(settings(source, timeout), monitor, told.append) as held,
+                snapshot.export(settings(source, timeout), monitor, messages.append) as exported,
                 source.connect(autocommit=False) as reader,
             ):
                 reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-                reader.execute(f"set transaction snapshot '{held.name}'")
+                reader.execute(f"set transaction snapshot '{exported.name}'")
                 found = reader.execute("select count(*) from notifications").fetchone()
                 outcome.append(found[0] if found else -1)
         except SnapshotBlocked as error:
@@ -239,9 +239,9 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
             assert said in str(outcome[0])
             assert "now pid" in str(outcome[0])
         else:
-            wait_until(lambda: told, seconds=20)
+            wait_until(lambda: messages, seconds=20)
             what = "writers" if waits_itself else "commits to end"
-            assert f"waiting for {what}, now pid" in told[-1]
+            assert f"waiting for {what}, now pid" in messages[-1]
             assert not outcome
     finally:
         committing.end()

@@ -1,4 +1,4 @@
-"""Rows that the stream could not count are left out of the seed too, and are told."""
+"""Rows that the stream could not count are left out of the seed too, and reported."""
 
 from __future__ import annotations
 

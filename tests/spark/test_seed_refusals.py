@@ -68,9 +68,9 @@ def test_a_role_without_its_rights_is_refused(source: Source) -> None:
             )
             with (
                 closing(connect(as_reader, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.export(settings(source, as_reader), monitor, print) as held,
+                snapshot.export(settings(source, as_reader), monitor, print) as exported,
             ):
-                held.check()
+                exported.check()
         finally:
             connection.execute("drop owned by reader; drop role reader")
 
@@ -177,13 +177,15 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     monkeypatch.setattr(arrow_source, "LOCK_TIMEOUT", "50ms")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings(source, tables="public.notifications"), monitor, print) as held,
+        snapshot.export(
+            settings(source, tables="public.notifications"), monitor, print
+        ) as exported,
         source.connect() as altering,
         altering.transaction(),
     ):
         altering.execute("lock table notification_history")
         readers = arrow_source.batches(
-            held.conninfo, "select id::text from public.notification_history", held.name
+            exported.conninfo, "select id::text from public.notification_history", exported.name
         )
         with pytest.raises(arrow_source.ReadFailed, match="lock timeout"):
             next(readers)
@@ -201,12 +203,15 @@ def test_leaves_of_a_partitioned_table_are_read_one_by_one(source: Source) -> No
         )
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings(source), monitor, print) as held,
+        snapshot.export(settings(source), monitor, print) as exported,
     ):
-        assert [str(leaf.table) for leaf in held.found[1][1]] == ["public.leaf_a", "public.leaf_b"]
+        assert [str(leaf.table) for leaf in exported.found[1][1]] == [
+            "public.leaf_a",
+            "public.leaf_b",
+        ]
         locked = source.ask(
             "select relation::regclass::text from pg_locks where pid = %s and relation::regclass"
             "::text ~ '^leaf' order by 1",
-            held.pids[1],
+            exported.pids[1],
         )
         assert locked == [("leaf_a",), ("leaf_b",)]
