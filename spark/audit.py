@@ -1,4 +1,4 @@
-"""Compare the fact with the tables, while writers go on: `spark-submit spark/audit.py`."""
+"""Compare the fact with the tables while writers go on: `spark-submit spark/audit.py`."""
 
 from auditing.cli import main
 

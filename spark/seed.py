@@ -1,4 +1,4 @@
-"""Count the history of both tables at one position: `spark-submit spark/seed.py`."""
+"""Count both tables at one WAL position: `spark-submit spark/seed.py`."""
 
 from seeding.cli import main
 

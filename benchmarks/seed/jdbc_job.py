@@ -28,7 +28,7 @@ def count_over_jdbc(primary: str, warehouse: str, dsn: str, counts_table: str) -
             cursor.execute("select pg_relation_size(%s) / 8192", (table,))
             ((pages,),) = cursor.fetchall()
         leaf = ranges.Leaf(Table("public", table), pages)
-        conditions = ranges.cut(leaf, ranges.PAGES_A_RANGE)
+        conditions = ranges.cut(leaf, ranges.PAGES_PER_RANGE)
         rows = spark.read.jdbc(primary, table, predicates=conditions, properties=properties)
         parts.append(rows.select(sql.lit(f"public.{table}").alias("source_table"), *DIMENSIONS))
     counts = reduce(DataFrame.unionByName, parts).groupBy("source_table", *DIMENSIONS)

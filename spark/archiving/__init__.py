@@ -1,1 +1,1 @@
-"""The archive: change log and seeds as Parquet, each change once, whatever is killed."""
+"""The archive: change log and baselines as Parquet, each change once, whatever is killed."""

@@ -1,4 +1,4 @@
-"""The present seed: which one it is, and its counts as of one moment."""
+"""Reads the slot's present baseline as of one moment."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from common.arrow_source import rows
-from common.connections import Connection, resolved
-from psycopg import sql
+from common.connections import Connection, exported_snapshot, resolved
 from pyspark.sql import DataFrame, SparkSession
 
 from archiving.manifests import Baseline, Origin
@@ -20,7 +19,7 @@ SCHEMA = (
     "source_table string, service_id string, template_id string, notification_type string,"
     " notification_status string, row_count bigint"
 )
-"""A group's rows for Spark: the columns of cdc.historical_counts, ids as text."""
+"""The columns of cdc.historical_counts for Spark, ids as text."""
 
 _SELECT = """
     select
@@ -36,8 +35,8 @@ _SELECT = """
 
 
 @dataclass(frozen=True)
-class Seed:
-    """The slot's seed, with no files yet, in an exported snapshot that lives within `hold`."""
+class OpenBaseline:
+    """The slot's baseline before it has files, in a snapshot that ends with `open_baseline`."""
 
     baseline: Baseline
     conninfo: str = field(repr=False)
@@ -50,27 +49,25 @@ class Seed:
 
 
 @contextlib.contextmanager
-def hold(target: Connection, settings: ArchiveSettings, origin: Origin) -> Iterator[Seed | None]:
-    """Yield the slot's present seed, None where there is none; a new one meanwhile is not seen."""
-    with target.transaction():
-        target.execute("set transaction isolation level repeatable read read only")
+def open_baseline(
+    target: Connection, settings: ArchiveSettings, origin: Origin
+) -> Iterator[OpenBaseline | None]:
+    """Yield the slot's baseline, None where there is none; it does not change within the block."""
+    counts = Table(settings.schema, "historical_counts").quoted
+    with exported_snapshot(target) as snapshot:
         found = target.execute(
-            sql.SQL(
-                "select seed_id::text, snapshot_lsn::text, system_identifier, count(service_id),"
-                " coalesce(sum(row_count), 0)::bigint, pg_export_snapshot()"
-                " from {} left join {} using (slot_name) where slot_name = %s"
-                " group by seed_id, snapshot_lsn, system_identifier"
-            ).format(
-                sql.Identifier(settings.schema, "historical_snapshot"),
-                sql.Identifier(settings.schema, "historical_counts"),
-            ),
+            "select seed_id::text, snapshot_lsn::text, system_identifier, count(service_id),"
+            " coalesce(sum(row_count), 0)::bigint"
+            f" from {Table(settings.schema, 'historical_snapshot').quoted}"
+            f" left join {counts} using (slot_name) where slot_name = %s"
+            " group by seed_id, snapshot_lsn, system_identifier",
             (settings.slot,),
         ).fetchone()
         if found is None:
             yield None
             return
-        seed_id, at, system, groups, total, snapshot = (str(value) for value in found)
-        yield Seed(
+        seed_id, at, system, groups, total = (str(value) for value in found)
+        yield OpenBaseline(
             Baseline(
                 Origin(system, origin.source_database),
                 seed_id,
@@ -81,7 +78,5 @@ def hold(target: Connection, settings: ArchiveSettings, origin: Origin) -> Itera
             ),
             resolved(target),
             snapshot,
-            _SELECT.format(
-                counts=Table(settings.schema, "historical_counts").quoted, slot=settings.slot
-            ),
+            _SELECT.format(counts=counts, slot=settings.slot),
         )

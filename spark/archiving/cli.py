@@ -1,4 +1,4 @@
-"""The command: settings in, one line or JSON out, and an exit code."""
+"""The command `archive.py`: settings in, one line or JSON out, and an exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from common import session
 from common.options import AsJson, Schema, Slot, Source, Target, run_job
 
 from archiving.job import archive
-from archiving.settings import CHANGES_A_SLICE, ArchiveSettings
+from archiving.settings import CHANGES_PER_SLICE, ArchiveSettings
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -27,10 +27,10 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     slice_changes: Annotated[
         int, typer.Option(min=1, help="About how many changes become durable at a time.")
-    ] = CHANGES_A_SLICE,
+    ] = CHANGES_PER_SLICE,
     as_json: AsJson = False,
 ) -> None:
-    """Copy what is new in the change log, and the present seed, to Parquet; each change once.
+    """Copy the new changes and the present baseline to Parquet; each change once.
 
     For instance: spark-submit spark/archive.py --to s3a://backups/waltally
     """

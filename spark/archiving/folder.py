@@ -15,7 +15,7 @@ _PATTERN = frozenset("*?[]{}\\")
 
 
 class Folder:
-    """One folder; names are relative to it, and may be patterns where it is said."""
+    """One folder; names are relative to it."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         """Find the path's file system; the folder need not exist. Raises SettingError."""
@@ -37,7 +37,7 @@ class Folder:
         return f"{self.uri}/{name}"
 
     def exists(self, name: str = "") -> bool:
-        """Say whether there is such a file or folder; without a name, whether this one is there."""
+        """Return whether the file or folder exists; without a name, whether this folder does."""
         return bool(self._files.exists(self._at(name)))
 
     def names(self, pattern: str) -> list[str]:
@@ -46,7 +46,7 @@ class Folder:
         return [each.getPath().toString().removeprefix(f"{self.uri}/") for each in found]
 
     def texts(self, pattern: str) -> list[str]:
-        """Return the contents of the files that match; the executors read, as there may be many."""
+        """Return the contents of the files that match; executors read, as there may be many."""
         if not self.names(pattern):
             return []
         read = self._spark.read.text(self.path(pattern), wholetext=True)
@@ -57,7 +57,7 @@ class Folder:
         self._files.delete(self._at(name), True)
 
     def write(self, name: str, text: str) -> None:
-        """Write a small file so that it appears at once, whole and durable."""
+        """Write a small file that appears whole and durable, or not at all."""
         place = PurePosixPath(name)
         draft = str(place.with_name(f".{place.name}.draft"))
         out = self._files.create(self._at(draft), True)
@@ -71,10 +71,10 @@ class Folder:
         self.make_durable([name])
 
     def make_durable(self, names: Iterable[str]) -> None:
-        """Return once the files outlast a loss of power.
+        """Return when the files survive a power loss.
 
-        Object stores and HDFS promise it when a file is closed. On a local file system the files,
-        and the folders that name them, are brought to the disk here.
+        On object stores and HDFS a closed file does. On a local file system, the files and the
+        folders that name them are synced here.
         """
         if not self.uri.startswith("file:"):
             return

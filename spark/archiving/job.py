@@ -1,4 +1,4 @@
-"""The archive from end to end: slice by slice, files first, then the manifest, then the note."""
+"""The archive from start to end. Per slice: files, then manifest, then the recorded position."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from common import changes
-from common.connections import Connection, connect
+from common import changes, slot_position
+from common.connections import Connection, connect, database_errors
 from common.errors import ArchiveIncomplete, CountingFailed
-from common.failures import explained
-from common.progress import say
+from common.progress import print_status
+from common.spark_errors import spark_errors
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from archiving import baseline, log, manifests
+from archiving import baseline, continuity, manifests
 from archiving.folder import Folder
-from archiving.manifests import Contents, Slice
+from archiving.manifests import Contents, Origin, Slice
 from archiving.settings import ArchiveSettings
+from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
+from waltally.tables import COUNTED
 
 CHANGES, BASELINES = "changes", "baselines"
 
 SCHEMA = f"{changes.SCHEMA}, date string, range string"
-"""A change in the archive's files; date and range are their folders."""
+"""The columns of the archive's files; date and range are folders."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What one run has added; `to_lsn` is where the archive ends now."""
+    """What one run has added; the archive ends at `to_lsn` now."""
 
     slot: str
     location: str
@@ -56,38 +58,44 @@ class Summary:
 
 
 def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
-    """Bring the archive up to the position of record. Raises LoaderError; what it held stays."""
+    """Archive the changes up to the position of record. Raises LoaderError; what it held stays."""
     begun = time.monotonic()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with (
-        log.asked(),
+        database_errors("archive"),
         contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "archive")) as target,
-        explained("archive", lambda: None),
+        spark_errors("archive", lambda: None),
     ):
-        log.be_alone(target, settings)
+        continuity.acquire_archive_lock(target, settings)
         folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
-        held = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
-        present, noted = log.read(target, settings), log.noted(target, settings, folder.uri)
-        # Also before a refusal: a prune must not count on what is not there, or is another log's.
-        log.note(target, settings, folder.uri, held if log.fits(present, held) else Contents())
-        log.check(present, held, noted, folder.uri)
-        delete_unnamed(folder, held)
+        contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
+        slot = slot_position.read(target, settings.schema, settings.slot)
+        recorded = continuity.recorded_lsn(target, settings, folder.uri)
+        # Also before a refusal: a prune must not rely on files that are missing or of another log.
+        continuity.record(
+            target,
+            settings,
+            folder.uri,
+            contents if continuity.continues(slot, contents) else Contents(),
+        )
+        continuity.check(slot, contents, recorded, folder.uri)
+        delete_unnamed(folder, contents)
 
-        begin = held.to_lsn if held.slices else present.start_lsn
+        begin = contents.to_lsn if contents.slices else slot.start_lsn
         added: list[Slice] = []
-        for part in slices(target, settings, begin, present):
+        for part in slices(target, settings, begin, slot):
             written = store_changes(spark, target, settings, folder, part)
             added.append(written)
-            held = replace(held, slices=(*held.slices, written))
-            log.note(target, settings, folder.uri, held)
-            say(f"{written.rows:,} changes up to {lsn.show(written.to_lsn)} are archived")
-        seed = store_seed(spark, target, settings, folder, held, present)
+            contents = replace(contents, slices=(*contents.slices, written))
+            continuity.record(target, settings, folder.uri, contents)
+            print_status(f"{written.rows:,} changes up to {lsn.show(written.to_lsn)} are archived")
+        seed = store_seed(spark, target, settings, folder, contents, slot)
     return Summary(
         settings.slot,
         folder.uri,
         begin,
-        max(begin, held.to_lsn),
+        max(begin, contents.to_lsn),
         sum(part.rows for part in added),
         len(added),
         sum(len(part.files) for part in added),
@@ -97,13 +105,13 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
 
 
 def slices(
-    target: Connection, settings: ArchiveSettings, begin: int, present: log.Log
+    target: Connection, settings: ArchiveSettings, begin: int, slot: SlotPosition
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
     for end in changes.ends(
-        target, settings.schema, settings.slot, begin, present.position_lsn, settings.slice_changes
+        target, settings.schema, settings.slot, begin, slot.position_lsn, settings.slice_changes
     ):
-        yield Slice(present.origin, begin, end, 0, (), present.tables)
+        yield Slice(Origin.of(slot), begin, end, 0, (), slot.tables[:COUNTED])
         begin = end
 
 
@@ -129,9 +137,9 @@ def store_changes(
         write(dated, folder.path(CHANGES), "date", "range")
     files = folder.names(f"{CHANGES}/date=*/range={part.name}/*.parquet")
     stored = len(files) and read_changes(spark, folder, files).count()
-    # Over the session that holds the lock: had it ended, another archive could be at work.
-    now = log.read(target, settings)
-    if now.origin != part.origin or not now.start_lsn <= part.from_lsn:
+    # On the session that holds the lock: had it ended, another archive could be running.
+    now = slot_position.read(target, settings.schema, settings.slot)
+    if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
         raise ArchiveIncomplete(
             f"the change log was pruned or made anew while it was read: it starts at"
             f" {lsn.show(now.start_lsn)} and the archive ends at {lsn.show(part.from_lsn)}",
@@ -155,14 +163,18 @@ def store_seed(
     target: Connection,
     settings: ArchiveSettings,
     folder: Folder,
-    held: Contents,
-    present: log.Log,
+    contents: Contents,
+    slot: SlotPosition,
 ) -> str | None:
-    """Archive the slot's present seed and return its id; None where there is nothing new."""
-    with baseline.hold(target, settings, present.origin) as seed:
-        known = {stored.seed_id for stored in held.baselines}
+    """Archive the slot's slot seed and return its id; None where there is nothing new."""
+    with baseline.open_baseline(target, settings, Origin.of(slot)) as seed:
+        known = {stored.seed_id for stored in contents.baselines}
         # A slot that was moved to another cluster keeps the seed of the former until a new one.
-        if seed is None or seed.baseline.origin != present.origin or seed.baseline.seed_id in known:
+        if (
+            seed is None
+            or seed.baseline.origin != Origin.of(slot)
+            or seed.baseline.seed_id in known
+        ):
             return None
         home = f"{BASELINES}/{seed.baseline.name}"
         write(seed.counts(spark), folder.path(home))
@@ -208,10 +220,10 @@ def read_counts(spark: SparkSession, folder: Folder, files: list[str]) -> DataFr
     return spark.read.schema(baseline.SCHEMA).parquet(*map(folder.path, files))
 
 
-def delete_unnamed(folder: Folder, held: Contents) -> None:
-    """Delete what runs that were killed have left."""
-    ranges = {part.name for part in held.slices}
-    seeds = {part.name for part in held.baselines}
+def delete_unnamed(folder: Folder, contents: Contents) -> None:
+    """Delete the files that killed runs have left."""
+    ranges = {part.name for part in contents.slices}
+    seeds = {part.name for part in contents.baselines}
     unnamed = [
         *(name for name in folder.names(f"{CHANGES}/date=*/range=*") if _range(name) not in ranges),
         *(name for name in folder.names(f"{BASELINES}/*") if _last(name) not in seeds),

@@ -1,7 +1,7 @@
-"""What an archive holds is what its manifests say; a file that none of them names is not there.
+"""The manifests of an archive. A file that no manifest names is no part of the archive. Pure.
 
-A manifest is one JSON object, of a slice of the change log or of a seed. It appears at once, when
-its files are whole. Pure: texts in, texts out.
+A manifest is one JSON object, of a slice of the change log or of a baseline. It is written whole,
+after its files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from common.errors import ArchiveIncomplete
 
+from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.tables import Table, tables_from_json, tables_to_json
 
@@ -23,10 +24,15 @@ FOLDER = "manifests"
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose changes they are; an archive holds one cluster's."""
+    """The cluster and database of the changes; an archive holds those of one cluster."""
 
     system_identifier: str
     source_database: str
+
+    @classmethod
+    def of(cls, slot: SlotPosition) -> Origin:
+        """Return the origin of the slot's changes."""
+        return cls(slot.system_identifier, slot.source_database)
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A seed: the rows that each group had at snapshot_lsn."""
+    """A baseline: the rows that each group had at snapshot_lsn."""
 
     origin: Origin
     seed_id: str
@@ -111,7 +117,7 @@ class Contents:
 
     @property
     def origins(self) -> frozenset[Origin]:
-        """Whose changes and seeds they are."""
+        """The origins of the changes and baselines."""
         return frozenset(
             [part.origin for part in self.slices] + [part.origin for part in self.baselines]
         )
@@ -122,7 +128,7 @@ class Contents:
         return next((part.tables for part in reversed(self.slices) if part.tables), ())
 
     def holds(self, from_lsn: int, to_lsn: int) -> bool:
-        """Say whether every change with from_lsn <= commit_lsn < to_lsn is archived."""
+        """Return whether every change with from_lsn <= commit_lsn < to_lsn is archived."""
         return from_lsn == to_lsn or self.from_lsn <= from_lsn < to_lsn <= self.to_lsn
 
     def files(self, from_lsn: int, to_lsn: int) -> list[str]:
@@ -136,7 +142,7 @@ class Contents:
 
 
 def read(texts: Iterable[str]) -> Contents:
-    """Return what these manifests say. Raises ArchiveIncomplete where slices are missing."""
+    """Return the archive's contents. Raises ArchiveIncomplete where slices are missing."""
     slices, baselines = [], []
     for text in texts:
         try:

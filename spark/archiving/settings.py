@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from waltally.settings import check_names
 
-CHANGES_A_SLICE = 3_200_000
-"""A minute or two of work: what a run that is killed loses at most."""
+CHANGES_PER_SLICE = 3_200_000
+"""One or two minutes of work; a killed run loses at most one slice."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ArchiveSettings:
     slot: str
     schema: str
     path: str
-    slice_changes: int = CHANGES_A_SLICE
+    slice_changes: int = CHANGES_PER_SLICE
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)

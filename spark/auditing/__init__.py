@@ -1,1 +1,1 @@
-"""The audit: the fact against a count of the tables, both at exactly one WAL position."""
+"""The audit: compares the fact with a count of the tables, both at one WAL position."""

@@ -1,4 +1,4 @@
-"""The command: settings in, a report or JSON out, and an exit code."""
+"""The command `audit.py`: settings in, a report or JSON out, and an exit code."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from common.options import (
     Source,
     Tables,
     Target,
+    Timeout,
     run_job,
 )
-from common.settings import Settings, counted_tables
+from common.settings import DEFAULT_TIMEOUT, Settings, counted_tables
 from facts.settings import FactSettings
 from rich.console import Console
 
@@ -26,7 +27,7 @@ from auditing.job import audit
 from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
 
 _WIDTH = 200
-"""Ids are long, and a report that goes to a file is not to be cut."""
+"""Wide enough for ids, so that a report in a file is not cut."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -40,9 +41,7 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
     partitions: Partitions = 0,
-    timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for writers, and for the loader.")
-    ] = 300.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     limit: Annotated[int, typer.Option(min=0, help="Differences to list, the largest.")] = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +69,7 @@ def run(
         print(json.dumps(report.as_json()), flush=True)
     else:
         Console(width=_WIDTH, markup=False, highlight=False).print(report.render())
-    if count := report.verdict.difference_count:
+    if count := report.comparison.difference_count:
         raise AuditDiffers(
             f"{report.fact_table} differs from the tables in {count:,} counts",
             f"{report.remedy()} (docs/runbook.md, The audit differs)",

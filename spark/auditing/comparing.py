@@ -1,4 +1,4 @@
-"""The fact brought to a later position, and where it differs: DataFrame to DataFrame.
+"""Applies deltas to a fact and compares it with counts. Pure: DataFrame to DataFrame, no driver.
 
 A fact has the four dimensions, `live_count` and `archived_count`.
 """
@@ -18,9 +18,9 @@ PARTS = ("live", "archived")
 
 
 def moved(fact: DataFrame, deltas: DataFrame, truncated: Collection[str]) -> DataFrame:
-    """Return the fact after `deltas`: part, dimensions and the net sum of what came.
+    """Return the fact after `deltas`, which have part, dimensions and the net sum.
 
-    A part that was truncated on the way starts from nothing; `deltas` are then those after it.
+    A part in `truncated` starts from zero; its deltas are those after the TRUNCATE.
     """
     kept = {f"{part}_count": sql.lit(0) for part in PARTS if part in truncated}
     came = deltas.select(
@@ -31,9 +31,9 @@ def moved(fact: DataFrame, deltas: DataFrame, truncated: Collection[str]) -> Dat
 
 
 def counted(counts: DataFrame, purged: DataFrame, tables: Mapping[str, str]) -> DataFrame:
-    """Return counts of rows, and of those that were purged from the archive, as a fact.
+    """Return the counts of stored and of purged rows as a fact.
 
-    `tables` says which part each source table feeds.
+    `tables` has the part that each source table feeds.
     """
     source = counts["source_table"]
     nothing = sql.lit(0).cast("bigint")
@@ -52,7 +52,7 @@ def counted(counts: DataFrame, purged: DataFrame, tables: Mapping[str, str]) -> 
 
 
 def compared(fact: DataFrame, counts: DataFrame) -> DataFrame:
-    """Return each group of either with its counts of both: `counted_live` and so on beside."""
+    """Return the groups of both, with the fact's `live` and the counts' `counted_live`, etc."""
     nothing = sql.lit(0).cast("bigint")
     both = [
         frame.select(
@@ -69,9 +69,9 @@ def compared(fact: DataFrame, counts: DataFrame) -> DataFrame:
 
 
 def differences(both: DataFrame, archived: Archived) -> DataFrame:
-    """Return a row for each count that is wrong: dimensions, `column`, `fact` and `counted`.
+    """Return a row per wrong count: dimensions, `column`, `fact` and `counted`.
 
-    Archived counts may be above those counted where not all purged rows are known.
+    Where not all purged rows are known, an archived count may be larger than counted.
     """
     may_be_above = {"live": False, "archived": archived == "at-least"}
     found = []
@@ -83,9 +83,10 @@ def differences(both: DataFrame, archived: Archived) -> DataFrame:
 
 
 def readings(fact: DataFrame) -> DataFrame:
-    """Return one row: in how many groups `total` is not what either reading of it gives.
+    """Return one row: in how many groups each reading of `total` is wrong.
 
-    It is made of both parts, or of the live one alone with the dbt variable count_archived false.
+    `total` is the sum of both parts, or the live part where the dbt variable count_archived is
+    false.
     """
     return fact.agg(
         *(
@@ -96,7 +97,7 @@ def readings(fact: DataFrame) -> DataFrame:
 
 
 def wrong_totals(fact: DataFrame, reading: str) -> DataFrame:
-    """Return the rows whose `total` is not what this reading gives, as `differences` does."""
+    """Return the rows whose `total` is wrong under this reading, as `differences` does."""
     expected = _totals(fact)[reading]
     wrong = fact.where(fact["total"] != expected)
     return _difference(wrong, "count", fact["total"], expected)
@@ -122,7 +123,7 @@ def _where(condition: Column, value: Column, name: str) -> Column:
 
 
 def _summed(*frames: DataFrame) -> DataFrame:
-    """Add up all columns but the dimensions, group by group."""
+    """Return the sums of all other columns per group."""
     rows = reduce(DataFrame.unionByName, frames)
     numbers = [name for name in rows.columns if name not in DIMENSIONS]
     return rows.groupBy(*DIMENSIONS).agg(*(sql.sum(name).alias(name) for name in numbers))

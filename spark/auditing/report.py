@@ -1,42 +1,42 @@
-"""What the audit found, for a person and as JSON (docs/audit.md)."""
+"""The audit's report, for a person and as JSON (docs/audit.md). Pure."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from facts.fact import Rejected
+from facts.rejected import Rejected
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from waltally import lsn
 
 JSON_VERSION = 2
-"""Raised whenever a field of the JSON changes its meaning or goes."""
+"""To be raised when a field of the JSON changes its meaning or is removed."""
 
 
 Archived = Literal["exact", "at-least"]
-"""Whether archived counts equal the archive's stored and purged rows, or may be above.
+"""Whether archived counts must equal the archive's stored and purged rows, or may be larger.
 
-They may be above where not all of the purged rows are known: the fact keeps those.
+They may be larger where not all purged rows are known: the fact still counts those.
 """
 
 
 class _Compared:
-    """A count of the fact's and what it should be."""
+    """A count in the fact and the right one."""
 
     fact: int
     counted: int
 
     @property
     def difference(self) -> int:
-        """How much the fact has too much; negative: too little."""
+        """How much too large the fact's count is; negative where it is too small."""
         return self.fact - self.counted
 
 
 @dataclass(frozen=True)
 class Difference(_Compared):
-    """One count that is wrong; `column` is the fact's, `counted` what it should hold."""
+    """A wrong count: the fact's `column`, its value there and the right one, `counted`."""
 
     service_id: str
     template_id: str
@@ -56,10 +56,10 @@ class Total(_Compared):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """All counts side by side: `differences` are the largest, `difference_count` is of all.
+class Comparison:
+    """The fact against the counts: the largest `differences`, and `difference_count` of all.
 
-    Of these, `above_count` are an archived_count that is too high.
+    Of all differences, `above_count` are an archived_count that is too large.
     """
 
     group_count: int
@@ -72,7 +72,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Rows of one table that no fact can count, for one reason."""
+    """Rows of one table that cannot be counted, for one reason."""
 
     source_table: str
     reason: str
@@ -85,8 +85,8 @@ class Report:
 
     The fact is read at `fact_lsn` and brought to the snapshot by the `change_count` changes
     between. `purged_count` rows are known to be purged from the archive; `unseen` says why there
-    may be more, null where there are not. `notes` say what may explain differences. With `is_whole`
-    the fact's seed and the change log since then are there to build it from.
+    may be more, null where these are all. `notes` are known causes of differences. `is_whole` says
+    that the fact's baseline and the changes since then are stored, so that it can be rebuilt.
     """
 
     slot: str
@@ -97,7 +97,7 @@ class Report:
     fact_lsn: int
     snapshot_lsn: int
     change_count: int
-    verdict: Verdict
+    comparison: Comparison
     rejected: Rejected
     left_out: list[LeftOut]
     notes: list[str]
@@ -107,8 +107,8 @@ class Report:
     def remedy(self) -> str:
         """Return what makes the fact right, as the end of an error."""
         anew = "`spark-submit spark/seed.py`, then `dbt build`"
-        if self.verdict.above_count:
-            # A seed without the flag takes the excess of an archived_count for purged rows.
+        if self.comparison.above_count:
+            # Without the flag a seed counts the excess of an archived_count as purged rows.
             anew = (
                 "`spark-submit spark/seed.py --forget-purged`, then `dbt build`: that counts the"
                 " stored rows alone, without those that were purged from the archive"
@@ -119,10 +119,10 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
-        verdict, first = self.verdict, self.rejected.first_lsn
+        comparison, first = self.comparison, self.rejected.first_lsn
         return {
             "version": JSON_VERSION,
-            "equal": verdict.difference_count == 0,
+            "equal": comparison.difference_count == 0,
             "slot": self.slot,
             "fact": self.fact_table,
             "archived": self.archived,
@@ -131,13 +131,13 @@ class Report:
             "fact_lsn": lsn.show(self.fact_lsn),
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "change_count": self.change_count,
-            "group_count": verdict.group_count,
+            "group_count": comparison.group_count,
             "totals": {
-                "live_count": _with_difference(verdict.live),
-                "archived_count": _with_difference(verdict.archive),
+                "live_count": _with_difference(comparison.live),
+                "archived_count": _with_difference(comparison.archive),
             },
-            "difference_count": verdict.difference_count,
-            "differences": [_with_difference(each) for each in verdict.differences],
+            "difference_count": comparison.difference_count,
+            "differences": [_with_difference(each) for each in comparison.differences],
             "rejected": {
                 "count": self.rejected.count,
                 "first_lsn": None if first is None else lsn.show(first),
@@ -149,13 +149,13 @@ class Report:
 
     def render(self) -> RenderableType:
         """Return the report as tables."""
-        verdict = self.verdict
+        comparison = self.comparison
         parts: list[RenderableType] = []
-        if verdict.differences:
-            parts.append(_differences(verdict.differences))
-        if hidden := verdict.difference_count - len(verdict.differences):
+        if comparison.differences:
+            parts.append(_differences(comparison.differences))
+        if hidden := comparison.difference_count - len(comparison.differences):
             parts.append(f"and {hidden:,} differences that are not larger; --limit shows more")
-        parts += [f"Note: {note}" for note in self.notes if verdict.difference_count]
+        parts += [f"Note: {note}" for note in self.notes if comparison.difference_count]
         parts += [
             f"Left out: {each.row_count:,} rows of {each.source_table}: {each.reason}"
             for each in self.left_out
@@ -169,9 +169,9 @@ class Report:
                 "archived_count may be too high without being listed, as not all purged rows are"
                 f" known: {self.unseen}"
             )
-        parts.append(_totals(verdict))
+        parts.append(_totals(comparison))
         parts.append(
-            f"{verdict.difference_count:,} differences in {verdict.group_count:,} groups of"
+            f"{comparison.difference_count:,} differences in {comparison.group_count:,} groups of"
             f" {self.fact_table}, read at {lsn.show(self.fact_lsn)}, and the tables at"
             f" {lsn.show(self.snapshot_lsn)}, {self.change_count:,} changes later;"
             f" {self.seconds:.1f} s"
@@ -203,10 +203,10 @@ def _with_difference(each: Difference | Total) -> dict[str, Any]:
     return {**asdict(each), "difference": each.difference}
 
 
-def _totals(verdict: Verdict) -> Table:
+def _totals(comparison: Comparison) -> Table:
     table = Table("total", box=None)
     for name in ("fact", "counted", "difference"):
         table.add_column(name, justify="right")
-    for column, total in (("live_count", verdict.live), ("archived_count", verdict.archive)):
+    for column, total in (("live_count", comparison.live), ("archived_count", comparison.archive)):
         table.add_row(column, f"{total.fact:,}", f"{total.counted:,}", f"{total.difference:+,}")
     return table

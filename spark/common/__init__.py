@@ -1,1 +1,1 @@
-"""What every Spark job stands on: session, connections, reading over Arrow, options, progress."""
+"""What several Spark jobs need: session, connections, reading, options, errors, progress."""

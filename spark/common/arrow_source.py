@@ -1,9 +1,12 @@
-"""Queries to a database, each run by a task of its own and read as Arrow batches."""
+"""The one Spark data source that reads a database: SQL queries, one task each, as Arrow batches.
+
+Executors import this module.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,7 +28,7 @@ class ReadFailed(Exception):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where and as of when to read; `conninfo` may hold a password."""
+    """An exported snapshot and the server that has it; `conninfo` may hold a password."""
 
     conninfo: str
     name: str
@@ -34,47 +37,89 @@ class Snapshot:
         return f"Snapshot({self.name})"
 
 
+@dataclass(frozen=True)
+class Query:
+    """What one task reads: SQL without parameters.
+
+    `size` is how much work it is, in any unit. `shape`, which is sent to the executors, turns a
+    batch of the query's columns into one of Spark's.
+    """
+
+    text: str
+    size: int = 1
+    shape: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+
+
+class Counters:
+    """How many rows the tasks have read, and the total size of the queries that are read."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Begin at zero."""
+        self._rows: Accumulator[int] = spark.sparkContext.accumulator(0)
+        self._size: Accumulator[int] = spark.sparkContext.accumulator(0)
+
+    @property
+    def rows(self) -> int:
+        """The rows that are read so far."""
+        return self._rows.value
+
+    @property
+    def size(self) -> int:
+        """The size of the queries that were read to their end."""
+        return self._size.value
+
+    @property
+    def accumulators(self) -> tuple[Accumulator[int], Accumulator[int]]:
+        """What the tasks add to: rows and size."""
+        return self._rows, self._size
+
+
 def rows(
     spark: SparkSession,
     conninfo: str,
-    queries: Sequence[str],
+    queries: Sequence[str | Query],
     ddl: str,
     snapshot: str | None = None,
-    ended: Accumulator[int] | None = None,
+    counters: Counters | None = None,
 ) -> DataFrame:
-    """Return the rows of all queries, whose columns must be as `ddl` names them for Spark.
+    """Return the rows of all queries, with the columns that `ddl` declares to Spark.
 
-    Each query that was read to its end adds one to `ended`.
-
-    With the name of an exported snapshot every query reads as of it; else each as of its own start.
-    Nothing is read yet; a task that fails then has ReadFailed in Spark's report.
+    With the name of an exported snapshot every query reads as of it; without one each query reads
+    as of its own start. Nothing is read yet. Where a task fails later, Spark's report names
+    ReadFailed.
     """
     if not queries:
         return spark.createDataFrame([], ddl)
-    # A name that is registered anew may be looked up again by a frame that has the old one.
+    # A new name each time: a frame looks its source up by name again when it is read again.
     name = f"queries{next(_numbers)}"
-    spark.dataSource.register(_source(name, conninfo, tuple(queries), ddl, snapshot, ended))
+    parts = [each if isinstance(each, Query) else Query(each) for each in queries]
+    spark.dataSource.register(_source(name, conninfo, parts, ddl, snapshot, counters))
     return spark.read.format(name).load()
 
 
 def _source(
     source_name: str,
     conninfo: str,
-    queries: tuple[str, ...],
+    queries: Sequence[Query],
     ddl: str,
     snapshot: str | None,
-    ended: Accumulator[int] | None,
+    counters: Counters | None,
 ) -> type[DataSource]:
-    # The connection travels in the closure: an option would show in the query's plan.
+    read_rows, read_size = counters.accumulators if counters else (None, None)
+
+    # The connection string travels in the closure: an option would show in the query's plan.
     class QueryReader(DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
             return [InputPartition(number) for number in range(len(queries))]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             query = queries[partition.value]
-            yield from batches(conninfo, query, snapshot)
-            if ended is not None:
-                ended.add(1)
+            for batch in batches(conninfo, query.text, snapshot):
+                if read_rows is not None:
+                    read_rows.add(batch.num_rows)
+                yield query.shape(batch) if query.shape else batch
+            if read_size is not None:
+                read_size.add(query.size)
 
     class Queries(DataSource):
         @classmethod
@@ -93,20 +138,20 @@ def _source(
 def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the query's rows in bounded memory, as of an exported snapshot or of its own start.
 
-    Raises ReadFailed, also where the snapshot cannot be imported because its holder is gone.
+    Raises ReadFailed, also where the session that exported the snapshot has ended.
     """
     from adbc_driver_postgresql import dbapi
 
     try:
         with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
-            # Not in autocommit mode: these statements and the read are one transaction.
+            # Autocommit is off: these statements and the read are one transaction.
             if snapshot is None:
                 cursor.execute("set transaction read only")
             else:
                 cursor.execute("set transaction isolation level repeatable read read only")
                 cursor.execute(f"set transaction snapshot '{snapshot}'")
-                # A waiting TRUNCATE or ALTER queues before us and behind our own driver's lock,
-                # so neither would ever go on: the job gives way.
+                # The driver's session holds a lock on the table. A TRUNCATE or ALTER that waits
+                # for that lock blocks this reader, and would wait for ever: the job gives way.
                 cursor.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
                 cursor.execute(f"{query} limit 0")
                 cursor.fetch_arrow_table()
@@ -114,5 +159,5 @@ def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[
             cursor.execute(query)
             yield from cursor.fetch_record_batch()
     except (dbapi.Error, pa.ArrowException, OSError) as error:
-        # What fails after the first batch comes through Arrow, as an OSError.
+        # Arrow raises what fails after the first batch as an OSError.
         raise ReadFailed(one_line(error)) from None

@@ -1,15 +1,13 @@
-"""The change log in the target, read in parallel ranges of whole source transactions."""
+"""Reads the change log in parallel ranges, each of whole source transactions."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
 
-from psycopg import sql
-from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
-from common.arrow_source import rows
+from common.arrow_source import Counters, rows
 from common.connections import Connection, resolved
 from waltally import lsn
 from waltally.tables import Table
@@ -18,10 +16,10 @@ SCHEMA = (
     "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp, staged_at timestamp,"
     " action string, payload string"
 )
-"""A change for Spark: the columns of cdc.change_log, the position as an integer of bytes."""
+"""The columns of cdc.change_log for Spark; positions are integers, in bytes of WAL."""
 
-CHANGES_A_RANGE = 200_000
-"""A few seconds of reading, and a step of progress."""
+CHANGES_PER_RANGE = 200_000
+"""A few seconds of reading, and one step of progress."""
 
 _SELECT = """
     select
@@ -45,13 +43,13 @@ def read(
     slot: str,
     from_lsn: int,
     to_lsn: int,
-    changes: int = CHANGES_A_RANGE,
+    changes: int = CHANGES_PER_RANGE,
 ) -> DataFrame:
     """Return the slot's changes with from_lsn <= commit_lsn < to_lsn, with the columns of SCHEMA.
 
-    The ranges are taken from the log's index now, the rows are read by the executors later and
-    each time that the result is used; a prune meanwhile takes rows away without a word. So ask for
-    slot_position.start_lsn again once all is read.
+    The ranges are taken from the log's index now. Executors read the rows later, each time that the
+    result is used. A prune before that removes rows and raises no error: read
+    slot_position.start_lsn again after the last read.
     """
     cuts = [from_lsn, *ends(target, schema, slot, from_lsn, to_lsn, changes)]
     return between(spark, target, schema, slot, cuts)
@@ -64,11 +62,11 @@ def between(
     slot: str,
     cuts: Sequence[int],
     condition: str = "true",
-    ended: Accumulator[int] | None = None,
+    counters: Counters | None = None,
 ) -> DataFrame:
     """Return the changes that meet the condition, in ranges from each of the cuts to the next.
 
-    Each range that was read adds one to `ended`. Else as `read`.
+    Each range adds 1 to the size in `counters`. The rest is as for `read`.
     """
     queries = [
         _SELECT.format(
@@ -80,7 +78,7 @@ def between(
         )
         for begin, end in itertools.pairwise(cuts)
     ]
-    return rows(spark, resolved(target), queries, SCHEMA, ended=ended)
+    return rows(spark, resolved(target), queries, SCHEMA, counters=counters)
 
 
 def ends(
@@ -89,13 +87,13 @@ def ends(
     slot: str,
     from_lsn: int,
     to_lsn: int,
-    changes: int = CHANGES_A_RANGE,
+    changes: int = CHANGES_PER_RANGE,
 ) -> Iterator[int]:
-    """Yield where ranges of about so many changes end, each between two source transactions.
+    """Yield the ends of ranges of about `changes` changes; each lies between two transactions.
 
-    The last is `to_lsn`. A transaction that is larger than a range is one range.
+    The last is `to_lsn`. A transaction larger than a range is a range of its own.
     """
-    query = sql.SQL("select {}(%s, %s, %s, %s)::text").format(sql.Identifier(schema, "slice_end"))
+    query = f"select {Table(schema, 'slice_end').quoted}(%s, %s, %s, %s)::text"
     end = from_lsn
     while end < to_lsn:
         row = target.execute(query, (slot, lsn.show(end), lsn.show(to_lsn), changes)).fetchone()
@@ -107,9 +105,8 @@ def ends(
 def count(target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int) -> int:
     """Return how many changes of the slot there are with from_lsn <= commit_lsn < to_lsn."""
     row = target.execute(
-        sql.SQL(
-            "select count(*) from {} where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
-        ).format(sql.Identifier(schema, "change_log")),
+        f"select count(*) from {Table(schema, 'change_log').quoted}"
+        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s",
         (slot, lsn.show(from_lsn), lsn.show(to_lsn)),
     ).fetchone()
     assert row is not None

@@ -1,4 +1,4 @@
-"""Connections of the driver, and the one string that gives executors the same."""
+"""Connections of Spark's driver, and the connection string that executors use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from waltally import login, session_settings
-from waltally.errors import CannotConnect, MissingRight
+from waltally.errors import CannotConnect, MissingRight, NotSetUp
 from waltally.settings import parse_conninfo
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -38,11 +38,11 @@ def connect(dsn: str, setting: str, work: str = "seed") -> Connection:
 
 
 def resolved(connection: Connection) -> str:
-    """Return a connection string that needs none of this machine's environment.
+    """Return a connection string that works on other machines too.
 
-    Variables, service and password files are the driver's; an executor has other ones. The host is
-    the one that answered, so that every reader of a multi-host string meets the same server. The
-    pins travel in it as `options`, with those that this server knows and an older one would refuse.
+    Environment variables, service files and password files exist on the driver alone. The host is
+    the one that answered, so that a string of several hosts leads every reader to the same server.
+    The session settings travel as `options`, with those that only newer servers know.
     """
     parts = {
         option.keyword.decode(): option.val.decode()
@@ -60,11 +60,35 @@ def resolved(connection: Connection) -> str:
     return make_conninfo("", **parts)
 
 
+def literal(text: str) -> str:
+    """Return the text as a literal of SQL, for a query that an executor runs."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 @contextlib.contextmanager
-def asked(work: str) -> Iterator[None]:
-    """Turn what the servers answer to the driver's own questions into LoaderErrors."""
+def exported_snapshot(connection: Connection) -> Iterator[str]:
+    """Read within the block as of one moment; yield the snapshot's name, for other sessions."""
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read read only")
+        row = connection.execute("select pg_export_snapshot()").fetchone()
+        assert row is not None
+        yield str(row[0])
+
+
+@contextlib.contextmanager
+def database_errors(work: str) -> Iterator[None]:
+    """Turn the databases' errors in the block into LoaderErrors."""
     try:
         yield
+    except (
+        psycopg.errors.UndefinedTable,
+        psycopg.errors.UndefinedFunction,
+        psycopg.errors.InvalidSchemaName,
+    ) as error:
+        raise NotSetUp(
+            f"a database lacks something: {login.one_line(error)}",
+            "run `loader setup` with the same LOADER_SCHEMA and target",
+        ) from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise MissingRight(
             f"a right is missing: {error.diag.message_primary}",

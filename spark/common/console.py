@@ -1,7 +1,7 @@
-"""Standard error as it was given to spark-submit.
+"""The standard error of spark-submit.
 
-spark-submit merges the driver's standard error into its own standard output. What is for people
-goes through the JVM to the real one, so that standard output holds the result alone.
+spark-submit merges the driver's standard error into its own standard output. Messages for people
+go through the JVM to the real standard error, so that standard output holds only the result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SubmitterStderr(io.TextIOBase):
         return len(text)
 
     def isatty(self) -> bool:
-        """Say whether spark-submit, our parent, writes to a terminal."""
+        """Return whether spark-submit, the parent process, writes to a terminal."""
         try:
             target = str(Path(f"/proc/{os.getppid()}/fd/2").readlink())
         except OSError:
@@ -42,7 +42,7 @@ class SubmitterStderr(io.TextIOBase):
 
 
 def restore_stderr() -> None:
-    """Under spark-submit, make sys.stderr the one that the caller sees."""
+    """Under spark-submit, let sys.stderr write to the standard error that the caller sees."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
     from pyspark import SparkContext

@@ -1,6 +1,6 @@
-"""The ways that only the jobs on Spark can fail, beside those they share with the loader.
+"""Errors that only Spark's jobs raise; waltally.errors has those of loader and jobs.
 
-Whatever the code, what was stored before is intact.
+Whatever the error, what was stored before is intact.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CountingFailed(LoaderError):
 
 
 class ArchiveIncomplete(LoaderError):
-    """The archive has a gap, or does not reach the log or the position that is asked for."""
+    """The archive has a gap, or does not reach the change log or the requested position."""
 
     exit_code = 32
 

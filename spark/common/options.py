@@ -1,4 +1,4 @@
-"""What the jobs on Spark share at the command line: options, and how a failure ends the process."""
+"""The options that several jobs have, and how a job's process ends after an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waltally.settings import parse_conninfo
 def without_password(
     context: typer.Context, parameter: typer.CallbackParam, value: str | None
 ) -> str | None:
-    """Return the flag's value. Raises SettingError: every user can read a command line."""
+    """Return the flag's value. Raises SettingError for a password: any user can read it."""
     name = parameter.name or ""
     given = context.get_parameter_source(name)
     on_command_line = value and given is not None and given.name == "COMMANDLINE"
@@ -54,7 +54,11 @@ Schema = Annotated[str, typer.Option(envvar="LOADER_SCHEMA", help="The staging s
 DbtSchema = Annotated[
     str, typer.Option(envvar="DBT_SCHEMA", help="The schema of ft_service_stats.")
 ]
-Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one for each 8192 pages.")]
+Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds to wait for writers, for the loader and for another seed."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

@@ -1,4 +1,4 @@
-"""How far the counting is: a line that renews itself on a terminal, plain lines in a log."""
+"""Prints progress: one line that is rewritten on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOG_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Measure:
-    """Work done and to do in any unit, and the rows read so far where that is known."""
+    """Work done and in total, in any unit, and the rows read so far where that is known."""
 
     done: int
     total: int
@@ -28,7 +28,7 @@ class Measure:
 
 
 def line(measure: Measure, seconds: float) -> str:
-    """Return the progress in words; the time left assumes the rate so far."""
+    """Return the progress as text; the time left assumes the rate so far."""
     words = [f"{measure.share:4.0%}"]
     if measure.rows is not None:
         words.append(f"{measure.rows:,} rows read")
@@ -38,13 +38,13 @@ def line(measure: Measure, seconds: float) -> str:
     return ", ".join(words)
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """Print a line for people."""
     print(text, file=sys.stderr, flush=True)
 
 
 class Progress:
-    """Shows `measure()` while the block runs; calls `watch` each second, on the same thread."""
+    """Prints `measure()` while the block runs; calls `watch` once per second, on its thread."""
 
     def __init__(self, measure: Callable[[], Measure], watch: Callable[[], None]) -> None:
         self._measure = measure
@@ -84,4 +84,4 @@ class Progress:
             sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if last else ""))
             sys.stderr.flush()
         else:
-            say(text)
+            print_status(text)

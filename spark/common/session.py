@@ -1,4 +1,4 @@
-"""The Spark session: quiet, small, and with this package on every executor."""
+"""Starts the Spark session, with little output and with our packages on every executor."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ from pyspark.sql import SparkSession
 
 import waltally
 
-_OWN_PACKAGES = [
-    Path(__file__).parents[1] / name for name in ("common", "counting", "deltas", "seeding")
-]
-"""Which of Spark's packages tasks import; the loader they do not."""
+_TASK_PACKAGES = ("common", "counting", "deltas", "seeding")
+"""Which of Spark's packages tasks import, besides waltally; they do not import the loader."""
 
 DEFAULTS = {
-    # Not ERROR: a failure is one sentence of ours, not a stack of Java for each attempt.
+    # ERROR would print a Java stack per attempt; our own sentence says what failed.
     "spark.log.level": "FATAL",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Adaptive execution joins what is small; this only bounds how large one part can get.
+    # Adaptive execution merges small partitions; this only limits how large one can get.
     "spark.sql.shuffle.partitions": "64",
     "spark.sql.session.timeZone": "UTC",
 }
-"""Each gives way to `spark-submit --conf`."""
+"""`spark-submit --conf` overrides each of them."""
 
 
 @contextlib.contextmanager
 def running(work: str = "seed") -> Iterator[SparkSession]:
-    """Yield the session; stop it on leaving, also where Spark has died."""
-    # Local executors run the driver's Python; elsewhere the cluster's own setting counts.
+    """Yield the session and stop it at the end, also where Spark has died."""
+    # For local executors. On a cluster, the cluster's own setting applies.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
@@ -50,14 +48,15 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
         finally:
             with contextlib.suppress(Py4JError, OSError):
                 spark.stop()
-            # Spark put the package's copy there, and has deleted it now.
+            # Spark added the path of the zip, which is deleted now.
             sys.path[:] = path
 
 
 def package(folder: Path) -> Path:
-    """Zip what executors import into the folder, as theirs may be another machine's disk."""
+    """Write a zip of what executors import: they may be on another machine."""
     archive = folder / "waltally.zip"
-    homes = [Path(waltally.__file__).parent, *_OWN_PACKAGES]
+    own = Path(__file__).parents[1]
+    homes = [Path(waltally.__file__).parent, *(own / name for name in _TASK_PACKAGES)]
     with zipfile.ZipFile(archive, "w") as out:
         for home in homes:
             for file in sorted(home.rglob("*.py")):

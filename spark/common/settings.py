@@ -1,4 +1,4 @@
-"""Settings of the seed, under the loader's names: default < environment < flag."""
+"""Settings of a job that counts tables, under the loader's names: default < environment < flag."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from waltally.errors import SettingError
 from waltally.settings import DEFAULT_DBT_SCHEMA, check_names
 from waltally.tables import COUNTED, Table, parse_tables
 
+DEFAULT_TIMEOUT = 300.0
+
 
 @dataclass(frozen=True)
 class Settings:
-    """What one seed needs to know; the connection strings may hold passwords.
+    """What a seed or an audit needs to know; the connection strings may hold passwords.
 
-    `timeout` is in seconds; `partitions` 0 lets the tables' size decide. `work` is what sentences
-    and sessions call the work: an audit takes its snapshot as a seed does. What the fact in
-    `dbt_schema` knows of purged rows stays counted, unless `forget_purged`.
+    `timeout` is in seconds. With `partitions` 0 the tables' size decides. `work` is the name of the
+    job in messages and sessions: seed or audit. Purged rows that the fact in `dbt_schema` knows
+    stay counted unless `forget_purged` is set.
     """
 
     source: str = field(repr=False)
@@ -25,7 +27,7 @@ class Settings:
     tables: tuple[Table, ...]
     schema: str
     partitions: int = 0
-    timeout: float = 300.0
+    timeout: float = DEFAULT_TIMEOUT
     parquet: str | None = None
     snapshot_lsn: int | None = None
     work: str = "seed"
@@ -42,7 +44,7 @@ class Settings:
 
 
 def counted_tables(text: str) -> tuple[Table, ...]:
-    """Return the live and the archive table of a list; further ones are only logged.
+    """Return the live table and the archive table of a list; further tables are only logged.
 
     Raises SettingError.
     """

@@ -1,1 +1,1 @@
-"""Counts a table as of one snapshot: ranges of pages, visibility, groups."""
+"""Counts tables as of one snapshot: checks, ranges of pages, visibility, groups."""

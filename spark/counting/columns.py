@@ -1,11 +1,11 @@
-"""In which form the dimensions leave the server: uuids as 16 bytes, all else as the stream's text.
+"""The SQL of the dimensions: uuids leave the server as 16 bytes, other types as the stream's text.
 
-Turning a uuid into text is the dearest thing that the server could do for a row. The bytes become
-text after counting, once a group.
+Turning uuids into text would be the server's largest cost per row. The bytes become text after
+counting, once per group.
 
 The stream's text of a value is what wal2json writes and `value #>> '{}'` of that JSON gives: the
-type's output function, with the exceptions in `_WRITTEN`. A cast to text is not always that: it
-strips the blanks of char(n), writes /32 behind an inet, and a user may define one of his own.
+type's output function, with the exceptions in `_WRITTEN`. A cast to text can differ: it strips the
+blanks of char(n), appends /32 to an inet, and users can define their own casts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _UUIDS = """
     having count(*) = %s
 """
 
-# A cast to text is the output function where pg_cast has no function and no relabelling for it.
-# A domain takes its base type's cast, but the plugin prints it by its own output function.
+# A cast to text is the output function unless pg_cast has a function or a relabelling for it.
+# A domain has its base type's cast, but the plugin prints it by its own output function.
 _TYPES = """
     select
         column_.attname,
@@ -53,7 +53,7 @@ _TYPES = """
 """
 
 _AS_IT_IS = "{0}::pg_catalog.text"
-# Not `is not null`, which a composite value is only when all its fields are.
+# Not `is not null`: a composite value is that only where all its fields are.
 _OUTPUT = "case pg_catalog.num_nulls({0}) when 0 then pg_catalog.concat({0}) end"
 _NUMBER = (
     "nullif(nullif(nullif(nullif(pg_catalog.concat({0}), ''), 'NaN'), 'Infinity'), '-Infinity')"
@@ -75,8 +75,8 @@ _WRITTEN = {
 def uuids(connection: Connection, tables: Collection[Table]) -> frozenset[str]:
     """Return the dimensions that are of type uuid in every table.
 
-    A dimension that is a uuid in one table and text in another is read as text from both: in one
-    column of bytes, a text of 16 characters would pass for a uuid.
+    A dimension that is a uuid in one table and text in the other is read as text from both: in one
+    column of bytes, a text of 16 characters could not be told from a uuid.
     """
     names = sorted({table.quoted for table in tables})
     found = connection.execute(_UUIDS, (names, list(DIMENSIONS), len(names)))
@@ -88,7 +88,7 @@ def texts(
 ) -> dict[str, str]:
     """Return by column name the SQL of its value as the stream's text.
 
-    Of types whose text is the same in every session; `checks.tables` refuses the others.
+    Only for types whose text is the same in every session; `checks.tables` refuses the others.
     """
     found = {}
     parameters = {"table": table.quoted, "names": list(names)}
@@ -101,30 +101,30 @@ def texts(
 def selections(
     connection: Connection, tables: Collection[Table], as_bytes: Collection[str]
 ) -> dict[Table, str]:
-    """Return of each table the list of a SELECT that yields its dimensions.
+    """Return the select list of each table's dimensions.
 
-    Those in `as_bytes` as they are, the others as the stream's text.
+    Those in `as_bytes` are selected as they are, the others as the stream's text.
     """
     return {table: selected(texts(connection, table), as_bytes) for table in tables}
 
 
 def selected(written: Mapping[str, str], as_bytes: Collection[str]) -> str:
-    """Return the list of a SELECT: the dimensions in `as_bytes` as they are, others as written."""
+    """Return the select list: the dimensions in `as_bytes` as they are, others as `written`."""
     return ", ".join(
         name if name in as_bytes else f"{written[name]} as {name}" for name in DIMENSIONS
     )
 
 
 def schema(as_bytes: Collection[str]) -> str:
-    """Return what Spark is told of the rows, as DDL."""
+    """Return the columns of the rows as DDL for Spark."""
     kinds = (f"{name} {'binary' if name in as_bytes else 'string'}" for name in DIMENSIONS)
     return ", ".join(("source_table string", *kinds))
 
 
 def labelled(batch: pa.RecordBatch, source_table: str, as_bytes: Collection[str]) -> pa.RecordBatch:
-    """Return the batch as `schema` has it, each row under the table's name."""
+    """Return the batch with the columns of `schema`, the table's name in each row."""
     label = pa.array([source_table]).take(pa.array([0] * batch.num_rows, pa.int8()))
-    # Arrow's uuid, where that type is known, and bytes of fixed size are none of Spark's types.
+    # Spark has neither Arrow's uuid type nor its bytes of fixed size.
     columns = (
         column.cast(pa.binary()) if name in as_bytes else column
         for name, column in zip(DIMENSIONS, batch.columns, strict=True)

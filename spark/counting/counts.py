@@ -1,4 +1,4 @@
-"""Rows to counts: pure functions from DataFrame to DataFrame."""
+"""Counts rows by group. Pure: DataFrame to DataFrame, no driver."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from waltally.tables import DIMENSIONS
 COLUMNS = ("source_table", *DIMENSIONS, "row_count")
 
 INCOMING = (*COLUMNS, "purged_count", "reason")
-"""What comes in of each group: its rows, how many purged rows the fact knows beside them, and why
-it cannot be counted, null where it can."""
+"""The columns of the incoming table: a group's rows, the purged rows that the fact has besides,
+and why the group cannot be counted, null where it can."""
 
 NULL_DIMENSION = "a dimension is null"
-"""Why a group is left out that the stream leaves out too, without a word."""
+"""The reason of rows that the stream leaves out too, without rejecting them."""
 
 _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 _EXAMPLE_LENGTH = 100
 
 
 def dimensions(rows: DataFrame, source_table: str) -> DataFrame:
-    """Return the four dimensions of any rows as text, under the table's name."""
+    """Return the four dimensions of any rows as text, with the table's name."""
     return rows.select(
         sql.lit(source_table).alias("source_table"),
         *(_text(rows, name).alias(name) for name in DIMENSIONS),
@@ -31,7 +31,7 @@ def dimensions(rows: DataFrame, source_table: str) -> DataFrame:
 
 
 def _text(rows: DataFrame, name: str) -> Column:
-    """The server's uuids and Parquet's own arrive as 16 bytes; other bytes are text as bytea is."""
+    """Return the column as text: 16 bytes as a uuid, other bytes as the text of a bytea."""
     if _is_binary(rows, name):
         digits = sql.lower(sql.hex(rows[name]))
         if name not in rules.UUIDS:
@@ -44,13 +44,11 @@ def _is_binary(rows: DataFrame, name: str) -> bool:
     return isinstance(rows.schema[name].dataType, BinaryType)
 
 
-def judged(rows: DataFrame) -> DataFrame:
-    """Return how many rows each table has of each service, template, type and status.
+def count_groups(rows: DataFrame) -> DataFrame:
+    """Return the number of rows per table and group, with the columns COLUMNS and `reason`.
 
-    `reason` says why a group cannot be counted, null where it can.
-
-    The reasons are those of the stream, rules.judged, and NULL_DIMENSION. Long values of a group
-    that cannot be counted are cut.
+    `reason` says why a group cannot be counted, null where it can: the reasons of rules.classify,
+    and NULL_DIMENSION. Long values of a group that cannot be counted are cut.
     """
     groups = _grouped(rows)
     reason = sql.when(groups["row_count"].isNull(), "")
@@ -76,9 +74,10 @@ def judged(rows: DataFrame) -> DataFrame:
 
 
 def _grouped(rows: DataFrame) -> DataFrame:
-    """Return each group's number of rows.
+    """Return the number of rows per group.
 
-    Ids are compared as uuids are: without regard to case. Binary ones become text once a group.
+    Ids that are text are compared without regard to case, as uuids are. Binary ids become text
+    after counting, once per group.
     """
     texts = [name for name in rules.UUIDS if not _is_binary(rows, name)]
     counted = (

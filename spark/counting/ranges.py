@@ -1,16 +1,18 @@
-"""A table cut into ranges of row addresses, leaf by leaf where it is partitioned."""
+"""Cuts a table into ranges of row addresses; a partitioned table leaf by leaf."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from common.connections import Connection
+from typing import TYPE_CHECKING
 
 from waltally.tables import Table
 
-PAGES_A_RANGE = 8192
-"""64 MB with the usual page of 8 kB: a second or two of reading, and a step of progress."""
+if TYPE_CHECKING:
+    from common.connections import Connection
+
+PAGES_PER_RANGE = 8192
+"""64 MB with pages of 8 kB: one or two seconds of reading, and one step of progress."""
 
 _LEAVES = """
     select
@@ -32,7 +34,7 @@ _LEAVES = """
 
 @dataclass(frozen=True)
 class Leaf:
-    """A table that holds rows itself; `pages` is its size when asked."""
+    """A table that holds rows itself; `pages` was its size when it was read from the catalog."""
 
     table: Table
     pages: int
@@ -41,7 +43,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Range:
-    """What one task reads: rows counted under `source_table`, and how many pages that takes."""
+    """What one task reads: rows that count as `source_table`'s, and the number of pages."""
 
     source_table: str
     query: str
@@ -49,7 +51,7 @@ class Range:
 
 
 def leaves(connection: Connection, table: Table) -> list[Leaf]:
-    """Return where the table's rows are; a foreign leaf has no row addresses to cut by."""
+    """Return the tables that hold the rows. A foreign table has no row addresses to cut by."""
     rows = connection.execute(_LEAVES, (table.quoted,)).fetchall()
     return [
         Leaf(Table(str(schema), str(name)), int(str(pages)), kind != "f")
@@ -57,14 +59,14 @@ def leaves(connection: Connection, table: Table) -> list[Leaf]:
     ]
 
 
-def cut(leaf: Leaf, pages_a_range: int) -> list[str]:
-    """Return conditions that split the leaf; the last is open, so that growth is not missed."""
+def cut(leaf: Leaf, pages_per_range: int) -> list[str]:
+    """Return conditions that split the leaf. The last has no end, because the leaf may grow."""
     if not leaf.has_addresses:
         return ["true"]
-    starts = range(0, max(leaf.pages, 1), pages_a_range)
+    starts = range(0, max(leaf.pages, 1), pages_per_range)
     return [
         f"ctid >= '({start},0)'::tid"
-        + (f" and ctid < '({start + pages_a_range},0)'::tid" if start != starts[-1] else "")
+        + (f" and ctid < '({start + pages_per_range},0)'::tid" if start != starts[-1] else "")
         for start in starts
     ]
 
@@ -74,21 +76,21 @@ def plan(
     partitions: int,
     selections: Mapping[Table, str],
 ) -> list[Range]:
-    """Return the ranges of all tables: about `partitions` of them, or as many as size asks for.
+    """Return the ranges of all tables: about `partitions` of them; with 0 the size decides.
 
-    `selections` has of each table what to select.
+    `selections` has the select list of each table.
     """
     total = sum(leaf.pages for _, parts in found for leaf in parts)
-    pages_a_range = max(-(-total // partitions), 1) if partitions else PAGES_A_RANGE
+    pages_per_range = max(-(-total // partitions), 1) if partitions else PAGES_PER_RANGE
     ranges = []
     for table, parts in found:
         for leaf in parts:
-            conditions = cut(leaf, pages_a_range)
+            conditions = cut(leaf, pages_per_range)
             ranges += [
                 Range(
                     str(table),
                     f"select {selections[table]} from only {leaf.table.quoted} where {condition}",
-                    min(pages_a_range, leaf.pages),
+                    min(pages_per_range, leaf.pages),
                 )
                 for condition in conditions
             ]

@@ -1,52 +1,63 @@
-"""One range of rows, read by an executor as Arrow batches in the exported snapshot."""
+"""The rows of the source tables as of the exported snapshot, as a DataFrame with progress."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import contextlib
+from collections.abc import Iterator
+from functools import partial
 
-import pyarrow as pa
-from common.arrow_source import Snapshot, batches
-from pyspark import Accumulator
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from common import arrow_source
+from common.arrow_source import Counters, Query
+from common.connections import Connection
+from common.progress import Measure, Progress
+from common.settings import Settings
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
 
-from counting import columns
-from counting.ranges import Range
+from counting import columns, ranges
+from counting.snapshot import ExportedSnapshot
+from loader.preflight import table_identity
+from waltally.errors import LoaderError
 
 
-def snapshot_source(
-    snapshot: Snapshot,
-    ranges: Sequence[Range],
-    as_bytes: Collection[str],
-    rows: Accumulator[int],
-    pages: Accumulator[int],
-) -> type[DataSource]:
-    """Return a data source named `snapshot`: one task a range, which adds to rows and pages.
+@contextlib.contextmanager
+def table_rows(
+    spark: SparkSession, settings: Settings, exported: ExportedSnapshot
+) -> Iterator[DataFrame]:
+    """Yield the rows of all tables, to be read once within the block; progress is printed.
 
-    The dimensions in `as_bytes`, which the ranges read as uuids, are binary columns of it.
-    The connection travels in the closure: an option would show in the query's plan.
+    The columns are source_table and the dimensions. A running Spark job is cancelled when the
+    snapshot is lost.
     """
+    # Nobody can change the columns' types: the snapshot comes with locks on the tables.
+    as_bytes = columns.uuids(exported.monitor, settings.tables)
+    selections = columns.selections(exported.monitor, settings.tables, as_bytes)
+    queries = [
+        Query(
+            part.query,
+            part.pages,
+            partial(columns.labelled, source_table=part.source_table, as_bytes=as_bytes),
+        )
+        for part in ranges.plan(exported.found, settings.partitions, selections)
+    ]
+    counters = Counters(spark)
+    pages = sum(query.size for query in queries)
 
-    class RangeReader(DataSourceReader):
-        def partitions(self) -> Sequence[InputPartition]:
-            return [InputPartition(number) for number in range(len(ranges))]
+    def cancel_if_lost() -> None:
+        try:
+            exported.check()
+        except LoaderError:
+            with contextlib.suppress(Py4JError, OSError):
+                spark.sparkContext.cancelAllJobs()
 
-        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            part = ranges[partition.value]
-            for batch in batches(snapshot.conninfo, part.query, snapshot.name):
-                rows.add(batch.num_rows)
-                yield columns.labelled(batch, part.source_table, as_bytes)
-            pages.add(part.pages)
+    with Progress(lambda: Measure(counters.size, pages, counters.rows), cancel_if_lost):
+        yield arrow_source.rows(
+            spark, exported.conninfo, queries, columns.schema(as_bytes), exported.name, counters
+        )
 
-    class SnapshotSource(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "snapshot"
 
-        def schema(self) -> str:
-            return columns.schema(as_bytes)
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            return RangeReader()
-
-    return SnapshotSource
+def identities(source: Connection, settings: Settings) -> str:
+    """Return as JSON which tables and columns the names mean now, for the loader to compare."""
+    row = source.execute(table_identity.query(settings.tables).encode()).fetchone()
+    assert row is not None
+    return str(row[0])

@@ -1,4 +1,4 @@
-"""The exported snapshot: made with a temporary slot, held idle, and safe to read from."""
+"""Exports a snapshot with a temporary slot and waits until it is safe to read from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from common.errors import SnapshotBlocked, SnapshotLost
 from common.settings import Settings
 from psycopg2.extras import LogicalReplicationConnection
 
-from counting import blockers, ranges
+from counting import open_transactions, ranges
 from counting.visibility import Visibility, unfinished
 from loader.preflight import slot_admin
 from loader.preflight.remedies import replication_remedy, senders_remedy
@@ -26,12 +26,12 @@ from waltally.login import one_line
 from waltally.tables import DIMENSIONS, Table
 
 _POLL_SECONDS = 0.1
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Held:
-    """A snapshot that can be imported, at `position`, for as long as both sessions live."""
+class ExportedSnapshot:
+    """A snapshot at `position` that can be imported while both sessions live."""
 
     position: int
     name: str
@@ -42,7 +42,7 @@ class Held:
     work: str
 
     def __repr__(self) -> str:
-        return f"Held({self.name})"
+        return f"ExportedSnapshot({self.name})"
 
     def check(self) -> None:
         """Raise SnapshotLost unless the slot's session and the locks' session are still there."""
@@ -60,25 +60,25 @@ class Held:
 
 
 @contextlib.contextmanager
-def hold(settings: Settings, monitor: Connection, tell: Tell) -> Iterator[Held]:
-    """Make and hold a snapshot of the tables; on leaving, slot, snapshot and locks are gone.
+def export(settings: Settings, monitor: Connection, notify: Notify) -> Iterator[ExportedSnapshot]:
+    """Yield a snapshot of the tables; at the end slot, snapshot and locks are released.
 
-    `monitor` is a session at the source for looking on. Raises SnapshotBlocked after
-    `settings.timeout` seconds, and what `open_slot` raises.
+    `monitor` is an idle session at the source. Raises SnapshotBlocked after `settings.timeout`
+    seconds, and what `open_slot` raises.
     """
     deadline = time.monotonic() + settings.timeout
     conninfo = resolved(monitor)
     with contextlib.ExitStack() as stack:
         locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
-        # Under an old snapshot a truncated or rewritten table looks empty, with no error: the
-        # locks come before the snapshot and stay until after the last read.
+        # A table that is truncated or rewritten after the snapshot looks empty in it, with no
+        # error: so the locks are taken before the snapshot and kept until the last read.
         lock(locks, settings, deadline)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
-        position, name = open_slot(holder, monitor, settings, deadline, tell)
-        wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, tell)
+        position, name = open_slot(holder, monitor, settings, deadline, notify)
+        wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
         found = [(table, ranges.leaves(monitor, table)) for table in settings.tables]
         pids = (holder.info.backend_pid, locks.info.backend_pid)
-        yield Held(position, name, conninfo, found, monitor, pids, settings.work)
+        yield ExportedSnapshot(position, name, conninfo, found, monitor, pids, settings.work)
 
 
 def lock(connection: Connection, settings: Settings, deadline: float) -> None:
@@ -89,7 +89,7 @@ def lock(connection: Connection, settings: Settings, deadline: float) -> None:
         left = max(int((deadline - time.monotonic()) * 1000), 1)
         connection.execute(f"set local lock_timeout = {left}")
         try:
-            # Not LOCK TABLE: that asks for the right to select every column.
+            # LOCK TABLE would need the right to select every column.
             connection.execute(f"select {columns} from {table.quoted} limit 0")
         except psycopg.errors.LockNotAvailable:
             raise SnapshotBlocked(
@@ -119,18 +119,18 @@ def open_slot(
     monitor: Connection,
     settings: Settings,
     deadline: float,
-    tell: Tell,
+    notify: Notify,
 ) -> tuple[int, str]:
     """Make the temporary slot; return its consistent point and the snapshot's name.
 
-    The server first waits for every transaction that is writing. The snapshot lives until the
-    session's next command, so there must be none.
+    The server first waits for every transaction that is writing. The snapshot ends with the
+    session's next command, so the session must not run one.
     """
     cursor = holder.cursor()
     failed: list[psycopg2.Error] = []
 
     def create() -> None:
-        # psycopg2's own create_replication_slot() cannot ask for the snapshot.
+        # psycopg2's create_replication_slot() has no option for the snapshot.
         try:
             cursor.execute(
                 f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
@@ -139,15 +139,15 @@ def open_slot(
         except psycopg2.Error as error:
             failed.append(error)
 
-    # A thread, because the command blocks; the server ends it when the session is cancelled.
+    # In a thread, because the command blocks until the server ends or cancels it.
     creation = threading.Thread(target=create, daemon=True)
     creation.start()
-    told = time.monotonic()
+    notified = time.monotonic()
     while creation.is_alive():
         creation.join(_POLL_SECONDS)
         now = time.monotonic()
         if creation.is_alive() and now > deadline:
-            sentence = blockers.sentence(blockers.writers(monitor))
+            sentence = open_transactions.describe(monitor)
             holder.cancel()
             creation.join()
             raise SnapshotBlocked(
@@ -155,9 +155,9 @@ def open_slot(
                 f" transaction that is writing, {sentence}",
                 "let them end or end them, or raise --timeout",
             )
-        if creation.is_alive() and now > told + 5:
-            told = now
-            tell(f"waiting for writers, {blockers.sentence(blockers.writers(monitor))}")
+        if creation.is_alive() and now > notified + 5:
+            notified = now
+            notify(f"waiting for writers, {open_transactions.describe(monitor)}")
     if failed:
         raise slot_admin.creation_finding(failed[0], holder) or SnapshotLost(
             f"the slot could not be made: {str(failed[0]).strip()}",
@@ -174,33 +174,30 @@ def wait_until_safe(
     monitor: Connection,
     deadline: float,
     timeout: float,
-    tell: Tell,
+    notify: Notify,
 ) -> None:
-    """Wait until no transaction runs that the snapshot takes for finished."""
+    """Wait until every transaction that the snapshot takes for finished has ended."""
     with contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")) as importer:
         importer.execute("begin isolation level repeatable read read only")
         importer.execute(f"set transaction snapshot '{name}'")
         imported = current_snapshot(importer)
-    told = time.monotonic()
+    notified = time.monotonic()
     while running := unfinished(imported, current_snapshot(monitor)):
         now = time.monotonic()
         if now > deadline:
             raise SnapshotBlocked(
                 f"a transaction has not ended its commit within {timeout:.0f} s,"
-                f" {blockers.sentence(blockers.writers(monitor, running))}",
+                f" {open_transactions.describe(monitor, running)}",
                 "see what its commit waits for, for instance a synchronous standby",
             )
-        if now > told + 5:
-            told = now
-            tell(
-                "waiting for commits to end, "
-                + blockers.sentence(blockers.writers(monitor, running))
-            )
+        if now > notified + 5:
+            notified = now
+            notify("waiting for commits to end, " + open_transactions.describe(monitor, running))
         time.sleep(_POLL_SECONDS)
 
 
 def current_snapshot(connection: Connection) -> Visibility:
-    """Return what the session sees now; as text, for a slot's snapshot may not pass a cast."""
+    """Return what the session sees now. As text: a slot's snapshot can fail a cast."""
     row = connection.execute("select pg_current_snapshot()::text").fetchone()
     assert row is not None
     return Visibility.parse(str(row[0]))

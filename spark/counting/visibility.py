@@ -1,12 +1,12 @@
-"""Which transactions a snapshot takes for finished, and which of them are not.
+"""Finds transactions that a snapshot takes for finished although they still run. Pure.
 
 A transaction's commit record can lie below a slot's consistent point while its backend has not yet
-marked it committed, for instance on a slow disk. The exported snapshot takes it for finished, a
-reader would not see its rows, and the stream after the point does not bring them: they would be
-lost. So nothing is read until no such transaction is left.
+marked it committed, for instance because of a slow disk. The exported snapshot takes it for
+finished, but a reader does not see its rows, and the stream after the point does not have them
+either: they would be lost. So nothing is read while such a transaction runs.
 
-PostgreSQL 15.20, and the other majors' releases of the same date, wait for such transactions before
-they give out the snapshot: there nothing is left to wait for. 15.18 does not wait.
+PostgreSQL 15.20 and later, and the other majors' releases of the same date, wait for such
+transactions before they export the snapshot. 15.18 does not wait.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Visibility:
         return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
 
     def takes_for_finished(self, xid: int) -> bool:
-        """Say what the server's own visibility check says, in its order of questions."""
+        """Return what the server's own visibility check returns; the order of tests is the same."""
         return xid < self.xmin or (xid < self.xmax and xid not in self.running)
 
 
 def unfinished(imported: Visibility, live: Visibility) -> list[int]:
-    """Return the transactions that `imported` takes for finished and `live` does not know ended.
+    """Return the transactions that are finished in `imported` and may still run in `live`.
 
-    From its xmax on, a live snapshot lists nothing: all of those may be running.
+    A live snapshot lists no transaction from its xmax on: all of those may be running.
     """
     unlisted = range(live.xmax, max(imported.xmin, imported.xmax))
     return [xid for xid in (*sorted(live.running), *unlisted) if imported.takes_for_finished(xid)]

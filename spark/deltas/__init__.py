@@ -1,1 +1,1 @@
-"""The rules that turn changes into signed deltas, as Spark columns."""
+"""The delta rules: raw changes to signed deltas, as Spark columns. Pure."""

@@ -5,8 +5,8 @@ cases. `changes` has the columns commit_lsn (a WAL position as an integer), ordi
 where the loader could not say) and payload, all of one slot and in any order. `live` and `archive`
 are the counted tables as LOADER_TABLES names them, without quotes.
 
-One thing is read in another way: of a number that is not whole, as type or status, Spark does not
-keep how it is written (7.50 is 7.5 here).
+One difference to dbt: where a type or status is a JSON number with decimals, Spark does not keep
+how it is written (7.50 becomes 7.5).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from waltally.tables import DIMENSIONS
 
 UUIDS = ("service_id", "template_id")
 LONGEST = 1000
-"""Bytes of a text: an index entry of the fact holds all dimensions in 2,700 bytes."""
+"""Bytes of a text: an index entry of the fact has 2,700 bytes for all dimensions."""
 
 _IMAGE = "array<struct<name: string, value: string>>"
-# What comes after the payload is read only where the payload is one whole JSON value: the parser
-# itself would not miss an end, nor mind what follows it.
+# The parser ignores a missing end and text after the end. is_whole comes after the payload, so it
+# is read only where the payload is one whole JSON value.
 _MESSAGE = (
     "message struct<action: string, schema: string, table: string,"
     f" columns: {_IMAGE}, identity: {_IMAGE}, undecodable: string>, is_whole boolean"
@@ -36,7 +36,7 @@ _AS_THE_DATABASE_READS_IT = {
     "maxStringLen": str(2**31 - 1),
     "maxNumLen": str(2**31 - 1),
 }
-# The database has no such character, and refuses a JSON text that writes it.
+# PostgreSQL has no such character and refuses JSON that contains it.
 _NUL = r"(?<!\\)(\\\\)*\\u0000"
 _UUID = r"(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 
@@ -45,10 +45,10 @@ def signed_deltas(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return what the changes add to each group: part, the dimensions and delta.
 
     part is `live` or `archived`. An image before the last TRUNCATE of its part does not count; the
-    caller drops what was counted before the changes of a part that `truncated` names. Groups that
-    net to nothing are left out.
+    caller drops what was counted before the changes of a part that `last_truncates` names. Groups
+    that net to nothing are left out.
     """
-    cancelling = truncated(changes, live, archive).select(
+    cancelling = last_truncates(changes, live, archive).select(
         "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
     )
     at = sql.struct("commit_lsn", "ordinal")
@@ -66,25 +66,25 @@ def images(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return each image that counts: part, commit_lsn, ordinal, sign (1 or -1), the dimensions."""
     sides = sql.filter(sql.array(_image("new", 1), _image("old", -1)), _is_there)
     return (
-        judged(changes, live, archive)
+        classify(changes, live, archive)
         .where(sql.col("reason").isNull())
         .select("part", "commit_lsn", "ordinal", sql.explode(sides).alias("image"))
         .select("part", "commit_lsn", "ordinal", "image.*")
     )
 
 
-def purges(changes: DataFrame, live: str, archive: str) -> DataFrame:
-    """Return the deletes of archived rows that belonged to a group, which the deltas leave out.
+def archived_deletes(changes: DataFrame, live: str, archive: str) -> DataFrame:
+    """Return the deletes of archived rows that belonged to a group; the deltas ignore them.
 
-    commit_lsn, ordinal, is_known and the dimensions. With is_known false it is a change that may be
-    such a delete and does not say of which group; the dimensions are then null.
+    The columns are commit_lsn, ordinal, is_known and the dimensions. Where is_known is false, the
+    change may be such a delete, but its group is not known and the dimensions are null.
     """
-    found = judged(changes, live, archive, with_purges=True)
+    found = classify(changes, live, archive, with_purges=True)
     action = sql.col("action")
     names_group = (sql.col("part") == "archived") & _all(
         sql.col(f"old_{name}").isNotNull() for name in DIMENSIONS
     )
-    # A row with a value that cannot be counted never counted, so nothing keeps it.
+    # A row that cannot be counted was never in a group.
     is_unknown = (
         sql.col("reason").isNotNull()
         & ~sql.coalesce(names_group, sql.lit(False))
@@ -109,9 +109,9 @@ def purges(changes: DataFrame, live: str, archive: str) -> DataFrame:
     )
 
 
-def truncated(changes: DataFrame, live: str, archive: str) -> DataFrame:
+def last_truncates(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return the last TRUNCATE of each part that has one: part, commit_lsn, ordinal."""
-    # First, on the raw columns: files can leave out the rest unread.
+    # A filter on raw columns, so that Spark can skip parts of the files.
     candidates = changes.where("action is null or action = 'T'")
     return (
         _named(candidates, live, archive)
@@ -122,21 +122,22 @@ def truncated(changes: DataFrame, live: str, archive: str) -> DataFrame:
     )
 
 
-def rejected(changes: DataFrame, live: str, archive: str) -> DataFrame:
+def rejected_changes(changes: DataFrame, live: str, archive: str) -> DataFrame:
     """Return the changes that cannot be counted: commit_lsn, ordinal, reason."""
     return (
-        judged(changes, live, archive)
+        classify(changes, live, archive)
         .where(sql.col("reason").isNotNull())
         .select("commit_lsn", "ordinal", "reason")
     )
 
 
-def judged(changes: DataFrame, live: str, archive: str, with_purges: bool = False) -> DataFrame:
-    """Return the changes that may matter, one row each; deletes of the archive only if asked for.
+def classify(changes: DataFrame, live: str, archive: str, with_purges: bool = False) -> DataFrame:
+    """Return the changes that can affect a count, one row each.
 
-    commit_lsn, ordinal, part, action; old_ and new_ of each dimension, null where the image lacks
-    it, a struct with a null value where it is JSON's null; has_old and has_new: whether the image
-    belongs to a group; reason: why the change cannot be counted, else null.
+    Deletes from the archive are included only with `with_purges`. The columns are commit_lsn,
+    ordinal, part, action; old_ and new_ of each dimension, null where the image lacks it, a struct
+    with a null value where it is JSON's null; has_old and has_new, whether the image belongs to a
+    group; reason, why the change cannot be counted, null where it can.
     """
     action, part = sql.col("action"), sql.col("part")
     relevant = (
@@ -158,8 +159,8 @@ def judged(changes: DataFrame, live: str, archive: str, with_purges: bool = Fals
     )
     resolved = fields.withColumns(
         {
-            # An unchanged value that is stored out of line is absent from the new image. Of an old
-            # image nothing is guessed.
+            # The new image lacks an unchanged value that is stored out of line. A value that
+            # the old image lacks stays unknown.
             f"new_{name}": sql.coalesce(f"new_{name}", f"old_{name}")
             for name in DIMENSIONS
         }
@@ -179,7 +180,7 @@ def judged(changes: DataFrame, live: str, archive: str, with_purges: bool = Fals
 
 
 def _named(changes: DataFrame, live: str, archive: str) -> DataFrame:
-    """Return each change with what it says of itself, all null where it is not JSON."""
+    """Return the changes with their parsed fields, all null where the payload is not JSON."""
     whole = sql.concat(sql.lit('{"message":'), "payload", sql.lit(',"is_whole":true}'))
     parsed = changes.select(
         "commit_lsn",
@@ -196,7 +197,7 @@ def _named(changes: DataFrame, live: str, archive: str) -> DataFrame:
         "ordinal",
         is_json.alias("is_json"),
         message["undecodable"].isNotNull().alias("is_undecodable"),
-        # The loader has read those it gave a letter.
+        # Where the loader has stored the action, it has parsed the payload.
         sql.coalesce("letter", message["action"]).alias("action"),
         table.alias("source_table"),
         sql.when(table == live, "live").when(table == archive, "archived").alias("part"),
@@ -206,7 +207,7 @@ def _named(changes: DataFrame, live: str, archive: str) -> DataFrame:
 
 
 def _reason() -> Column:
-    """Return the first reason against the change, in the order of the dbt macro."""
+    """Return the first reason why the change cannot be counted, in the dbt macro's order."""
     action = sql.col("action")
     reason = (
         sql.when(~sql.col("is_json"), "the payload is not valid JSON")
@@ -276,7 +277,7 @@ def _is_there(value: Column) -> Column:
 
 
 def _is_null(field: str) -> Column:
-    """Say whether the field is there and is JSON's null."""
+    """Return whether the field is present and JSON's null."""
     return sql.col(field).isNotNull() & sql.col(f"{field}.value").isNull()
 
 

@@ -1,1 +1,1 @@
-"""A fact as the warehouse holds it, and the change log that leads on from it."""
+"""Reads a fact from the warehouse: its rows, watermark and position, and the loader's progress."""

@@ -1,4 +1,4 @@
-"""The fact and its position, read in one transaction at the target."""
+"""The fact as the audit reads it: its rows, position and baseline, in one transaction."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-import psycopg
-from common import arrow_source
+from common import arrow_source, slot_position
 from common.arrow_source import Snapshot
-from common.connections import Connection, resolved
+from common.connections import Connection, exported_snapshot, literal, resolved
 from common.errors import SnapshotTooOld
+from common.slot_position import RegisteredSlot
 from counting import ranges
-from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 
+from facts import watermark
+from facts.rejected import Rejected
 from facts.settings import FactSettings
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
-from waltally.errors import NotSetUp
 from waltally.tables import Table
 
 _SCHEMA = (
@@ -35,40 +35,12 @@ _REMEMBERED = (
     " purged_count bigint"
 )
 
-_STATE = """
-    select
-        log.start_lsn::text,
-        mark.applied_lsn::text,
-        seed.snapshot_lsn::text,
-        mark.seed_id,
-        seed.seed_id,
-        case when seed.slot_name is null then log.source_tables else seed.source_tables end
-    from {staging}.slot_position as log
-    left join {staging}.model_watermark as mark
-        on mark.slot_name = log.slot_name and mark.model_name = %(model)s
-    left join {staging}.historical_snapshot as seed on seed.slot_name = log.slot_name
-    where log.slot_name = %(slot)s
-"""
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """How many changes could not be counted, and the first one's position."""
-
-    count: int
-    first_lsn: int | None
-
-    def and_then(self, later: Rejected) -> Rejected:
-        """Return both together."""
-        first = later.first_lsn if self.first_lsn is None else self.first_lsn
-        return Rejected(self.count + later.count, first)
-
 
 @dataclass(frozen=True)
 class Fact:
     """The fact as it was at `position`: every change with a commit LSN below it is applied.
 
-    The change log begins at `log_start`; `seed_lsn` is of the newest seed, null without one.
+    The change log begins at `log_start`; `seed_lsn` is the newest baseline's, None without one.
     """
 
     position: int
@@ -83,12 +55,12 @@ class Fact:
     rejected: Rejected
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the fact's rows, to be read while the fact is held; `total` is its `count`."""
+        """Return the fact's rows, to be read within `open_fact`; `total` is its column `count`."""
         where = self.snapshot
         return arrow_source.rows(spark, where.conninfo, self.queries, _SCHEMA, where.name)
 
     def remembered(self, spark: SparkSession) -> DataFrame:
-        """Return how many purged rows of each group the newest seed knew: `purged_count`."""
+        """Return how many purged rows of each group the newest baseline has: `purged_count`."""
         where = self.snapshot
         return arrow_source.rows(
             spark, where.conninfo, [self.remembered_query], _REMEMBERED, where.name
@@ -96,35 +68,23 @@ class Fact:
 
 
 @contextlib.contextmanager
-def hold(target: Connection, settings: FactSettings) -> Iterator[Fact]:
-    """Keep the fact readable, with all that is known of it at the same moment.
+def open_fact(target: Connection, settings: FactSettings) -> Iterator[Fact]:
+    """Yield the fact as of one moment; its rows can be read within the block.
 
-    Raises NotSetUp where it was never built, SnapshotTooOld where the change log does not go on
-    from it.
+    Raises NotSetUp where it was never built, SnapshotTooOld where the change log does not reach
+    back to its position.
     """
-    target.execute("begin isolation level repeatable read read only")
-    try:
-        row = target.execute("select pg_export_snapshot()").fetchone()
-        assert row is not None
-        snapshot = Snapshot(resolved(target), str(row[0]))
-        yield _read(target, settings, snapshot)
-    finally:
-        with contextlib.suppress(psycopg.Error):
-            target.execute("rollback")
+    with exported_snapshot(target) as name:
+        yield _read(target, settings, Snapshot(resolved(target), name))
 
 
-def start_lsn(target: Connection, settings: FactSettings) -> int:
-    """Return where the change log begins now. Raises NotSetUp where the slot is gone."""
-    return _position(target, settings, "start_lsn")
-
-
-def position_lsn(target: Connection, settings: FactSettings) -> int:
-    """Return how far the loader has come. Raises NotSetUp where the slot is gone."""
-    return _position(target, settings, "position_lsn")
+def slot(target: Connection, settings: FactSettings) -> RegisteredSlot:
+    """Return the slot's row as it is now. Raises NotSetUp where the slot is gone."""
+    return slot_position.read(target, settings.reading.schema, settings.reading.slot)
 
 
 def refuse_gap(start: int, position: int, fact: Table) -> None:
-    """Raise SnapshotTooOld where changes that the fact lacks are no longer in the change log."""
+    """Raise SnapshotTooOld where changes that the fact lacks were pruned from the change log."""
     if start > position:
         raise SnapshotTooOld(
             f"{fact} holds changes up to {lsn.show(position)} and the change log begins at"
@@ -135,72 +95,52 @@ def refuse_gap(start: int, position: int, fact: Table) -> None:
 
 def _read(target: Connection, settings: FactSettings, snapshot: Snapshot) -> Fact:
     reading, fact = settings.reading, settings.fact
-    row = target.execute(
-        sql.SQL(_STATE).format(staging=sql.Identifier(reading.schema)),
-        {"model": str(fact), "slot": reading.slot},
-    ).fetchone()
+    registered = slot_position.find(target, reading.schema, reading.slot)
+    built = watermark.find(target, reading.schema, reading.slot, fact)
     exists = target.execute("select to_regclass(%s)", (fact.quoted,)).fetchone() != (None,)
-    if row is None or row[1] is None or not exists:
-        raise NotSetUp(
-            f"{fact} has not been built from the slot {reading.slot} yet",
-            "`dbt build`, with the same LOADER_SLOT, LOADER_SCHEMA and DBT_SCHEMA",
-        )
-    start, applied, seeded_at, built_on, newest, counted = row
-    position = lsn.parse(str(applied))
-    refuse_gap(lsn.parse(str(start)), position, fact)
+    if registered is None or built is None or not exists:
+        raise watermark.not_built(reading.slot, fact)
+    refuse_gap(registered.start_lsn, built.applied_lsn, fact)
+    newest = target.execute(
+        "select snapshot_lsn::text, seed_id::text, source_tables"
+        f" from {Table(reading.schema, 'historical_snapshot').quoted} where slot_name = %s",
+        (reading.slot,),
+    ).fetchone()
+    seed_lsn, seed_id, counted = newest or (None, None, registered.source_tables)
     queries = [
         f"select {_COLUMNS} from only {leaf.table.quoted} where {condition}"
         for leaf in ranges.leaves(target, fact)
-        for condition in ranges.cut(leaf, ranges.PAGES_A_RANGE)
+        for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
     ]
-    remembered = sql.SQL(
+    remembered = (
         "select service_id::text as service_id, template_id::text as template_id,"
-        " notification_type, notification_status, purged_count from {}"
-        " where slot_name = {} and source_table = {} and purged_count > 0"
-    ).format(
-        sql.Identifier(reading.schema, "historical_counts"),
-        sql.Literal(reading.slot),
-        sql.Literal(str(reading.tables[1])),
+        " notification_type, notification_status, purged_count"
+        f" from {Table(reading.schema, 'historical_counts').quoted}"
+        f" where slot_name = '{reading.slot}' and source_table = {literal(str(reading.tables[1]))}"
+        " and purged_count > 0"
     )
     return Fact(
-        position,
-        lsn.parse(str(start)),
-        None if seeded_at is None else lsn.parse(str(seeded_at)),
+        built.applied_lsn,
+        registered.start_lsn,
+        None if seed_lsn is None else lsn.parse(str(seed_lsn)),
         snapshot,
         queries,
-        remembered.as_string(target),
-        built_on is not None,
-        built_on == newest,
+        remembered,
+        built.seed_id is not None,
+        built.seed_id == seed_id,
         cast(TableIdentities, counted or {}),
         _rejected(target, settings),
     )
 
 
 def _rejected(target: Connection, settings: FactSettings) -> Rejected:
-    """Return the changes that are listed as rejected; none where that model was never built."""
+    """Return the rejected changes; none where the model rejected_changes was never built."""
     listed = Table(settings.dbt_schema, "rejected_changes").quoted
     if target.execute("select to_regclass(%s)", (listed,)).fetchone() == (None,):
         return Rejected(0, None)
     row = target.execute(
-        f"select count(*), min(commit_lsn)::text from {listed}"
-        " where slot_name = %s and fact = %s".encode(),
+        f"select count(*), min(commit_lsn)::text from {listed} where slot_name = %s and fact = %s",
         (settings.reading.slot, str(settings.fact)),
     ).fetchone()
     assert row is not None
     return Rejected(int(str(row[0])), None if row[1] is None else lsn.parse(str(row[1])))
-
-
-def _position(target: Connection, settings: FactSettings, column: str) -> int:
-    reading = settings.reading
-    row = target.execute(
-        sql.SQL("select {}::text from {} where slot_name = %s").format(
-            sql.Identifier(column), sql.Identifier(reading.schema, "slot_position")
-        ),
-        (reading.slot,),
-    ).fetchone()
-    if row is None:
-        raise NotSetUp(
-            f"slot {reading.slot} has no row in {reading.schema}.slot_position any more",
-            "run `loader setup`",
-        )
-    return lsn.parse(str(row[0]))

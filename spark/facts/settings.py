@@ -12,9 +12,9 @@ from waltally.tables import Table
 
 @dataclass(frozen=True)
 class FactSettings:
-    """Where to look, as a seed is told it, and the dbt schema.
+    """Where to read: the seed's settings and the dbt schema.
 
-    `limit` is the most differences that are listed.
+    At most `limit` differences are listed.
     """
 
     reading: Settings

@@ -1,4 +1,4 @@
-"""The command: settings in, sums and differences or JSON out, and an exit code."""
+"""The command `replay.py`: settings in, sums and differences or JSON out, and an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay from end to end: a position, the newest seed before it, and the changes between."""
+"""The replay from start to end: a position, the newest baseline before it, the changes between."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from datetime import UTC, datetime
 from typing import Any
 
 from archiving import job as archive
-from archiving import log, manifests
+from archiving import manifests
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
-from common.connections import connect
+from common.connections import connect, database_errors
 from common.errors import ArchiveIncomplete
-from common.failures import explained
+from common.spark_errors import spark_errors
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from replaying import fact, stored
+from replaying import replayed_fact, warehouse_fact
 from replaying.settings import ReplaySettings
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.tables import DIMENSIONS, registration_finding
 
 MOST_DIFFERENCES = 1000
-"""How many are listed; the number is of all."""
+"""The most differences that are listed; all are counted."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What the fact held at `position`, in sums, and where dbt's differs if that was asked."""
+    """The fact's sums at `position`, and with `compare` where dbt's fact differs."""
 
     slot: str
     position: int
@@ -69,7 +69,7 @@ class Replay:
             group = ", ".join(str(each[name]) for name in DIMENSIONS)
             counts = ", ".join(
                 f"{name} {each[f'fact_{name}']:,} and not {each[f'replay_{name}']:,}"
-                for name in fact.COUNTS
+                for name in replayed_fact.COUNTS
                 if each[f"fact_{name}"] != each[f"replay_{name}"]
             )
             yield f"{group}: the fact has {counts}"
@@ -85,19 +85,19 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
     """Compute the fact from the archive alone, and store or compare it. Raises LoaderError."""
     begun = time.monotonic()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    with log.asked(), explained("replay", lambda: None):
+    with database_errors("replay"), spark_errors("replay", lambda: None):
         folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
         output = settings.output and Folder(spark, settings.output)
         if output and output.exists():
             raise SettingError(f"--to {output.uri} exists already", "name a place that is free")
-        held = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
-        if not held.slices:
+        contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
+        if not contents.slices:
             raise ArchiveIncomplete(
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
             )
-        # Of other tables no change would count, and live rows could be taken for archived ones.
-        other = held.tables and registration_finding(
-            settings.tables, held.tables, settings.slot, logged=False
+        # With other tables no change would count, or live rows would count as archived ones.
+        other = contents.tables and registration_finding(
+            settings.tables, contents.tables, settings.slot, logged=False
         )
         if other:
             raise other
@@ -107,21 +107,22 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
                 contextlib.closing(
                     connect(settings.target, "LOADER_TARGET_DSN", "replay")
                 ) as target,
-                stored.hold(target, settings) as held_fact,
+                warehouse_fact.open_fact(target, settings) as warehouse,
             ):
-                position, seed = held_fact.position, baseline_of(held, held_fact.seed_id)
-                # Kept by Spark, so that the target does not hold an old snapshot meanwhile.
-                present = held_fact.rows(spark).localCheckpoint()
+                position, seed = warehouse.position, baseline_of(contents, warehouse.seed_id)
+                # A checkpoint, so that the target does not keep an old snapshot meanwhile.
+                present = warehouse.rows(spark).localCheckpoint()
         else:
-            position = position_of(settings, spark, folder, held)
-            seed = newest_baseline(held, position)
-        result = replayed(settings, spark, folder, held, position, seed).persist()
+            position = position_of(settings, spark, folder, contents)
+            seed = newest_baseline(contents, position)
+        result = replayed(settings, spark, folder, contents, position, seed).persist()
         if output:
             result.write.option("compression", "zstd").parquet(output.uri)
         groups, count, live, archived_count = result.agg(
-            sql.count("*"), *(sql.coalesce(sql.sum(name), sql.lit(0)) for name in fact.COUNTS)
+            sql.count("*"),
+            *(sql.coalesce(sql.sum(name), sql.lit(0)) for name in replayed_fact.COUNTS),
         ).collect()[0]
-        found = None if present is None else fact.differences(present, result).persist()
+        found = None if present is None else replayed_fact.differences(present, result).persist()
         differing = None if found is None else found.count()
         listed = [] if found is None else found.limit(MOST_DIFFERENCES).collect()
         for frame in (result, found):
@@ -145,30 +146,31 @@ def replayed(
     settings: ReplaySettings,
     spark: SparkSession,
     folder: Folder,
-    held: Contents,
+    contents: Contents,
     position: int,
     seed: Baseline | None,
 ) -> DataFrame:
     """Return the fact at the position, on the seed or on nothing. Raises ArchiveIncomplete."""
-    begin = seed.snapshot_lsn if seed else held.from_lsn
-    if not held.holds(begin, position):
+    begin = seed.snapshot_lsn if seed else contents.from_lsn
+    if not contents.holds(begin, position):
         raise ArchiveIncomplete(
-            f"the changes from {lsn.show(begin)} up to {lsn.show(position)} are asked for; the"
-            f" archive holds those from {lsn.show(held.from_lsn)} up to {lsn.show(held.to_lsn)}",
+            f"the changes from {lsn.show(begin)} up to {lsn.show(position)} are asked for;"
+            f" the archive holds those from {lsn.show(contents.from_lsn)} up to"
+            f" {lsn.show(contents.to_lsn)}",
             "archive again, or ask for another position",
         )
-    with whole():
-        changes = archive.read_changes(spark, folder, held.files(begin, position)).where(
+    with missing_files_refused():
+        changes = archive.read_changes(spark, folder, contents.files(begin, position)).where(
             (sql.col("commit_lsn") >= begin) & (sql.col("commit_lsn") < position)
         )
         baseline = archive.read_counts(spark, folder, list(seed.files if seed else ()))
     live, archive_table = (str(table) for table in settings.tables)
-    return fact.replayed(baseline, changes, live, archive_table, settings.count_archived)
+    return replayed_fact.replayed(baseline, changes, live, archive_table, settings.count_archived)
 
 
 @contextlib.contextmanager
-def whole() -> Iterator[None]:
-    """Raise ArchiveIncomplete where a file that is opened within is not there."""
+def missing_files_refused() -> Iterator[None]:
+    """Raise ArchiveIncomplete where a file that is opened in the block is missing."""
     try:
         yield
     except AnalysisException as error:
@@ -180,56 +182,56 @@ def whole() -> Iterator[None]:
 
 
 def position_of(
-    settings: ReplaySettings, spark: SparkSession, folder: Folder, held: Contents
+    settings: ReplaySettings, spark: SparkSession, folder: Folder, contents: Contents
 ) -> int:
-    """Return the position that is asked for, else the archive's end. Raises ArchiveIncomplete."""
+    """Return the requested position, by default the archive's end. Raises ArchiveIncomplete."""
     if settings.at is not None:
         return settings.at
     if settings.at_time is not None:
-        return position_at(spark, folder, held, settings.at_time)
-    return held.to_lsn
+        return position_at(spark, folder, contents, settings.at_time)
+    return contents.to_lsn
 
 
-def position_at(spark: SparkSession, folder: Folder, held: Contents, moment: datetime) -> int:
+def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment: datetime) -> int:
     """Return the position of the first transaction that committed after the moment.
 
-    Transactions are in the order of their commit records, which is not quite that of their commit
-    times: one that committed at or before the moment, but whose record stands behind a later one's,
-    is not counted. Raises ArchiveIncomplete where no archived transaction is later.
+    Transactions are ordered by their commit records, which is not exactly the order of their commit
+    times: one that committed at or before the moment, but whose record comes after that of a later
+    one, is not counted. Raises ArchiveIncomplete where no archived transaction is later.
     """
     day = moment.astimezone(UTC).strftime("date=%Y-%m-%d")
     files = [
         file
-        for file in held.files(held.from_lsn, held.to_lsn)
+        for file in contents.files(contents.from_lsn, contents.to_lsn)
         if file[file.index("date=") :] >= day
     ]
     at = sql.timestamp_micros(sql.lit(round(moment.timestamp() * 1_000_000)))
-    with whole():
+    with missing_files_refused():
         later = archive.read_changes(spark, folder, files).where(sql.col("committed_at") > at)
     first = later.agg(sql.min("commit_lsn")).collect()[0][0]
     if first is None:
         raise ArchiveIncomplete(
             f"no archived transaction is later than {moment.isoformat()}, so more may come that"
-            f" are not; the archive ends at {lsn.show(held.to_lsn)}",
+            f" are not; the archive ends at {lsn.show(contents.to_lsn)}",
             "archive again, or give --at a position",
         )
     return int(first)
 
 
-def newest_baseline(held: Contents, position: int) -> Baseline | None:
-    """Return the newest seed that is not after the position."""
-    fitting = [seed for seed in held.baselines if seed.snapshot_lsn <= position]
+def newest_baseline(contents: Contents, position: int) -> Baseline | None:
+    """Return the newest baseline at or before the position."""
+    fitting = [seed for seed in contents.baselines if seed.snapshot_lsn <= position]
     return fitting[-1] if fitting else None
 
 
-def baseline_of(held: Contents, seed_id: str | None) -> Baseline | None:
-    """Return the seed that the fact stands on. Raises ArchiveIncomplete.
+def baseline_of(contents: Contents, seed_id: str | None) -> Baseline | None:
+    """Return the baseline that the fact was built on. Raises ArchiveIncomplete.
 
-    Another one need not do: what was purged before a newer seed is in the older one's counts.
+    Another one may give other counts: rows purged between two baselines are only in the older one.
     """
     if seed_id is None:
         return None
-    for seed in held.baselines:
+    for seed in contents.baselines:
         if seed.seed_id == seed_id:
             return seed
     raise ArchiveIncomplete(

@@ -14,8 +14,8 @@ from waltally.tables import COUNTED, Table
 class ReplaySettings:
     """Which archive, as of when, and what to do with the result. Raises SettingError.
 
-    `at` is a WAL position and `at_time` a moment; without either it is the archive's end, or with
-    `compare` the fact's own position. `target`, which may hold a password, `schema` and
+    `at` is a WAL position and `at_time` a moment; without both it is the archive's end, with
+    `compare` the fact's position. `target`, which may hold a password, `schema` and
     `dbt_schema` matter to `compare` alone.
     """
 

@@ -1,1 +1,1 @@
-"""Takes the baseline of a fact and stores it."""
+"""The seed: counts the tables at one WAL position and stores the counts as the baseline."""

@@ -1,4 +1,4 @@
-"""The command: settings in, one line or JSON out, and an exit code."""
+"""The command `seed.py`: settings in, one line or JSON out, and an exit code."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from common.options import (
     Source,
     Tables,
     Target,
+    Timeout,
     run_job,
 )
-from common.settings import Settings, counted_tables, parse_lsn
+from common.settings import DEFAULT_TIMEOUT, Settings, counted_tables, parse_lsn
 
 from seeding.job import seed
 from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
@@ -40,20 +41,17 @@ def run(
     snapshot_lsn: Annotated[
         str | None, typer.Option(help="The WAL position of the --parquet export.")
     ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0, help="Seconds to wait for writers, another seed, and the loader."),
-    ] = 300.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     forget_purged: Annotated[
         bool,
         typer.Option(
             "--forget-purged",
-            help="Count what is stored; else rows that were purged from the archive stay counted.",
+            help="Count only stored rows; else rows purged from the archive stay counted.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Count both tables at one WAL position, while writers go on, and store it as the seed.
+    """Count both tables at one WAL position, while writers go on, and store the baseline.
 
     For instance: spark-submit spark/seed.py --partitions 16
     """

@@ -1,42 +1,36 @@
-"""The seed from end to end: checks, snapshot, counting, replacement."""
+"""The seed from start to end: checks, snapshot, counting, replacing the baseline."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from common import session
-from common.arrow_source import Snapshot
-from common.connections import Connection, asked, connect, resolved
+from common.connections import Connection, connect, database_errors, resolved
 from common.errors import AuditIncomplete
-from common.failures import explained
-from common.progress import Measure, Progress, say
+from common.progress import Measure, Progress, print_status
 from common.settings import Settings
-from counting import checks, columns, ranges, snapshot
-from counting.counts import judged
-from counting.reading import snapshot_source
-from facts import arrival
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from common.spark_errors import spark_errors
+from counting import checks, snapshot
+from counting.counts import count_groups
+from counting.reading import identities, table_rows
+from facts import loader_progress
 from pyspark.sql import DataFrame, SparkSession
 
-from loader.preflight import table_identity
-from seeding import parquet, purged, store
-from seeding.writing import incoming_target
+from seeding import parquet, purged_counts, store
+from seeding.incoming import incoming_target
 from waltally import lsn
-from waltally.errors import LoaderError
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the seed did; `tables` has (rows, groups) of each, of what is stored there.
+    """What the seed did; `tables` has by table (rows, groups) that are stored in it.
 
-    `purged_rows` in `purged_groups` are those that the fact knows beside them, null where that is
-    not known; `purged` says what became of them: kept, forgotten, or unknown. `notes` say what a
-    person should know of it.
+    The fact has `purged_rows` in `purged_groups` besides, null where that is not known; `purged`
+    says whether they were kept or forgotten, or that it is unknown. `notes` are for a person.
     """
 
     seed_id: str
@@ -48,7 +42,7 @@ class Summary:
     tables: dict[str, tuple[int, int]]
     left_out: dict[str, int]
     rejections: list[store.Rejection]
-    purged: purged.Outcome
+    purged: purged_counts.Outcome
     purged_rows: int | None
     purged_groups: int | None
     notes: list[str]
@@ -82,17 +76,17 @@ class Summary:
 
 
 def seed(settings: Settings) -> Summary:
-    """Count history and replace the slot's seed. Raises LoaderError; the old seed then stays."""
+    """Count the tables and replace the slot's baseline. Raises LoaderError; the old one stays."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(asked("seed"))
+        stack.enter_context(database_errors("seed"))
         target = stack.enter_context(
             contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN"))
         )
         position = checks.staging(target, settings)
         monitor: Connection | None = None
         if settings.snapshot_lsn is not None:
-            present = store.stored_lsn(target, settings)
+            present = store.baseline_lsn(target, settings)
             checks.position(settings.snapshot_lsn, position.start_lsn, present)
         else:
             monitor = stack.enter_context(
@@ -100,50 +94,59 @@ def seed(settings: Settings) -> Summary:
             )
             checks.source(monitor, position)
             checks.tables(monitor, settings.tables)
-        is_compared = purged.is_known(target, monitor, settings)
-        stack.enter_context(store.only_seed(target, settings, say))
+        is_compared = purged_counts.can_compare(target, monitor, settings)
+        stack.enter_context(store.acquire_seed_lock(target, settings, print_status))
         spark = stack.enter_context(session.running())
         table = store.incoming_table(settings.slot)
         incoming = incoming_target(resolved(target), settings.schema, table)
         spark.dataSource.register(incoming)
 
-        archived: purged.Archived | None = None
+        archived: purged_counts.ArchivedCounts | None = None
         if is_compared:
-            # Before the snapshot, so that the changes from there on lead up to it.
-            with explained("seed", lambda: None):
-                archived = purged.read(spark, target, settings)
+            # Before the snapshot, so that changes bring the fact forward to it.
+            with spark_errors("seed", lambda: None):
+                archived = purged_counts.read(spark, target, settings)
         if settings.parquet is not None and settings.snapshot_lsn is not None:
             snapshot_lsn, known = settings.snapshot_lsn, None
-            with explained("seed", lambda: None):
+            with spark_errors("seed", lambda: None):
                 found = parquet.rows(spark, settings.parquet, settings.tables)
                 with Progress(lambda: tasks(spark), lambda: None):
-                    groups = bring_in(found, archived)
+                    groups = count_and_write(found, archived)
         else:
             assert monitor is not None
-            with snapshot.hold(settings, monitor, say) as held:
-                snapshot_lsn = held.position
-                # The locks that are held keep the names on these tables.
-                known = tables_known(monitor, settings)
-                present = store.stored_lsn(target, settings)
+            with snapshot.export(settings, monitor, print_status) as exported:
+                snapshot_lsn = exported.position
+                # The snapshot's locks prevent that a name comes to mean another table.
+                known = identities(monitor, settings)
+                present = store.baseline_lsn(target, settings)
                 checks.position(snapshot_lsn, position.start_lsn, present)
                 if archived is not None:
-                    arrival.mark(monitor)
-                say(f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}")
-                with rows(spark, settings, held) as found, explained("seed", held.check):
-                    groups = bring_in(found, archived)
+                    loader_progress.emit_message(monitor)
+                print_status(
+                    f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}"
+                )
+                with (
+                    table_rows(spark, settings, exported) as found,
+                    spark_errors("seed", exported.check),
+                ):
+                    groups = count_and_write(found, archived)
         if archived is not None:
-            with explained("seed", lambda: None):
+            with spark_errors("seed", lambda: None):
                 try:
-                    then = purged.at(archived, spark, target, monitor, settings, snapshot_lsn, say)
+                    then = purged_counts.bring_forward(
+                        archived, spark, target, monitor, settings, snapshot_lsn, print_status
+                    )
                 except AuditIncomplete:
                     if not settings.forget_purged:
                         raise
                     archived = None
-                    write(purged.without(groups))
+                    write(purged_counts.without_purged_rows(groups))
                 else:
-                    write(purged.beside(groups, then, str(settings.tables[1])))
+                    write(purged_counts.with_purged_rows(groups, then, str(settings.tables[1])))
         stored = store.replace(target, settings, snapshot_lsn, known)
-        state = purged.state(target, settings) if archived is None else archived.state
+        state = (
+            purged_counts.find_position(target, settings) if archived is None else archived.state
+        )
     return Summary(
         str(stored.seed_id),
         settings.slot,
@@ -154,15 +157,17 @@ def seed(settings: Settings) -> Summary:
         stored.tables,
         stored.left_out,
         stored.rejections,
-        *purged.one_line(settings, state, stored.purged if archived is not None else None),
+        *purged_counts.describe_outcome(
+            settings, state, stored.purged if archived is not None else None
+        ),
     )
 
 
-def bring_in(found: DataFrame, archived: purged.Archived | None) -> DataFrame:
-    """Count the rows: bring the groups in, or keep them where the fact may know more."""
-    groups = judged(found)
+def count_and_write(found: DataFrame, archived: purged_counts.ArchivedCounts | None) -> DataFrame:
+    """Count the rows; write the groups, or cache them where the fact's counts come next."""
+    groups = count_groups(found)
     if archived is None:
-        write(purged.without(groups))
+        write(purged_counts.without_purged_rows(groups))
         return groups
     groups = groups.persist()
     groups.count()
@@ -170,46 +175,12 @@ def bring_in(found: DataFrame, archived: purged.Archived | None) -> DataFrame:
 
 
 def write(groups: DataFrame) -> None:
-    """Bring the groups into the incoming table."""
+    """Write the groups into the incoming table."""
     groups.write.format("incoming").mode("append").save()
 
 
-def tables_known(source: Connection, settings: Settings) -> str:
-    """Return as JSON which tables and columns the names mean now, for the loader to compare."""
-    row = source.execute(table_identity.query(settings.tables).encode()).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
-@contextlib.contextmanager
-def rows(spark: SparkSession, settings: Settings, held: snapshot.Held) -> Iterator[DataFrame]:
-    """Yield the rows of every range, to be read once within the block, which shows how far it is.
-
-    Where the snapshot is lost the running job ends.
-    """
-    # The locks that are held keep the columns' types what they are.
-    as_bytes = columns.uuids(held.monitor, settings.tables)
-    selections = columns.selections(held.monitor, settings.tables, as_bytes)
-    plan = ranges.plan(held.found, settings.partitions, selections)
-    read, pages = (spark.sparkContext.accumulator(0) for _ in range(2))
-    total = sum(part.pages for part in plan)
-    spark.dataSource.register(
-        snapshot_source(Snapshot(held.conninfo, held.name), plan, as_bytes, read, pages)
-    )
-
-    def cancel_if_lost() -> None:
-        try:
-            held.check()
-        except LoaderError:
-            with contextlib.suppress(Py4JError, OSError):
-                spark.sparkContext.cancelAllJobs()
-
-    with Progress(lambda: Measure(pages.value, total, read.value), cancel_if_lost):
-        yield spark.read.format("snapshot").load()
-
-
 def tasks(spark: SparkSession) -> Measure:
-    """Measure the running stages by their tasks."""
+    """Return how many tasks of the running stages are done."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

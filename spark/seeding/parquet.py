@@ -1,4 +1,4 @@
-"""History that lives as Parquet: the same columns, one directory or file for each table."""
+"""Reads an export in Parquet: the same columns, one directory or file per table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAME_TEXT = (
 )
 """Types whose values have the same text in Parquet and in the change log.
 
-Of a text nobody can tell whether it is the database's: a char(n) may have lost its blanks."""
+A text may still differ from the database's: a char(n) can have lost its blanks."""
 
 
 def rows(spark: SparkSession, path: str, tables: tuple[Table, ...]) -> DataFrame:
@@ -60,7 +60,7 @@ def table_rows(spark: SparkSession, path: str, table: Table) -> DataFrame:
 
 
 def exists(spark: SparkSession, place: str) -> bool:
-    """Ask the path's own file system."""
+    """Return whether the path exists, on its own file system."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     target = jvm.org.apache.hadoop.fs.Path(place)

@@ -12,6 +12,7 @@ from common.settings import Settings
 from counting import checks, snapshot
 
 from demo.cluster import Cluster
+from loader.staging.records import SlotPosition
 from tests.support import Database, paste, wait_until
 from tests.support.databases import application_database
 from tests.support.servers import Server
@@ -124,8 +125,8 @@ def seed_remedy(database: Database, user: str) -> str:
         closing(psycopg.connect(dsn, autocommit=True)) as monitor,
         pytest.raises(PluginNotAllowed) as caught,
     ):
-        checks.source(monitor, checks.SlotPosition(row[0][0], "here", 0))
-        with snapshot.hold(settings, monitor, print):
+        checks.source(monitor, SlotPosition("s", row[0][0], "here", 0, 0))
+        with snapshot.export(settings, monitor, print):
             pass
     return caught.value.remedy
 

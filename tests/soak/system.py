@@ -23,10 +23,10 @@ from tests.soak.comparison import Comparison
 from tests.soak.failure import SoakFailed
 from tests.soak.loader_service import LoaderService
 from tests.soak.position_watcher import PositionWatcher
-from tests.support.proxy import Proxy
 from tests.soak.servers import ROLE, dsn_of_role
 from tests.soak.writers import Writers
 from tests.support import wait_until
+from tests.support.proxy import Proxy
 from waltally.settings import DEFAULT_SLOT as SLOT
 
 SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"

@@ -1,4 +1,4 @@
-"""What the tests of archive and replay share: a session, a change log by hand, plain reading."""
+"""What the tests of archive and replay share: a Spark session, a change log, plain reading."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ _LOG = """
 """
 
 
+_running = session.running
+"""As it is before the tests put the shared session in its place."""
+
+
 @contextmanager
 def local_spark() -> Iterator[SparkSession]:
     """A session as the jobs have it, small and in this process."""
@@ -48,7 +52,7 @@ def local_spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
-    with session.running("test") as spark:
+    with _running("test") as spark:
         yield spark
 
 

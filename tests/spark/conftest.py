@@ -3,18 +3,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from common import session
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
+from demo import source as notify  # noqa: E402
 from demo.cluster import Cluster  # noqa: E402
+from loader.build.builder import Models  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
+from tests.spark.audited import Audited  # noqa: E402
 from tests.spark.support import Source, wait_until  # noqa: E402
+from tests.support import Database  # noqa: E402
+from tests.trouble.conftest import new  # noqa: E402
+from tests.trouble.scene import profiles  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,10 +35,23 @@ def clean_environment() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with local_spark() as session:
-        yield session
+    with local_spark() as shared:
+        yield shared
+
+
+@pytest.fixture(autouse=True)
+def jobs_share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job in this process runs on the session of all tests, and leaves it running."""
+
+    @contextmanager
+    def running(work: str = "seed") -> Iterator[SparkSession]:
+        shared: SparkSession = request.getfixturevalue("spark")
+        yield shared
+        shared.catalog.clearCache()
+
+    monkeypatch.setattr(session, "running", running)
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +102,72 @@ def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]
             (name,),
         )
         admin.execute(f'drop database "{name}" with (force)')
+
+
+@pytest.fixture(scope="session")
+def models() -> Models:
+    """The models, parsed once."""
+    return Models()
+
+
+@pytest.fixture(scope="session")
+def audited_template(
+    cluster: Cluster, models: Models, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """The name of a database with source tables, baseline and a fact that is right.
+
+    A slot cannot be copied, so it has none; its name in the staging tables is that of `audited`.
+    """
+    home = tmp_path_factory.mktemp("audited")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in profiles(home).items():
+            patch.setenv(name, value)
+        database = new(cluster, "audited")
+        dsn = cluster.dsn(database.name)
+        notify.create(dsn)
+        notify.fill(
+            dsn, services=5, templates=15, live_rows=2000, history_rows=3000, null_share=0.02
+        )
+        notify.set_identity(dsn, "full")
+        made = Audited(database, home, models, patch)
+        made.must("setup")
+        made.must("run", "--once")
+        made.seed()
+        made.build()
+    database.execute("select pg_drop_replication_slot(%s)", database.slot)
+    database.execute("delete from cdc.slot_position")
+    database.connection.close()
+    with closing(psycopg.connect(cluster.dsn(), autocommit=True)) as admin:
+        admin.execute(
+            "select pg_replication_origin_drop(roname) from pg_replication_origin"
+            " where roname = %s",
+            (f"waltally_{database.slot}",),
+        )
+        admin.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'audited'"
+        )
+        admin.execute("alter database audited rename to audited_template")
+    return "audited_template"
+
+
+@pytest.fixture
+def audited(
+    cluster: Cluster, models: Models, audited_template: str, tmp_path: Path
+) -> Iterator[Audited]:
+    """A pipeline of the test's own, with a fact that is right."""
+    with closing(psycopg.connect(cluster.dsn(), autocommit=True)) as admin:
+        admin.execute(f"create database audited template {audited_template}".encode())
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Database(cluster, "audited") as database,
+    ):
+        for name, value in profiles(tmp_path).items():
+            patch.setenv(name, value)
+        made = Audited(database, tmp_path, models, patch)
+        made.must("setup")
+        # Nothing was written since the fact was built, so the log goes on from there.
+        database.execute(
+            "update cdc.slot_position set start_lsn ="
+            " (select snapshot_lsn from cdc.historical_snapshot)"
+        )
+        yield made

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import importlib
+import io
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from demo.cluster import Cluster
 
@@ -40,6 +43,9 @@ RECOUNT = """
     group by 1, 2, 3, 4
 """
 
+JOBS = {"seed": "seeding", "audit": "auditing", "archive": "archiving", "replay": "replaying"}
+"""By script, the package whose command it runs."""
+
 Counts = dict[str, Counter[tuple[Any, ...]]]
 
 
@@ -48,6 +54,28 @@ def wait_until(condition: Callable[[], object], seconds: float = 90) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
         time.sleep(0.05)
+
+
+def run_command(
+    job: str, flags: Sequence[str], environment: Mapping[str, str]
+) -> tuple[int, str, str]:
+    """Run a job's command in this process, on the shared Spark session.
+
+    Returns the exit code, the output and the errors, as of a process.
+    """
+    command = importlib.import_module(f"{JOBS[job]}.cli")
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", [f"spark/{job}.py", *flags])
+        for name, value in environment.items():
+            if name.startswith(("PG", "LOADER_", "DBT_")):
+                patch.setenv(name, value)
+        try:
+            command.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return code, out.getvalue(), err.getvalue()
 
 
 class Source:
@@ -126,6 +154,10 @@ class Source:
         )
         self._started.append(process)
         return process
+
+    def seed(self, *flags: str) -> tuple[int, str, str]:
+        """Run the seed's command in this process; return exit code, output and errors."""
+        return run_command("seed", flags, self.environment)
 
     def submit(self, *flags: str, master: str = "local[2]", **more: str) -> tuple[int, str, str]:
         process = self.start(*flags, master=master, **more)

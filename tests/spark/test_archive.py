@@ -173,11 +173,13 @@ def test_a_prune_during_the_reading_is_refused(
 def test_slices_with_a_gap_are_no_archive() -> None:
     origin = Origin("1", "app")
     texts = [Slice(origin, 1, 2, 0, ()).text(), Slice(origin, 2, 5, 1, ("a",)).text()]
-    held = contents.read(reversed(texts))
-    assert (held.from_lsn, held.to_lsn) == (1, 5)
-    assert held.holds(1, 5) and held.holds(9, 9)
-    assert not (held.holds(0, 5) or held.holds(1, 6) or held.holds(3, 2))
-    assert held.files(1, 2) == [] and held.files(1, 3) == ["a"]
+    archive_contents = contents.read(reversed(texts))
+    assert (archive_contents.from_lsn, archive_contents.to_lsn) == (1, 5)
+    assert archive_contents.holds(1, 5) and archive_contents.holds(9, 9)
+    assert not (
+        archive_contents.holds(0, 5) or archive_contents.holds(1, 6) or archive_contents.holds(3, 2)
+    )
+    assert archive_contents.files(1, 2) == [] and archive_contents.files(1, 3) == ["a"]
     for wrong in (
         Slice(origin, 6, 7, 0, ()).text(),
         Slice(origin, 4, 7, 0, ()).text(),
@@ -187,6 +189,15 @@ def test_slices_with_a_gap_are_no_archive() -> None:
     ):
         with pytest.raises(ArchiveIncomplete):
             contents.read([*texts, wrong])
+
+
+def test_the_command_archives_under_spark_submit(log: Log) -> None:
+    log.append(2, 1)
+    process = submit(log.source, "archive", "--to", str(log.home), "--json")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert json.loads(out)["rows"] == 3
+    assert archived(log.slot_home) == log.rows()
 
 
 @pytest.mark.slow

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from auditing import comparing, verdict
+from auditing import comparing, evaluation
 from auditing.job import notes, refuse
-from auditing.purges import Purges, not_seen
-from auditing.report import Difference, LeftOut, Report, Total, Verdict
+from auditing.purged_rows import PurgedRows, why_unseen
+from auditing.report import Comparison, Difference, LeftOut, Report, Total
 from common.arrow_source import Snapshot
 from common.settings import Settings
-from facts.fact import Fact, Rejected
+from facts.fact import Fact
+from facts.rejected import Rejected
 from facts.settings import FactSettings
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
@@ -60,11 +61,13 @@ def judged(
     purged: int = 0,
     unseen: str | None = None,
     limit: int = 50,
-) -> Verdict:
+) -> Comparison:
     rows = spark.createDataFrame([(*SENT, 7, 3, 4), (*FAILED, 0, 0, 0), (*NEW, 1, 1, 0)], FACT)
     found = spark.createDataFrame([(*each, None) for each in counts], COUNTS)
     gone = spark.createDataFrame([(*SENT, purged)] if purged else [], PURGED)
-    return verdict.judge(rows, rows, found, Purges(gone, purged, unseen), TABLES, limit)
+    return evaluation.compare_fact(
+        rows, rows, found, PurgedRows(gone, purged, unseen), TABLES, limit
+    )
 
 
 def test_purged_rows_stay_counted_and_nothing_else_does(spark: SparkSession) -> None:
@@ -98,9 +101,9 @@ def test_what_cannot_be_counted_is_no_difference_but_is_told(spark: SparkSession
         COUNTS,
     )
     rows = spark.createDataFrame([(*SENT, 3, 3, 0)], FACT)
-    none = Purges(spark.createDataFrame([], PURGED), 0, None)
-    assert verdict.judge(rows, rows, counts, none, TABLES, 5).difference_count == 0
-    assert verdict.left_out(counts) == [LeftOut("public.notifications", "too long", 7)]
+    none = PurgedRows(spark.createDataFrame([], PURGED), 0, None)
+    assert evaluation.compare_fact(rows, rows, counts, none, TABLES, 5).difference_count == 0
+    assert evaluation.left_out(counts) == [LeftOut("public.notifications", "too long", 7)]
 
 
 def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSession) -> None:
@@ -110,7 +113,7 @@ def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSess
         ("public.notification_history", *SENT, 4),
     ]
     found = judged(spark, counts, limit=2)
-    assert found == Verdict(
+    assert found == Comparison(
         4,
         Total(4, 10),
         Total(4, 4),
@@ -125,10 +128,10 @@ def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSess
 
 def test_nothing_on_both_sides_is_equal(spark: SparkSession) -> None:
     nothing = spark.createDataFrame([], FACT)
-    none = Purges(spark.createDataFrame([], PURGED), 0, None)
+    none = PurgedRows(spark.createDataFrame([], PURGED), 0, None)
     counts = spark.createDataFrame([], COUNTS)
-    found = verdict.judge(nothing, nothing, counts, none, TABLES, 5)
-    assert found == Verdict(0, Total(0, 0), Total(0, 0), 0, [])
+    found = evaluation.compare_fact(nothing, nothing, counts, none, TABLES, 5)
+    assert found == Comparison(0, Total(0, 0), Total(0, 0), 0, [])
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_count_is_of_both_parts_or_of_the_live_one_in_all_rows(
     rows = spark.createDataFrame(
         [(*part[:4], total, *part[4:]) for part, total in zip(parts, totals, strict=True)], FACT
     )
-    found = comparing.wrong_totals(rows, verdict.likelier_reading(rows)).collect()
+    found = comparing.wrong_totals(rows, evaluation.likelier_reading(rows)).collect()
     assert [Difference(**row.asDict()) for row in found] == wrong
 
 
@@ -186,14 +189,14 @@ def test_what_may_explain_a_difference_is_said() -> None:
 
 
 def test_why_purges_are_not_all_known_is_said_with_what_helps() -> None:
-    assert not_seen(STORED, 20) is None
+    assert why_unseen(STORED, 20) is None
     for case, start, says in (
         (STORED, 21, "begins at 0/15, after the seed at 0/14; after `spark-submit"),
         (replace(STORED, is_on_newest_seed=False), 10, "newest seed yet; `dbt build`"),
         (replace(STORED, is_seeded=False), 10, "no seed; `spark-submit"),
         (replace(STORED, seed_lsn=None), 10, "no seed; `spark-submit"),
     ):
-        assert says in (not_seen(case, start) or "")
+        assert says in (why_unseen(case, start) or "")
 
 
 REPORT = Report(
@@ -205,7 +208,7 @@ REPORT = Report(
     16,
     255,
     7,
-    Verdict(
+    Comparison(
         5,
         Total(1010, 9),
         Total(0, 0),
@@ -240,7 +243,9 @@ def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
 
 
 def test_a_report_without_differences_says_what_it_cannot_see() -> None:
-    equal = replace(REPORT, verdict=replace(REPORT.verdict, difference_count=0, differences=[]))
+    equal = replace(
+        REPORT, comparison=replace(REPORT.comparison, difference_count=0, differences=[])
+    )
     [unseen] = [line for line in lines(equal) if "the log is pruned" in line]
     assert unseen.startswith("archived_count may be too high without being listed")
     assert any("4,000 rows of public.x" in line for line in lines(equal))
@@ -250,7 +255,7 @@ def test_a_report_without_differences_says_what_it_cannot_see() -> None:
 
 def test_the_remedy_is_the_one_that_mends() -> None:
     assert REPORT.remedy() == "`spark-submit spark/seed.py`, then `dbt build`"
-    above = replace(REPORT, verdict=replace(REPORT.verdict, above_count=1))
+    above = replace(REPORT, comparison=replace(REPORT.comparison, above_count=1))
     assert above.remedy().startswith("`spark-submit spark/seed.py --forget-purged`, then `dbt bu")
     whole = replace(above, is_whole=True).remedy()
     assert whole.startswith("`dbt build --full-refresh`; if the audit differs after that, `spark-")

@@ -17,7 +17,7 @@ from archiving.settings import ArchiveSettings
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from common.settings import parse_lsn
 from pyspark.sql import SparkSession
-from replaying import fact
+from replaying import replayed_fact
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
 
@@ -80,7 +80,7 @@ class Moment:
     rejected: int
 
 
-class World:
+class ArchivedPipeline:
     """A real source and slot with the models on it, and its archive."""
 
     def __init__(self, bench: Bench, spark: SparkSession, home: Path) -> None:
@@ -142,7 +142,7 @@ class World:
     def fact(self) -> Rows:
         return set(
             self.bench.execute(
-                f"select {', '.join(f'{name}::text' for name in fact.COLUMNS[:5])}, count,"
+                f"select {', '.join(f'{name}::text' for name in replayed_fact.COLUMNS[:5])}, count,"
                 " live_count, archived_count from analytics.ft_service_stats"
                 " where live_count <> 0 or archived_count <> 0"
             )
@@ -154,20 +154,20 @@ class World:
     def replay(self, output: Path, **asked: Any) -> Rows:
         replay(replace(self.settings, output=str(output), **asked), self.spark)
         table = pyarrow.parquet.read_table(output)
-        return {tuple(row[name] for name in fact.COLUMNS) for row in table.to_pylist()}
+        return {tuple(row[name] for name in replayed_fact.COLUMNS) for row in table.to_pylist()}
 
 
 @pytest.fixture(scope="module")
-def world(
+def pipeline(
     cluster: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+) -> Iterator[ArchivedPipeline]:
     with pytest.MonkeyPatch.context() as patch, new_database(cluster) as database:
         environment(patch, cluster, tmp_path_factory.mktemp("dbt"))
         database.load_notify()
         bench = Bench(database, Models())
         bench.execute(INSERT, "before the slot")
         bench.set_up()
-        made = World(bench, spark, tmp_path_factory.mktemp("archive"))
+        made = ArchivedPipeline(bench, spark, tmp_path_factory.mktemp("archive"))
         for number, statements in enumerate(STEPS):
             made.go(*statements)
             if number in (3, 5):
@@ -176,50 +176,52 @@ def world(
         yield made
 
 
-def test_every_moment_is_as_dbt_held_it(world: World, tmp_path: Path) -> None:
-    assert world.moments[4].rejected > 4
-    assert len({frozenset(moment.rows) for moment in world.moments}) == len(STEPS)
-    for number, moment in enumerate(world.moments):
-        found = world.replay(tmp_path / str(number), at=moment.position)
+def test_every_moment_is_as_dbt_held_it(pipeline: ArchivedPipeline, tmp_path: Path) -> None:
+    assert pipeline.moments[4].rejected > 4
+    assert len({frozenset(moment.rows) for moment in pipeline.moments}) == len(STEPS)
+    for number, moment in enumerate(pipeline.moments):
+        found = pipeline.replay(tmp_path / str(number), at=moment.position)
         assert found == moment.rows, f"step {number}"
     # Of the newest seed and what came after, counting says the same.
-    live, _ = world.bench.recount()
-    counts = Counter({row[1:5]: row[6] for row in world.moments[-1].rows if row[6]})
+    live, _ = pipeline.bench.recount()
+    counts = Counter({row[1:5]: row[6] for row in pipeline.moments[-1].rows if row[6]})
     assert counts == live
 
 
 def test_a_time_is_the_position_after_what_was_committed_by_then(
-    world: World, tmp_path: Path
+    pipeline: ArchivedPipeline, tmp_path: Path
 ) -> None:
-    moment = world.moments[1]
-    (newest,) = world.bench.execute(
+    moment = pipeline.moments[1]
+    (newest,) = pipeline.bench.execute(
         "select max(committed_at)::text from cdc.change_log where commit_lsn < %s",
         lsn.show(moment.position),
     )[0]
-    found = world.replay(tmp_path / "at", at_time=parse_time(newest))
+    found = pipeline.replay(tmp_path / "at", at_time=parse_time(newest))
     assert found == moment.rows
     with pytest.raises(ArchiveIncomplete, match="more may come"):
-        world.replay(tmp_path / "later", at_time=parse_time("2100-01-01T00:00:00+01:00"))
+        pipeline.replay(tmp_path / "later", at_time=parse_time("2100-01-01T00:00:00+01:00"))
 
 
-def test_what_the_archive_does_not_reach_is_refused(world: World, tmp_path: Path) -> None:
-    last = world.moments[-1].position
-    begin = lsn.parse(world.bench.value("select start_lsn::text from cdc.slot_position"))
+def test_what_the_archive_does_not_reach_is_refused(
+    pipeline: ArchivedPipeline, tmp_path: Path
+) -> None:
+    last = pipeline.moments[-1].position
+    begin = lsn.parse(pipeline.bench.value("select start_lsn::text from cdc.slot_position"))
     for position in (last + 0x1000_0000, begin - 1):
         with pytest.raises(ArchiveIncomplete, match="the archive holds those from"):
-            world.replay(tmp_path / "beyond", at=position)
+            pipeline.replay(tmp_path / "beyond", at=position)
     with pytest.raises(ArchiveIncomplete, match="holds no changes"):
-        replay(replace(world.settings, path=str(tmp_path)), world.spark)
-    other = replace(world.settings, tables=TABLES[::-1])
+        replay(replace(pipeline.settings, path=str(tmp_path)), pipeline.spark)
+    other = replace(pipeline.settings, tables=TABLES[::-1])
     with pytest.raises(SettingError, match="registered public") as caught:
-        replay(other, world.spark)
+        replay(other, pipeline.spark)
     assert caught.value.remedy == (
         "export LOADER_TABLES=public.notifications,public.notification_history"
     )
     with pytest.raises(SettingError, match="exists already"):
-        world.replay(tmp_path)
+        pipeline.replay(tmp_path)
     with pytest.raises(SettingError, match="exclude each other"):
-        replace(world.settings, at=1, compare=True)
+        replace(pipeline.settings, at=1, compare=True)
     with pytest.raises(SettingError, match="not a WAL position"):
         parse_lsn("7", "--at")
     with pytest.raises(SettingError, match="not a time"):
@@ -227,35 +229,36 @@ def test_what_the_archive_does_not_reach_is_refused(world: World, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_log_may_be_pruned_and_the_archive_goes_on(world: World, tmp_path: Path) -> None:
-    last = world.moments[-1].position
-    world.bench.execute(
+def test_the_log_may_be_pruned_and_the_archive_goes_on(
+    pipeline: ArchivedPipeline, tmp_path: Path
+) -> None:
+    last = pipeline.moments[-1].position
+    pipeline.bench.execute(
         "delete from cdc.change_log; update cdc.slot_position set start_lsn = position_lsn"
     )
-    world.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
+    pipeline.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
     with pytest.raises(ArchiveIncomplete, match="are asked for"):
-        replay(replace(world.settings, compare=True), world.spark)
-    world.archive()
-    for number in (0, 4, len(world.moments) - 1):
-        moment = world.moments[number]
-        assert world.replay(tmp_path / str(number), at=moment.position) == moment.rows
-    assert world.moments[-1].position > last
-    assert any("late" in row for row in world.moments[-1].rows)
-    assert replay(replace(world.settings, compare=True), world.spark).difference_count == 0
+        replay(replace(pipeline.settings, compare=True), pipeline.spark)
+    pipeline.archive()
+    for number in (0, 4, len(pipeline.moments) - 1):
+        moment = pipeline.moments[number]
+        assert pipeline.replay(tmp_path / str(number), at=moment.position) == moment.rows
+    assert pipeline.moments[-1].position > last
+    assert any("late" in row for row in pipeline.moments[-1].rows)
+    assert replay(replace(pipeline.settings, compare=True), pipeline.spark).difference_count == 0
 
 
-@pytest.mark.slow
 def test_a_fact_that_differs_is_told_with_its_sizes(
-    world: World, cluster: Cluster, tmp_path: Path
+    pipeline: ArchivedPipeline, cluster: Cluster, tmp_path: Path
 ) -> None:
     source = Source(cluster, DATABASE)
     source.environment["LOADER_SLOT"] = SLOT
-    row = world.bench.execute(
+    row = pipeline.bench.execute(
         "update analytics.ft_service_stats set live_count = live_count + 5, count = count + 5"
         f" where id = (select id from analytics.ft_service_stats order by live_count desc limit 1)"
         f" returning {', '.join(f'{name}::text' for name in DIMENSIONS)}, live_count"
     )[0]
-    process = submit(source, "replay", "--from", str(world.home), "--compare", "--json")
+    process = submit(source, "replay", "--from", str(pipeline.home), "--compare", "--json")
     out, err = process.communicate(timeout=300)
     assert process.returncode == ReplayDiffers.exit_code == 40, err
     (found,) = json.loads(out)["differences"]
@@ -270,7 +273,9 @@ def test_ids_are_those_that_the_database_makes(spark: SparkSession, cluster: Clu
     ids = ("00000000-0000-0000-0000-00000000000a", "b0000000-0000-0000-0000-00000000000b")
     with psycopg.connect(cluster.dsn()) as connection:
         rows = [(*ids, kind, status) for kind in odd for status in odd]
-        found = spark.createDataFrame(rows, list(DIMENSIONS)).select(*DIMENSIONS, fact.row_id())
+        found = spark.createDataFrame(rows, list(DIMENSIONS)).select(
+            *DIMENSIONS, replayed_fact.row_id()
+        )
         for *group, id_ in found.collect():
             wanted = connection.execute(
                 "select md5(row(%s::uuid, %s::uuid, %s::text, %s::text)::text)::uuid::text", group

@@ -151,7 +151,7 @@ def test_the_cases_of_the_models_without_a_truncate(
     for image in rules.images(log, LIVE, ARCHIVE).collect():
         # Both images of an update are here; what nets to nothing was left out before.
         found[image["commit_lsn"]].append({**image.asDict(), "rejected_reason": None})
-    for change in rules.rejected(log, LIVE, ARCHIVE).collect():
+    for change in rules.rejected_changes(log, LIVE, ARCHIVE).collect():
         said = {"sign": None, "rejected_reason": change["reason"]}
         found[change["commit_lsn"]].append(said)
     for place, case in enumerate(tried):
@@ -171,7 +171,7 @@ def test_the_cases_of_the_models_with_a_truncate(
         ]
         found += [
             {"part": row["part"], "sign": None}
-            for row in rules.truncated(log, LIVE, ARCHIVE).collect()
+            for row in rules.last_truncates(log, LIVE, ARCHIVE).collect()
         ]
         wanted = [
             {"sign": 1, **row} if row["action"] != "T" else {"part": row["part"], "sign": None}
@@ -186,7 +186,7 @@ def test_the_last_truncate_of_each_part_counts(spark: SparkSession) -> None:
         (lsn.parse(row["commit_lsn"]), row["ordinal"], row["action"], row["payload"])
         for row in test["given"][0]["rows"]
     ]
-    found = rules.truncated(frame(spark, rows), LIVE, ARCHIVE).collect()
+    found = rules.last_truncates(frame(spark, rows), LIVE, ARCHIVE).collect()
     wanted = [
         (row["part"], lsn.parse(row["commit_lsn"]), row["ordinal"])
         for row in test["expect"]["rows"]
@@ -239,7 +239,7 @@ def test_what_the_database_does_not_take_for_json_is_rejected(spark: SparkSessio
     # An escaped backslash before u0000 is no escaped zero.
     fine = [plain, f" {plain}\n", INSERT % (r'"\\u0000"', "")]
     log = frame(spark, [(n, 1, None, text) for n, text in enumerate([*texts, *fine])])
-    found = rules.rejected(log, LIVE, ARCHIVE).orderBy("commit_lsn").collect()
+    found = rules.rejected_changes(log, LIVE, ARCHIVE).orderBy("commit_lsn").collect()
     assert [(row["commit_lsn"], row["reason"]) for row in found] == [
         (number, "the payload is not valid JSON") for number in range(len(texts))
     ]
@@ -273,7 +273,7 @@ def test_deletes_of_the_archive_say_which_group_lost_a_row(spark: SparkSession) 
     rows = [(n, 1, letter(text), text) for n, text in enumerate([*known, *nothing, *unknown])]
     found = {
         row["commit_lsn"]: (row["is_known"], row["notification_status"])
-        for row in rules.purges(frame(spark, rows), LIVE, ARCHIVE).collect()
+        for row in rules.archived_deletes(frame(spark, rows), LIVE, ARCHIVE).collect()
     }
     assert found == {
         **dict.fromkeys(range(len(known)), (True, "sent")),
@@ -309,6 +309,6 @@ def test_any_history_comes_to_what_the_oracle_of_the_models_says(
     found = Outcome()
     for row in rules.signed_deltas(log, LIVE, ARCHIVE).collect():
         getattr(found, row["part"])[tuple(row[name] for name in DIMENSIONS)] = row["delta"]
-    rejected = rules.rejected(log, LIVE, ARCHIVE).collect()
+    rejected = rules.rejected_changes(log, LIVE, ARCHIVE).collect()
     found.rejected = sorted(map(operator.itemgetter(0, 1), rejected))
     assert found == outcome(history)

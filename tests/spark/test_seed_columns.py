@@ -56,13 +56,13 @@ def test_what_is_a_uuid_in_both_tables_leaves_the_server_as_bytes(
     settings = Settings(source.dsn, source.dsn, source.slot, parse_tables(",".join(TABLES)), "cdc")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.hold(settings, monitor, print) as held,
+        snapshot.export(settings, monitor, print) as exported,
     ):
         found = columns.uuids(monitor, settings.tables)
         assert found == as_bytes
         selections = columns.selections(monitor, settings.tables, found)
-        for part in ranges.plan(held.found, 1, selections):
-            read = arrow_source.batches(held.conninfo, part.query, held.name)
+        for part in ranges.plan(exported.found, 1, selections):
+            read = arrow_source.batches(exported.conninfo, part.query, exported.name)
             rows = pa.Table.from_batches(
                 columns.labelled(batch, part.source_table, found) for batch in read
             )
@@ -78,7 +78,7 @@ def test_an_id_that_is_text_in_one_table_counts_as_the_uuid_it_is(source: Source
     source.fill()
     expected = source.recount()
     make_text(source)
-    code, _, err = source.submit()
+    code, _, err = source.seed()
     assert code == 0, err
     assert source.baseline() == expected
     assert all(expected.values())
@@ -96,7 +96,7 @@ def test_a_text_of_sixteen_characters_does_not_pass_for_a_uuid(source: Source) -
             " notification_status) = 0 limit 1)"
             " returning template_id::text, notification_type::text, notification_status"
         ).fetchone()
-    code, out, err = source.submit()
+    code, out, err = source.seed()
     assert code == 0, err
     assert "1 rows of public.notification_history cannot be counted" in out
     assert source.ask("select reason, example ->> 'service_id' from cdc.historical_rejections") == [
@@ -120,7 +120,7 @@ def test_values_are_spelled_as_the_stream_spells_them(source: Source) -> None:
             "create cast (notification_type as text) with function loud(notification_type)"
         )
         connection.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
-    code, _, err = source.submit()
+    code, _, err = source.seed()
     assert code == 0, err
     source.ask("update notifications set notification_status = 'failed' returning 1")
     streamed = set()

@@ -134,7 +134,7 @@ def test_parquet_export_gives_the_database_counts_and_replaces_the_seed(
             )
             pyarrow.parquet.write_table(cursor.fetch_arrow_table(), tmp_path / name)
     [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    code, out, err = source.submit("--parquet", str(tmp_path), "--snapshot-lsn", position)
+    code, out, err = source.seed("--parquet", str(tmp_path), "--snapshot-lsn", position)
     assert code == 0, err
     assert f"counted at {position}" in out
     assert source.baseline() == source.recount()

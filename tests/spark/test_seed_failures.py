@@ -41,7 +41,7 @@ def test_a_killed_seed_leaves_the_previous_one_and_a_second_runs_after_it(source
 
     before = source.recount()
     with source.seed_at_a_closed_gate() as seed:
-        code, _, err = source.submit("--timeout", "0.1")
+        code, _, err = source.seed("--timeout", "0.1")
         assert (code, "another seed of slot" in err) == (33, True), err
 
         truncate = threading.Thread(target=truncate_both, args=(source,))
@@ -85,7 +85,7 @@ def truncate_both(source: Source) -> None:
         connection.execute("truncate notifications, notification_history")
 
 
-@pytest.mark.parametrize("session", ["slot", "locks"])
+@pytest.mark.parametrize("session", ["slot", pytest.param("locks", marks=pytest.mark.slow)])
 def test_the_seed_fails_when_a_holder_is_terminated(source: Source, session: str) -> None:
     source.fill()
     source.previous_seed()
@@ -113,7 +113,7 @@ def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source
             "delete from pg_enum where enumlabel = 'sms'"
             " and enumtypid = 'notification_type'::regtype"
         )
-    code, out, err = source.submit()
+    code, out, err = source.seed()
     assert (code, out) == (34, ""), err
     assert (
         "invalid internal value for enum" in err and "Traceback" not in err and "\tat " not in err
@@ -130,7 +130,7 @@ def test_a_seed_that_waits_for_a_writer_names_it_and_times_out(source: Source) -
         writer.execute("insert into unrelated (note) values ('open')")
         with (
             pytest.raises(SnapshotBlocked) as caught,
-            snapshot.hold(settings(source, 0.5), monitor, print),
+            snapshot.export(settings(source, 0.5), monitor, print),
         ):
             pass
         assert f"pid {writer.info.backend_pid} (postgres nightly batch) open for" in str(caught)
@@ -146,7 +146,7 @@ def test_a_table_that_stays_locked_times_out(source: Source) -> None:
         altering.execute("lock table notification_history")
         with (
             pytest.raises(SnapshotBlocked, match="notification_history was locked"),
-            snapshot.hold(settings(source, 0.2), monitor, print),
+            snapshot.export(settings(source, 0.2), monitor, print),
         ):
             pass
 
@@ -188,7 +188,7 @@ class Committing:
 def test_a_half_ended_commit_below_the_position_is_waited_for(
     source: Source, timeout: float
 ) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     outcome: list[int | SnapshotBlocked] = []
     committing = Committing(source)
 
@@ -196,11 +196,11 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
         try:
             with (
                 closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.hold(settings(source, timeout), monitor, told.append) as held,
+                snapshot.export(settings(source, timeout), monitor, messages.append) as exported,
                 source.connect(autocommit=False) as reader,
             ):
                 reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-                reader.execute(f"set transaction snapshot '{held.name}'")
+                reader.execute(f"set transaction snapshot '{exported.name}'")
                 found = reader.execute("select count(*) from notifications").fetchone()
                 outcome.append(found[0] if found else -1)
         except SnapshotBlocked as error:
@@ -239,9 +239,9 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
             assert said in str(outcome[0])
             assert "now pid" in str(outcome[0])
         else:
-            wait_until(lambda: told, seconds=20)
+            wait_until(lambda: messages, seconds=20)
             what = "writers" if waits_itself else "commits to end"
-            assert f"waiting for {what}, now pid" in told[-1]
+            assert f"waiting for {what}, now pid" in messages[-1]
             assert not outcome
     finally:
         committing.end()

@@ -1,4 +1,4 @@
-"""Rows that the stream could not count are left out of the seed too, and are told."""
+"""Rows that the stream could not count are left out of the seed too, and reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_value_longer_than_an_index_row_is_listed_and_the_rest_is_counted(
             " (%s, 'public.notifications', 'of the seed before', 1, '{}')",
             (source.slot,),
         )
-    code, out, err = source.submit("--json")
+    code, out, err = source.seed("--json")
     assert code == 0, err
     assert "Traceback" not in err
     reason = "the value of notification_status is longer than 1000 bytes"
@@ -44,7 +44,7 @@ def test_a_value_longer_than_an_index_row_is_listed_and_the_rest_is_counted(
     }
     with source.connect() as connection:
         connection.execute("delete from notifications where length(notification_status) > 1000")
-    code, out, err = source.submit()
+    code, out, err = source.seed()
     assert code == 0, err
     assert source.ask(REJECTIONS) == []
     assert "cannot be counted" not in out
@@ -52,7 +52,7 @@ def test_a_value_longer_than_an_index_row_is_listed_and_the_rest_is_counted(
 
 def test_rows_with_a_null_dimension_are_counted_as_left_out(source: Source) -> None:
     source.fill()
-    code, out, err = source.submit()
+    code, out, err = source.seed()
     assert code == 0, err
     [(left_out,)] = source.ask("select left_out from cdc.historical_snapshot")
     expected = {

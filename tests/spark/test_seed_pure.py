@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from common.progress import Measure, line
 from common.settings import Settings, counted_tables, parse_lsn
-from counting.counts import NULL_DIMENSION, dimensions, judged
+from counting.counts import NULL_DIMENSION, count_groups, dimensions
 from counting.ranges import Leaf, cut, plan
 from counting.visibility import Visibility, unfinished
 from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def test_rows_are_counted_by_table_and_dimensions(spark: SparkSession) -> None:
         ("live", S, T, "sms", "Sent"),
         ("archive", S, T, "sms", "sent"),
     ]
-    counted = judged(spark.createDataFrame(rows, SCHEMA)).collect()
+    counted = count_groups(spark.createDataFrame(rows, SCHEMA)).collect()
     assert {tuple(row) for row in counted} == {
         ("live", S, T, "sms", "sent", 2, None),
         ("live", S, T, "sms", "Sent", 1, None),
@@ -44,7 +44,7 @@ def test_binary_ids_are_counted_as_they_are_and_told_as_text(spark: SparkSession
         ("live", None, T, "sms", "sent"),
     ]
     schema = SCHEMA.replace("service_id string", "service_id binary")
-    counted = judged(spark.createDataFrame(rows, schema)).collect()
+    counted = count_groups(spark.createDataFrame(rows, schema)).collect()
     assert {tuple(row) for row in counted} == {
         ("live", "41414141-4141-4141-4141-414141414141", T, "sms", "sent", 2, None),
         ("live", "61616161-6161-6161-6161-616161616161", T, "sms", "sent", 1, None),
@@ -55,7 +55,7 @@ def test_binary_ids_are_counted_as_they_are_and_told_as_text(spark: SparkSession
 def test_a_null_in_any_dimension_leaves_the_row_out(spark: SparkSession) -> None:
     whole = ("live", S, T, "sms", "sent")
     rows = [whole, *((*whole[:n], None, *whole[n + 1 :]) for n in range(1, 5))]
-    counted = judged(spark.createDataFrame(rows, SCHEMA)).collect()
+    counted = count_groups(spark.createDataFrame(rows, SCHEMA)).collect()
     assert [tuple(row) for row in counted if row["reason"] is None] == [(*whole, 1, None)]
     assert sum(row["reason"] == NULL_DIMENSION for row in counted) == 4
 

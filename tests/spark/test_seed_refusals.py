@@ -13,6 +13,7 @@ from seeding import store
 from seeding.job import seed
 
 from demo.cluster import Cluster
+from loader.staging.records import SlotPosition
 from tests.spark.support import TABLES, Source
 from waltally import errors, lsn
 from waltally.tables import parse_tables
@@ -67,9 +68,9 @@ def test_a_role_without_its_rights_is_refused(source: Source) -> None:
             )
             with (
                 closing(connect(as_reader, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.hold(settings(source, as_reader), monitor, print) as held,
+                snapshot.export(settings(source, as_reader), monitor, print) as exported,
             ):
-                held.check()
+                exported.check()
         finally:
             connection.execute("drop owned by reader; drop role reader")
 
@@ -100,7 +101,7 @@ def test_a_server_without_wal2json_is_refused(source: Source) -> None:
     with (
         closing(connect(dsn, "LOADER_SOURCE_DSN")) as monitor,
         pytest.raises(errors.PluginMissing),
-        snapshot.hold(settings(source, dsn), monitor, print),
+        snapshot.export(settings(source, dsn), monitor, print),
     ):
         pass
 
@@ -117,7 +118,7 @@ def test_a_server_without_a_free_slot_is_refused(source: Source) -> None:
                     made.append(f"s{number}")
             with (
                 pytest.raises(errors.NoFreeSlot),
-                snapshot.hold(settings(source), monitor, print),
+                snapshot.export(settings(source), monitor, print),
             ):
                 pass
         finally:
@@ -130,7 +131,7 @@ def test_a_server_below_logical_and_a_standby_are_refused() -> None:
         with closing(connect(other.dsn(), "LOADER_SOURCE_DSN")) as connection:
             row = connection.execute("select system_identifier from pg_control_system()").fetchone()
             assert row is not None
-            position = checks.SlotPosition(str(row[0]), "postgres", 0)
+            position = SlotPosition("s", str(row[0]), "postgres", 0, 0)
             with pytest.raises(errors.WalLevelTooLow, match="wal_level = replica"):
                 checks.source(connection, position)
         other.stop()
@@ -163,7 +164,7 @@ def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
         [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
         target.execute("update cdc.historical_snapshot set snapshot_lsn = snapshot_lsn + 100")
         with (
-            store.only_seed(target, settings(source), print),
+            store.acquire_seed_lock(target, settings(source), print),
             pytest.raises(SnapshotTooOld),
         ):
             store.replace(target, settings(source), lsn.parse(start) + 99)
@@ -176,13 +177,15 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     monkeypatch.setattr(arrow_source, "LOCK_TIMEOUT", "50ms")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.hold(settings(source, tables="public.notifications"), monitor, print) as held,
+        snapshot.export(
+            settings(source, tables="public.notifications"), monitor, print
+        ) as exported,
         source.connect() as altering,
         altering.transaction(),
     ):
         altering.execute("lock table notification_history")
         readers = arrow_source.batches(
-            held.conninfo, "select id::text from public.notification_history", held.name
+            exported.conninfo, "select id::text from public.notification_history", exported.name
         )
         with pytest.raises(arrow_source.ReadFailed, match="lock timeout"):
             next(readers)
@@ -200,12 +203,15 @@ def test_leaves_of_a_partitioned_table_are_read_one_by_one(source: Source) -> No
         )
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.hold(settings(source), monitor, print) as held,
+        snapshot.export(settings(source), monitor, print) as exported,
     ):
-        assert [str(leaf.table) for leaf in held.found[1][1]] == ["public.leaf_a", "public.leaf_b"]
+        assert [str(leaf.table) for leaf in exported.found[1][1]] == [
+            "public.leaf_a",
+            "public.leaf_b",
+        ]
         locked = source.ask(
             "select relation::regclass::text from pg_locks where pid = %s and relation::regclass"
             "::text ~ '^leaf' order by 1",
-            held.pids[1],
+            exported.pids[1],
         )
         assert locked == [("leaf_a",), ("leaf_b",)]

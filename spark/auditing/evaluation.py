@@ -1,31 +1,38 @@
-"""The fact brought to the snapshot's position, and judged by the counts there."""
+"""Brings the fact to the snapshot's position and compares it with the counts there.
+
+Pure: DataFrames in, a Comparison out; no driver.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from counting.counts import COLUMNS
 from deltas import rules
-from facts.fact import Rejected
+from facts.rejected import Rejected
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from auditing import comparing
-from auditing.purges import Purges
-from auditing.report import Difference, LeftOut, Total, Verdict
+from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally.tables import Table
+
+if TYPE_CHECKING:
+    from auditing.purged_rows import PurgedRows
 
 
 def brought_forward(rows: DataFrame, log: DataFrame, tables: tuple[Table, ...]) -> DataFrame:
     """Return the fact's rows with the changes in `log` applied, as dbt would apply them."""
     live, archive = map(str, tables)
-    truncated = {row["part"] for row in rules.truncated(log, live, archive).collect()}
+    truncated = {row["part"] for row in rules.last_truncates(log, live, archive).collect()}
     return comparing.moved(rows, rules.signed_deltas(log, live, archive), truncated)
 
 
 def rejected(log: DataFrame, tables: tuple[Table, ...]) -> Rejected:
-    """Return what of the changes in `log` cannot be counted."""
+    """Return how many of the changes in `log` cannot be counted."""
     live, archive = map(str, tables)
     row = (
-        rules.rejected(log, live, archive)
+        rules.rejected_changes(log, live, archive)
         .agg(sql.count("*").alias("count"), sql.min("commit_lsn").alias("first_lsn"))
         .first()
     )
@@ -44,18 +51,19 @@ def left_out(counts: DataFrame) -> list[LeftOut]:
     return [LeftOut(**row.asDict()) for row in found.collect()]
 
 
-def judge(
+def compare_fact(
     rows: DataFrame,
     forward: DataFrame,
     counts: DataFrame,
-    purged: Purges,
+    purged: PurgedRows,
     tables: tuple[Table, ...],
     limit: int,
-) -> Verdict:
-    """Compare the fact, `forward`, with the counts of rows, and the `total` of `rows` with itself.
+) -> Comparison:
+    """Compare the fact with the counts of the tables' rows.
 
-    `counts` are as history.counts.judged returns them. At most `limit` differences are listed, the
-    largest first.
+    `rows` is the fact as it was read and `forward` the same at the snapshot's position. The counts
+    of `forward` are compared with `counts`, as count_groups returns them; the `total` of `rows` is
+    compared with its own parts. The largest `limit` differences are listed, largest first.
     """
     feeds = dict(zip(map(str, tables), comparing.PARTS, strict=True))
     countable = counts.where("reason is null").select(*COLUMNS)
@@ -71,7 +79,7 @@ def judge(
         *(sql.coalesce(sql.sum(name), sql.lit(0)).alias(name) for name in both.columns[4:]),
     ).first()
     assert row is not None
-    return Verdict(
+    return Comparison(
         row["groups"],
         Total(row["live"], row["counted_live"]),
         Total(row["archived"], row["counted_archived"]),
@@ -82,7 +90,7 @@ def judge(
 
 
 def likelier_reading(rows: DataFrame) -> str:
-    """Return the reading of `count` that fewer rows contradict; both parts where none is better."""
+    """Return the reading of `total` that fewer rows contradict; `both` where they are equal."""
     row = comparing.readings(rows).first()
     assert row is not None
     wrong = row.asDict()

@@ -1,4 +1,4 @@
-"""Counts, written by an executor into the incoming table as Arrow batches."""
+"""Writes counts into the incoming table; executors import it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from waltally.login import one_line
-from waltally.tables import quoted
+from waltally.tables import Table
 
 
 class WriteFailed(Exception):
@@ -35,8 +35,8 @@ class Written(WriterCommitMessage):
 def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
     """Return a data source named `incoming` that appends counts to the table.
 
-    A task that Spark runs twice commits twice; each row carries its attempt, and at the end only
-    the attempts that Spark counts are kept.
+    A task that Spark runs twice commits its rows twice. Each row has the attempt's id, and at the
+    end only rows of the attempts that Spark reports are kept.
     """
 
     class IncomingWriter(DataSourceArrowWriter):
@@ -66,7 +66,7 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
             import psycopg
 
             written = [message for message in messages if isinstance(message, Written)]
-            name = f"{quoted(schema)}.{quoted(table)}"
+            name = Table(schema, table).quoted
             with psycopg.connect(conninfo) as connection:
                 connection.execute(
                     f"delete from {name} where attempt <> all(%s)",

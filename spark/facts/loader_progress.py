@@ -1,4 +1,4 @@
-"""Waiting for the loader: whoever runs it, the changes before a position must be in the log."""
+"""Waits until the loader has staged every change before a position."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from facts.settings import FactSettings
 from waltally import lsn
 
 _POLL_SECONDS = 0.2
-_TELL_SECONDS = 10.0
-_ABSENT_SECONDS = 6.0
-"""A loader that lost its connection follows again within five seconds."""
-_MARK_BYTES = 2048
+_NOTIFY_SECONDS = 10.0
+_FOLLOWER_SECONDS = 6.0
+"""Longer than a loader needs to follow again after it has lost its connection: 5 s."""
+_MESSAGE_BYTES = 2048
 
 
-def mark(source: Connection) -> None:
-    """Write a logical message into the source's WAL, so that a loader has something to pass.
+def emit_message(source: Connection) -> None:
+    """Write a logical message into the source's WAL, so that an idle loader moves on.
 
-    An idle loader does not move for less than 1 KiB of WAL, and what was committed
-    asynchronously is flushed with the message. No row is written.
+    An idle loader does not move for less than 1 KiB of WAL. The message also flushes what was
+    committed asynchronously. It writes no row.
     """
     with source.transaction():
-        # A standby that is away must not keep us.
+        # Do not wait for a synchronous standby that is away.
         source.execute("set local synchronous_commit to 'local'")
         source.execute(
-            "select pg_logical_emit_message(true, 'waltally', repeat(' ', %s))", (_MARK_BYTES,)
+            "select pg_logical_emit_message(true, 'waltally', repeat(' ', %s))", (_MESSAGE_BYTES,)
         )
 
 
-def refuse_absence(
+def require_follower(
     source: Connection, settings: FactSettings, otherwise: str | None = None
 ) -> None:
-    """Return once somebody follows the slot; raise AuditIncomplete after a few seconds without.
+    """Return when a session follows the slot. Raises AuditIncomplete after a few seconds.
 
-    `otherwise` is what else one can do.
+    `otherwise` is another remedy for the error to name.
     """
     slot = settings.reading.slot
     begun = time.monotonic()
     while not is_followed(source, slot):
-        if time.monotonic() - begun > _ABSENT_SECONDS:
-            raise absent(source, settings, otherwise)
+        if time.monotonic() - begun > _FOLLOWER_SECONDS:
+            raise not_followed(source, settings, otherwise)
         time.sleep(_POLL_SECONDS)
 
 
-def absent(
+def not_followed(
     source: Connection, settings: FactSettings, otherwise: str | None = None
 ) -> AuditIncomplete:
     """Return the error of a slot that nobody follows."""
@@ -60,23 +60,23 @@ def absent(
     )
 
 
-def wait(
+def wait_for_position(
     target: Connection,
     source: Connection | None,
     settings: FactSettings,
     position: int,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> None:
-    """Return once the change log holds every change below the position.
+    """Return when the change log holds every change below the position.
 
-    Raises AuditIncomplete after `settings.reading.timeout` seconds, or a few where nobody follows
-    the slot; without a `source` that cannot be asked.
+    Raises AuditIncomplete after `settings.reading.timeout` seconds. Where nobody follows the slot,
+    which only a `source` can tell, it is raised after a few seconds.
     """
     slot, timeout = settings.reading.slot, settings.reading.timeout
     begun = time.monotonic()
-    told = 0.0
+    notified = 0.0
     followed = begun
-    while (reached := fact.position_lsn(target, settings)) < position:
+    while (reached := fact.slot(target, settings).position_lsn) < position:
         now = time.monotonic()
         behind = (
             f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"
@@ -84,8 +84,8 @@ def wait(
         )
         if source is None or is_followed(source, slot):
             followed = now
-        elif now - followed > _ABSENT_SECONDS:
-            raise absent(source, settings)
+        elif now - followed > _FOLLOWER_SECONDS:
+            raise not_followed(source, settings)
         who = f"; {follower(source, slot)}" if source is not None else ""
         if now - begun > timeout:
             raise AuditIncomplete(
@@ -93,14 +93,14 @@ def wait(
                 "see with `loader status` that `loader run` gets on, then run the"
                 f" {settings.reading.work} again; a larger --timeout waits longer",
             )
-        if now - told > _TELL_SECONDS:
-            told = now
-            tell(f"waiting: {behind}{who}")
+        if now - notified > _NOTIFY_SECONDS:
+            notified = now
+            notify(f"waiting: {behind}{who}")
         time.sleep(_POLL_SECONDS)
 
 
 def is_followed(source: Connection, slot: str) -> bool:
-    """Say whether a session follows the slot."""
+    """Return whether a session follows the slot."""
     row = source.execute(
         "select active_pid is not null from pg_replication_slots where slot_name = %s", (slot,)
     ).fetchone()
@@ -108,7 +108,7 @@ def is_followed(source: Connection, slot: str) -> bool:
 
 
 def follower(source: Connection, slot: str) -> str:
-    """Say who follows the slot, as the end of a sentence."""
+    """Return who follows the slot, as the end of a sentence."""
     row = source.execute(
         "select active_pid from pg_replication_slots where slot_name = %s", (slot,)
     ).fetchone()

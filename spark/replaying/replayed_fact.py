@@ -1,4 +1,4 @@
-"""The fact made of a baseline and changes: functions from DataFrame to DataFrame."""
+"""Computes the fact from a baseline and changes. Pure: DataFrame to DataFrame, no driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTS = ("count", "live_count", "archived_count")
 def replayed(
     baseline: DataFrame, changes: DataFrame, live: str, archive: str, count_archived: bool = True
 ) -> DataFrame:
-    """Return the fact: baseline, a seed's counts, and every change after it; columns of COLUMNS.
+    """Return the fact of the baseline and every change after it, with the columns COLUMNS.
 
     `live` and `archive` are the counted tables as LOADER_TABLES names them. Groups of which both
     parts are zero are left out; the fact may keep such rows.
@@ -26,9 +26,11 @@ def replayed(
         *DIMENSIONS,
         sql.col("row_count").alias("delta"),
     ).where("part is not null")
-    # A TRUNCATE cancels what came before it: among the changes, and in the baseline.
+    # A TRUNCATE cancels everything before it, in the changes and in the baseline.
     kept = seeded.join(
-        sql.broadcast(rules.truncated(changes, live, archive).select("part")), "part", "left_anti"
+        sql.broadcast(rules.last_truncates(changes, live, archive).select("part")),
+        "part",
+        "left_anti",
     )
     totals = (
         kept.unionByName(rules.signed_deltas(changes, live, archive))
@@ -76,6 +78,6 @@ def _in_row(name: str) -> Column:
 
 
 def _total(part: str) -> Column:
-    # Not null where no row is of this part: there is one for each row, zero where it is another's.
+    # Rows of the other part add zero, so that the sum is never null.
     mine = sql.when(sql.col("part") == part, sql.col("delta")).otherwise(sql.lit(0))
     return sql.sum(mine).alias(f"{part}_count")

@@ -1,4 +1,4 @@
-"""Spark's failures as sentences."""
+"""Turns Spark's errors into LoaderErrors, each one sentence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from common.errors import CountingFailed, SnapshotBlocked
 
 
 @contextlib.contextmanager
-def explained(work: str, check: Callable[[], None]) -> Iterator[None]:
-    """Turn Spark's failures within into LoaderErrors.
+def spark_errors(work: str, check: Callable[[], None]) -> Iterator[None]:
+    """Turn Spark's errors in the block into LoaderErrors.
 
-    `check` is asked once more when the last row is read, and first when the job has failed: what
-    it raises is then the reason.
+    `check` is called after the block, and when the job has failed: what it raises is the cause.
     """
     try:
         yield

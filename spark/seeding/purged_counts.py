@@ -1,8 +1,8 @@
-"""What the fact knows of rows that were purged: a new baseline must not forget them.
+"""The purged rows that the fact still counts: a new baseline must keep them.
 
-Of the table whose deletes are ignored a group's baseline is the rows that are stored at X, or what
-the fact holds at X where that is more. The fact is read where it is, at A, before the snapshot, and
-brought to X by the changes between, as an audit does.
+Deletes from the archive are ignored. So the archive's baseline of a group at position X is the
+larger of two counts: the rows that are stored at X, and the fact's archived_count at X. The fact is
+read at its own position A, before the snapshot, and brought forward to X by the changes between.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 import psycopg
-from common import arrow_source, changes
-from common.connections import Connection, resolved
+from common import arrow_source, changes, slot_position
+from common.connections import Connection, exported_snapshot, resolved
 from common.errors import AuditIncomplete
 from common.settings import Settings
 from counting import ranges
 from counting.counts import INCOMING
 from deltas import rules
-from facts import arrival, fact
+from facts import fact, loader_progress, watermark
 from facts.settings import FactSettings
-from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from waltally import lsn
 from waltally.errors import MissingRight, SourceBehind
-from waltally.tables import DIMENSIONS, quoted
+from waltally.tables import DIMENSIONS, Table, quoted
 
 Outcome = Literal["kept", "forgotten", "unknown"]
 
@@ -37,50 +36,37 @@ _SCHEMA = (
     " archived_count bigint"
 )
 
-_STATE = """
-    select
-        to_regclass(%(fact)s) is not null,
-        mark.applied_lsn::text,
-        log.start_lsn::text,
-        exists (
-            select from {staging}.model_watermark as other
-            where other.model_name = %(model)s and other.slot_name <> log.slot_name
-        )
-    from {staging}.slot_position as log
-    left join {staging}.model_watermark as mark
-        on mark.slot_name = log.slot_name and mark.model_name = %(model)s
-    where log.slot_name = %(slot)s
-"""
-
 
 @dataclass(frozen=True)
-class State:
-    """At which position the fact is; None where the change log does not go on from it."""
+class FactPosition:
+    """The fact's position; None where the change log does not reach back to it."""
 
     position: int | None
 
 
 @dataclass(frozen=True)
-class Archived:
-    """The fact's archived_count of each group, kept by Spark: the dimensions and the count."""
+class ArchivedCounts:
+    """The fact's archived_count per group, cached by Spark: the dimensions and the count."""
 
-    state: State
+    state: FactPosition
     rows: DataFrame
 
 
-def is_known(target: Connection, source: Connection | None, settings: Settings) -> bool:
-    """Say whether the fact can be compared with what is stored.
+def can_compare(target: Connection, source: Connection | None, settings: Settings) -> bool:
+    """Return whether the fact can be compared with the stored rows.
 
-    Raises AuditIncomplete where that needs a loader and nobody follows the slot, unless what was
-    purged is to be forgotten.
+    Raises AuditIncomplete where that needs a loader and nobody follows the slot; with
+    `forget_purged` the answer is then no.
     """
-    found = state(target, settings)
+    found = find_position(target, settings)
     if found is None:
         return False
     if found.position is None or source is None:
         return True
     try:
-        arrival.refuse_absence(source, FactSettings(settings, settings.dbt_schema), FORGET)
+        loader_progress.require_follower(
+            source, FactSettings(settings, settings.dbt_schema), FORGET
+        )
     except AuditIncomplete:
         if not settings.forget_purged:
             raise
@@ -88,12 +74,12 @@ def is_known(target: Connection, source: Connection | None, settings: Settings) 
     return True
 
 
-def one_line(
-    settings: Settings, found: State | None, rows_and_groups: tuple[int, int] | None
+def describe_outcome(
+    settings: Settings, found: FactPosition | None, rows_and_groups: tuple[int, int] | None
 ) -> tuple[Outcome, int | None, int | None, list[str]]:
-    """Return what became of the purged rows, how many in how many groups, and sentences of it.
+    """Return the outcome for the purged rows, how many in how many groups, and notes on it.
 
-    `rows_and_groups` is None where fact and tables were not compared.
+    `rows_and_groups` is None where the fact was not compared with the tables.
     """
     archive = settings.tables[1]
     if found is None:
@@ -127,42 +113,45 @@ def one_line(
     return "forgotten" if settings.forget_purged else "kept", rows, groups, notes
 
 
-def state(target: Connection, settings: Settings) -> State | None:
-    """Return where the fact is, None where there is none that this slot's changes went into."""
-    asked = FactSettings(settings, settings.dbt_schema)
+def find_position(target: Connection, settings: Settings) -> FactPosition | None:
+    """Return the fact's position; None where no fact was built from this slot."""
+    fact_settings = FactSettings(settings, settings.dbt_schema)
     row = target.execute(
-        sql.SQL(_STATE).format(staging=sql.Identifier(settings.schema)),
-        {"fact": asked.fact.quoted, "model": str(asked.fact), "slot": settings.slot},
+        "select to_regclass(%s) is not null, exists ("
+        f"select from {Table(settings.schema, 'model_watermark').quoted}"
+        " where model_name = %s and slot_name <> %s)",
+        (fact_settings.fact.quoted, str(fact_settings.fact), settings.slot),
     ).fetchone()
-    if row is None or not row[0] or (row[1] is None and row[3]):
+    assert row is not None
+    exists, is_of_another = row
+    slot = slot_position.find(target, settings.schema, settings.slot)
+    built = watermark.find(target, settings.schema, settings.slot, fact_settings.fact)
+    if slot is None or not exists or (built is None and is_of_another):
         return None
-    applied = 0 if row[1] is None else lsn.parse(str(row[1]))
-    return State(None if applied < lsn.parse(str(row[2])) else applied)
+    applied = 0 if built is None else built.applied_lsn
+    return FactPosition(None if applied < slot.start_lsn else applied)
 
 
-def read(spark: SparkSession, target: Connection, settings: Settings) -> Archived | None:
+def read(spark: SparkSession, target: Connection, settings: Settings) -> ArchivedCounts | None:
     """Read the fact and its position in one transaction. Raises MissingRight."""
     table = FactSettings(settings, settings.dbt_schema).fact
     try:
-        with target.transaction():
-            target.execute("set transaction isolation level repeatable read read only")
-            found = state(target, settings)
+        with exported_snapshot(target) as snapshot:
+            found = find_position(target, settings)
             if found is None:
                 return None
-            target.execute(f"select archived_count from {table.quoted} limit 0".encode())
-            name = target.execute("select pg_export_snapshot()").fetchone()
-            assert name is not None
+            target.execute(f"select archived_count from {table.quoted} limit 0")
             queries = [
                 "select service_id::text as service_id, template_id::text as template_id,"
                 f" notification_type, notification_status, archived_count from only"
                 f" {leaf.table.quoted} where archived_count <> 0 and {condition}"
                 for leaf in ranges.leaves(target, table)
-                for condition in ranges.cut(leaf, ranges.PAGES_A_RANGE)
+                for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
             ]
-            rows = arrow_source.rows(spark, resolved(target), queries, _SCHEMA, str(name[0]))
+            rows = arrow_source.rows(spark, resolved(target), queries, _SCHEMA, snapshot)
             rows = rows.persist()
             rows.count()
-            return Archived(found, rows)
+            return ArchivedCounts(found, rows)
     except psycopg.errors.InsufficientPrivilege:
         user = quoted(target.info.user)
         raise MissingRight(
@@ -172,16 +161,16 @@ def read(spark: SparkSession, target: Connection, settings: Settings) -> Archive
         ) from None
 
 
-def at(
-    archived: Archived,
+def bring_forward(
+    archived: ArchivedCounts,
     spark: SparkSession,
     target: Connection,
     source: Connection | None,
     settings: Settings,
     position: int,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> DataFrame:
-    """Return the fact's archived_count at the position, once the change log has come so far.
+    """Return the fact's archived_count at the position, when the change log has reached it.
 
     Where the change log does not go on from the fact, it is returned as it was. Raises
     AuditIncomplete, SnapshotTooOld where changes are pruned meanwhile, SourceBehind.
@@ -189,23 +178,25 @@ def at(
     begin = archived.state.position
     if begin is None:
         return archived.rows
-    asked = FactSettings(settings, settings.dbt_schema)
+    fact_settings = FactSettings(settings, settings.dbt_schema)
     if position < begin and source is not None:
         raise SourceBehind(
             f"the source's WAL ends at {lsn.show(position)}, before the fact's position"
             f" {lsn.show(begin)}: it was restored or failed over with loss",
             "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    arrival.wait(target, source, asked, position, tell)
+    loader_progress.wait_for_position(target, source, fact_settings, position, notify)
     live, archive = map(str, settings.tables)
     log = changes.read(
         spark, target, settings.schema, settings.slot, min(begin, position), max(begin, position)
     ).persist()
     log.count()
-    # Last, for what is pruned while it is read would be missing without a word.
-    fact.refuse_gap(fact.start_lsn(target, asked), min(begin, position), asked.fact)
+    # After the read: changes that are pruned meanwhile are missing without an error.
+    fact.refuse_gap(
+        fact.slot(target, fact_settings).start_lsn, min(begin, position), fact_settings.fact
+    )
     is_emptied = any(
-        row["part"] == "archived" for row in rules.truncated(log, live, archive).collect()
+        row["part"] == "archived" for row in rules.last_truncates(log, live, archive).collect()
     )
     sign = 1 if begin <= position else -1
     came = (
@@ -214,7 +205,7 @@ def at(
         .select(*DIMENSIONS, (functions.col("delta") * sign).alias("archived_count"))
     )
     if is_emptied and sign < 0:
-        # An export from before a TRUNCATE: what the fact held then is gone.
+        # The export is from before a TRUNCATE: the fact no longer has the counts of then.
         return archived.rows.limit(0)
     kept = archived.rows.limit(0) if is_emptied else archived.rows
     return (
@@ -224,13 +215,13 @@ def at(
     )
 
 
-def without(groups: DataFrame) -> DataFrame:
-    """Return the groups as they come in where no fact knows more."""
+def without_purged_rows(groups: DataFrame) -> DataFrame:
+    """Return the groups with the columns INCOMING and no purged rows."""
     return groups.withColumn("purged_count", functions.lit(0).cast("bigint")).select(*INCOMING)
 
 
-def beside(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
-    """Return the groups as they come in, with what the fact knows beyond the archive's rows."""
+def with_purged_rows(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
+    """Return the groups with the columns INCOMING and the rows that the fact has beyond them."""
     nothing = functions.lit(0).cast("bigint")
     known = archived.where("archived_count > 0").select(
         functions.lit(archive).alias("source_table"),
@@ -254,4 +245,6 @@ def beside(groups: DataFrame, archived: DataFrame, archive: str) -> DataFrame:
         )
         .withColumn("reason", functions.lit(None).cast("string"))
     )
-    return counted.select(*INCOMING).unionByName(without(groups.where("reason is not null")))
+    return counted.select(*INCOMING).unionByName(
+        without_purged_rows(groups.where("reason is not null"))
+    )

@@ -1,4 +1,4 @@
-"""Who keeps the snapshot waiting, in words a person can act on."""
+"""The transactions that the snapshot waits for, named so that a person can end them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _WRITERS = """
 """
 
 
-def writers(connection: Connection, xids: Collection[int] | None = None) -> list[str]:
-    """Return each transaction that has written, or those of `xids`: who, and open for how long.
+def read(connection: Connection, xids: Collection[int] | None = None) -> list[str]:
+    """Return the transactions that have written, or those of `xids`: whose, and open how long.
 
-    A role without pg_read_all_stats is not told the age of others' transactions.
+    The server hides the age of others' transactions from a role without pg_read_all_stats.
     """
     numbers = None if xids is None else [xid & 0xFFFFFFFF for xid in xids]
     return [
@@ -39,8 +39,9 @@ def writers(connection: Connection, xids: Collection[int] | None = None) -> list
     ]
 
 
-def sentence(found: list[str], most: int = 5) -> str:
-    """Return the writers as the end of a sentence."""
+def describe(connection: Connection, xids: Collection[int] | None = None, most: int = 5) -> str:
+    """Return what `read` returns as the end of a sentence."""
+    found = read(connection, xids)
     if not found:
         return "none of which is left now"
     more = f" and {len(found) - most} more" if len(found) > most else ""

@@ -1,7 +1,7 @@
-"""How many rows were purged from the archive, which the fact keeps and the table does not.
+"""Finds the rows that were purged from the archive: the fact counts them, the table lacks them.
 
-The seed knows how many were purged before it, group by group, and the change log has the deletes
-since. A TRUNCATE empties the archive in the fact too: only what was purged after it counts.
+The baseline has the purged rows of each group from before it, and the change log has the deletes
+since then. A TRUNCATE empties the archive in the fact too: only rows purged after it count.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common import changes
-from common.connections import Connection
+from common.arrow_source import Counters
+from common.connections import Connection, literal
 from common.progress import Measure, Progress
 from deltas import rules
 from facts import fact
 from facts.settings import FactSettings
-from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from auditing.report import Archived
@@ -24,16 +24,16 @@ from waltally import lsn
 from waltally.tables import DIMENSIONS, Table
 
 _TRUNCATES = "action is null or action = 'T'"
-"""The words of the index change_log_truncates."""
+"""The condition of the index change_log_truncates."""
 _NAME_BYTES = 1000
-"""A delete names its table in its first bytes; the values that follow may be long."""
+"""A delete has its table's name in its first bytes; the values after it can be long."""
 
 
 @dataclass(frozen=True)
-class Purges:
-    """The purged rows that are known: `rows` has the dimensions and `purged_count`, `count` all.
+class PurgedRows:
+    """The known purged rows: `rows` has the dimensions and `purged_count`, `count` is the total.
 
-    `unseen` says why there may be more of them; None where these are all.
+    `unseen` says why there may be more; None where these are all.
     """
 
     rows: DataFrame
@@ -42,7 +42,7 @@ class Purges:
 
     @property
     def archived(self) -> Archived:
-        """How archived counts can be compared."""
+        """Return how archived counts can be compared."""
         return "exact" if self.unseen is None else "at-least"
 
 
@@ -50,28 +50,28 @@ def read(
     spark: SparkSession,
     target: Connection,
     settings: FactSettings,
-    stored: fact.Fact,
+    current: fact.Fact,
     remembered: DataFrame,
     end: int,
-    tell: Callable[[str], None],
-) -> Purges:
-    """Return what is known of the rows that were purged before `end`.
+    notify: Callable[[str], None],
+) -> PurgedRows:
+    """Return the rows that were purged before `end`, as far as they are known.
 
-    `remembered` is what the newest seed knew. The change log must have come to `end`.
+    `remembered` are the purged rows of the newest baseline. The change log must have reached `end`.
     """
     reading = settings.reading
     live, archive = map(str, reading.tables)
     place = (spark, target, reading.schema, reading.slot)
-    begin = max(stored.log_start, stored.seed_lsn or 0)
+    begin = max(current.log_start, current.seed_lsn or 0)
 
     truncates = changes.between(*place, [begin, end], _TRUNCATES)
-    last = rules.truncated(truncates, live, archive).where("part = 'archived'").first()
+    last = rules.last_truncates(truncates, live, archive).where("part = 'archived'").first()
     if last is not None:
         begin = last["commit_lsn"]
     cuts = [begin, *changes.ends(target, reading.schema, reading.slot, begin, end)]
-    tell(f"looking for purged rows of {archive} from {lsn.show(begin)} on")
-    ended = spark.sparkContext.accumulator(0)
-    log = changes.between(*place, cuts, _deletes(target, reading.tables[1]), ended)
+    notify(f"looking for purged rows of {archive} from {lsn.show(begin)} on")
+    counters = Counters(spark)
+    log = changes.between(*place, cuts, _deletes(reading.tables[1]), counters=counters)
     if last is not None:
         log = log.where(
             functions.struct("commit_lsn", "ordinal")
@@ -81,19 +81,19 @@ def read(
             )
         )
     found = (
-        rules.purges(log, live, archive)
+        rules.archived_deletes(log, live, archive)
         .groupBy("is_known", *DIMENSIONS)
         .agg(functions.count("*").alias("purged_count"), functions.min("commit_lsn").alias("first"))
         .persist()
     )
-    with Progress(lambda: Measure(ended.value, len(cuts) - 1), lambda: None):
+    with Progress(lambda: Measure(counters.size, len(cuts) - 1), lambda: None):
         found.count()
     unknown = found.where("not is_known").first()
-    # Asked last: what was pruned meanwhile may not have been read.
-    start = fact.start_lsn(target, settings)
+    # After the read: changes that are pruned meanwhile may not have been read.
+    start = fact.slot(target, settings).start_lsn
     unseen = None
     if last is None or start > begin:
-        unseen = not_seen(stored, start)
+        unseen = why_unseen(current, start)
     rows = found.where("is_known").select(*DIMENSIONS, "purged_count")
     if unseen is None and last is None:
         rows = rows.unionByName(remembered)
@@ -106,29 +106,29 @@ def read(
         )
     total = rows.agg(functions.sum("purged_count")).first()
     assert total is not None
-    return Purges(rows, total[0] or 0, unseen)
+    return PurgedRows(rows, total[0] or 0, unseen)
 
 
-def not_seen(stored: fact.Fact, start: int) -> str | None:
-    """Return why the log does not tell of all purges since the fact's seed; None where it does."""
-    if stored.seed_lsn is None or not stored.is_seeded:
+def why_unseen(current: fact.Fact, start: int) -> str | None:
+    """Return why the log lacks purges since the fact's baseline; None where it has all."""
+    if current.seed_lsn is None or not current.is_seeded:
         return "the fact stands on no seed; `spark-submit spark/seed.py`, then `dbt build`"
-    if not stored.is_on_newest_seed:
+    if not current.is_on_newest_seed:
         return "the fact does not stand on the newest seed yet; `dbt build`"
-    if start > stored.seed_lsn:
+    if start > current.seed_lsn:
         return (
             f"the change log begins at {lsn.show(start)}, after the seed at"
-            f" {lsn.show(stored.seed_lsn)}; after `spark-submit spark/seed.py`, then `dbt build`,"
+            f" {lsn.show(current.seed_lsn)}; after `spark-submit spark/seed.py`, then `dbt build`,"
             " all purges from then on are known"
         )
     return None
 
 
-def _deletes(target: Connection, archive: Table) -> str:
-    """Return the condition on the log's rows that may be deletes from the archive."""
-    # As the plugin writes it; a row whose letter the loader left open may be written otherwise.
+def _deletes(archive: Table) -> str:
+    """Return the SQL condition of the log's rows that may be deletes from the archive."""
+    # As wal2json writes it. Rows without an action may be written in another way.
     name = f'"table":{json.dumps(archive.name, ensure_ascii=False)}'
-    condition = sql.SQL(
-        "action is null or action = 'D' and strpos(left(payload, {}), {}) > 0"
-    ).format(sql.Literal(_NAME_BYTES), sql.Literal(name))
-    return condition.as_string(target)
+    return (
+        "action is null"
+        f" or action = 'D' and strpos(left(payload, {_NAME_BYTES}), {literal(name)}) > 0"
+    )

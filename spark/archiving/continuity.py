@@ -1,0 +1,105 @@
+"""Whether the change log goes on where the archive ends, and the row that `loader prune` reads."""
+
+from __future__ import annotations
+
+from common.connections import Connection
+from common.errors import AnotherArchive, ArchiveIncomplete
+
+from archiving.manifests import Contents, Origin
+from archiving.settings import ArchiveSettings
+from loader.staging.records import SlotPosition
+from waltally import lsn
+from waltally.errors import AnotherCluster, SourceBehind
+from waltally.tables import Table
+
+_NEW_PLACE = "archive to a new place: give another --to"
+
+
+def acquire_archive_lock(target: Connection, settings: ArchiveSettings) -> None:
+    """Keep other archives of the slot away while the session lives. Raises AnotherArchive."""
+    row = target.execute(
+        "select pg_try_advisory_lock(hashtextextended(%s, 0))",
+        (f"waltally archive {settings.schema} {settings.slot}",),
+    ).fetchone()
+    if row != (True,):
+        raise AnotherArchive(
+            f"another archive of slot {settings.slot} is running", "let it end, then run it again"
+        )
+
+
+def continues(slot: SlotPosition, contents: Contents) -> bool:
+    """Return whether the archive can be of this change log."""
+    return contents.origins <= {Origin.of(slot)} and contents.to_lsn <= slot.position_lsn
+
+
+def check(slot: SlotPosition, contents: Contents, recorded_lsn: int | None, location: str) -> None:
+    """Raise unless the log goes on where the archive ends.
+
+    `recorded_lsn` is the position from which on the archive held the log when it was last written.
+    """
+    if others := contents.origins - {Origin.of(slot)}:
+        other = min(others, key=str)
+        raise AnotherCluster(
+            f"{location} holds changes of database {other.source_database} of cluster"
+            f" {other.system_identifier}; the change log is of {slot.source_database} of"
+            f" {slot.system_identifier}",
+            _NEW_PLACE,
+        )
+    if not contents.slices:
+        if recorded_lsn is not None and recorded_lsn < slot.start_lsn:
+            raise ArchiveIncomplete(
+                f"{location} held the changes from {lsn.show(recorded_lsn)} on and is empty"
+                f" now; the change log starts at {lsn.show(slot.start_lsn)}",
+                f"bring the files back from a copy, or {_NEW_PLACE}",
+            )
+    elif contents.to_lsn > slot.position_lsn:
+        raise SourceBehind(
+            f"{location} holds changes up to {lsn.show(contents.to_lsn)}, the change log only up to"
+            f" {lsn.show(slot.position_lsn)}: the target was restored, or the slot made anew",
+            _NEW_PLACE,
+        )
+    elif contents.to_lsn < slot.start_lsn:
+        raise ArchiveIncomplete(
+            f"{location} ends at {lsn.show(contents.to_lsn)} and the change log starts at"
+            f" {lsn.show(slot.start_lsn)}: the changes between are in neither",
+            _NEW_PLACE,
+        )
+
+
+def recorded_lsn(target: Connection, settings: ArchiveSettings, location: str) -> int | None:
+    """Return the recorded start of the archive at the location, None where none is recorded."""
+    row = target.execute(
+        f"select from_lsn::text from {Table(settings.schema, 'archive_position').quoted}"
+        " where slot_name = %s and location = %s",
+        (settings.slot, location),
+    ).fetchone()
+    return None if row is None else lsn.parse(str(row[0]))
+
+
+def record(
+    target: Connection, settings: ArchiveSettings, location: str, contents: Contents
+) -> None:
+    """Record for `loader prune` what the archive holds, also where that has become less."""
+    positions = {
+        "slot": settings.slot,
+        "location": location,
+        "begin": lsn.show(contents.from_lsn),
+        "end": lsn.show(contents.to_lsn),
+    }
+    table = Table(settings.schema, "archive_position").quoted
+    if not contents.slices:
+        target.execute(
+            f"update {table} set archived_lsn = from_lsn"
+            " where slot_name = %(slot)s and location = %(location)s",
+            positions,
+        )
+        return
+    target.execute(
+        f"insert into {table} as stored (slot_name, location, from_lsn, archived_lsn)"
+        " values (%(slot)s, %(location)s, %(begin)s, %(end)s)"
+        " on conflict (slot_name, location) do update set from_lsn = excluded.from_lsn,"
+        " archived_lsn = excluded.archived_lsn, archived_at = now()"
+        " where (stored.from_lsn, stored.archived_lsn)"
+        " is distinct from (excluded.from_lsn, excluded.archived_lsn)",
+        positions,
+    )

@@ -1,0 +1,55 @@
+"""The slot's row in slot_position: the one statement by which the jobs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from common.connections import Connection
+from loader.staging.records import SlotPosition
+from waltally import lsn
+from waltally.errors import NotSetUp
+from waltally.tables import Table, tables_from_json
+
+REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
+
+Identities = Mapping[str, Mapping[str, int]]
+"""What tells a table from another of the same name, by name: table_identity.TableIdentities."""
+
+
+@dataclass(frozen=True)
+class RegisteredSlot(SlotPosition):
+    """The slot's row, with the identities that the source tables had at setup."""
+
+    source_tables: Identities = field(default_factory=dict)
+
+
+def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
+    """Return the slot's row, None where it has none."""
+    row = target.execute(
+        "select system_identifier, source_database, start_lsn::text, position_lsn::text,"
+        " registered_tables, source_tables"
+        f" from {Table(schema, 'slot_position').quoted} where slot_name = %s",
+        (slot,),
+    ).fetchone()
+    if row is None:
+        return None
+    system, database, start, position, tables, identities = row
+    return RegisteredSlot(
+        slot,
+        str(system),
+        str(database),
+        lsn.parse(str(start)),
+        lsn.parse(str(position)),
+        tables_from_json(cast("list[list[str]]", tables)),
+        source_tables=cast(Identities, identities or {}),
+    )
+
+
+def read(target: Connection, schema: str, slot: str) -> RegisteredSlot:
+    """Return the slot's row. Raises NotSetUp where it has none."""
+    found = find(target, schema, slot)
+    if found is None:
+        raise NotSetUp(f"slot {slot} has no row in {schema}.slot_position", REMEDY)
+    return found

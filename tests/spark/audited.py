@@ -1,0 +1,183 @@
+"""An audited pipeline: a source that is its own target, its loader, its builds and its audits."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from contextlib import closing
+from random import Random
+from typing import Any
+
+import psycopg2
+from common.settings import Settings
+from facts.settings import FactSettings
+
+from demo.mix import mix
+from demo.session import Session, templates_of
+from tests.spark.support import FAST_START, TABLES, run_command
+from tests.support import run, wait_until
+from tests.trouble.scene import Scene
+from waltally import lsn
+from waltally.tables import parse_tables
+
+ARCHIVE = (
+    "with gone as (delete from notifications where id in (select id from notifications"
+    " where notification_status = 'created' and num_nulls(service_id, template_id) = 0 limit 4)"
+    " returning *) insert into notification_history (id, service_id, template_id,"
+    " notification_type, notification_status, created_at) select id, service_id, template_id,"
+    " notification_type, notification_status, created_at from gone"
+)
+ONE_TRANSACTION = ("--vars", "slice_changes: 1")
+"""What a build applies: the watermark is then where the next transaction commits."""
+SESSIONS = "select pid from pg_stat_activity where application_name = 'waltally audit'"
+DIMENSIONS = "service_id, template_id, notification_type, notification_status"
+OPTIONS = (
+    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
+    *("--driver-java-options", FAST_START),
+)
+SLOTS = "select slot_name from pg_replication_slots where slot_name ~ '^waltally_audit_'"
+
+
+class Audited(Scene):
+    """A source that is its own target, and the audits of it."""
+
+    @property
+    def dsn(self) -> str:
+        return self.source.cluster.dsn(self.source.name)
+
+    def settings(self, timeout: float = 120.0) -> FactSettings:
+        tables = parse_tables(",".join(TABLES))
+        reading = Settings(
+            self.dsn, self.dsn, self.slot, tables, "cdc", timeout=timeout, work="audit"
+        )
+        return FactSettings(reading, "analytics")
+
+    def command(self, *flags: str, job: str = "audit") -> list[str]:
+        return ["spark-submit", *OPTIONS, f"spark/{job}.py", *flags]
+
+    def run(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
+        """Run the job's command in this process; return exit code, output and errors."""
+        return run_command(job, flags, self.environment())
+
+    def submit(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
+        """As `run`, under spark-submit."""
+        done = run(self.command(*flags, job=job), self.environment())
+        return done.returncode, done.stdout, done.stderr
+
+    def stage(self) -> None:
+        """Return once the loader that follows has staged what is committed now."""
+        end = self.source.value("select pg_current_wal_insert_lsn()")
+        with closing(psycopg2.connect(self.dsn)) as connection, connection.cursor() as cursor:
+            cursor.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
+            connection.commit()
+        wait_until(
+            lambda: self.source.value(
+                "select position_lsn >= %s::pg_lsn from cdc.slot_position", end
+            ),
+            "it is staged",
+        )
+
+    def seed(self) -> None:
+        """As a new seed of a right fact would: it knows how many of the rows were purged."""
+        super().seed()
+        self.source.execute(
+            "update cdc.historical_counts as counts set purged_count = gone.rows from ("
+            f" select {DIMENSIONS}, count(*) as rows from truth.purged group by {DIMENSIONS}"
+            ") as gone where counts.source_table = 'public.notification_history' and"
+            " (counts.service_id, counts.template_id, counts.notification_type,"
+            " counts.notification_status) = (gone.service_id, gone.template_id,"
+            " gone.notification_type::text, gone.notification_status)"
+        )
+
+    def purge(self, rows: int) -> None:
+        """Delete archived rows that belong to a group."""
+        self.source.execute(
+            "delete from notification_history where id in (select id from notification_history"
+            f" where num_nulls({DIMENSIONS}) = 0 order by id limit %s)",
+            rows,
+        )
+
+    def stored_rows(self) -> int:
+        """How many rows of the archive belong to a group."""
+        return int(
+            self.source.value(
+                f"select count(*) from notification_history where num_nulls({DIMENSIONS}) = 0"
+            )
+        )
+
+    def put_off(self, rows: int) -> tuple[str, ...]:
+        """Change one archived_count by hand; return its group."""
+        [group] = self.source.execute(
+            "update analytics.ft_service_stats set archived_count = archived_count + %s,"
+            " count = greatest(live_count + archived_count + %s, 0) where id ="
+            " (select id from analytics.ft_service_stats where archived_count > 0"
+            " order by archived_count < 5, id limit 1) returning service_id::text,"
+            " template_id::text, notification_type, notification_status",
+            rows,
+            rows,
+        )
+        return group
+
+    def facts(self) -> list[tuple[Any, ...]]:
+        return self.source.execute(
+            f"select {DIMENSIONS}, live_count, archived_count, count"
+            " from analytics.ft_service_stats where live_count <> 0 or archived_count <> 0"
+            " order by 1, 2, 3, 4"
+        )
+
+    def remedies(self, said: str) -> list[list[str]]:
+        """The commands that an error names, in their order."""
+        return [
+            shlex.split(command) for command in re.findall(r"`([^`]+)`", said.split("Try: ")[1])
+        ]
+
+    def run_command(self, command: list[str]) -> None:
+        program, *words = command
+        if program == "spark-submit":
+            command = [program, *OPTIONS, *words]
+        done = run(command, self.environment())
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def archived(self) -> int:
+        return int(self.source.value("select sum(archived_count) from analytics.ft_service_stats"))
+
+    def write(self, seed: int) -> None:
+        """Each kind of change in a transaction of its own, before and after TRUNCATEs."""
+        kinds = list(mix())
+        truncates = [kind for kind in mix(truncates=True) if kind not in kinds]
+        with closing(psycopg2.connect(self.dsn)) as connection, connection.cursor() as cursor:
+            session = Session(cursor, Random(seed), templates_of(self.dsn), "full")
+            for kind in [*kinds, *truncates, *kinds, *kinds]:
+                kind(session)
+                connection.commit()
+        self.source.insert(9, "created")
+        self.source.execute(ARCHIVE)
+
+    def traces(self) -> list[tuple[Any, ...]]:
+        """Everything that an audit might leave or change."""
+        tables = self.source.execute(
+            "select format('%I.%I', nspname, relname) from pg_class"
+            " inner join pg_namespace on pg_namespace.oid = relnamespace"
+            " where nspname in ('cdc', 'analytics', 'public') and relkind in ('r', 'p') order by 1"
+        )
+        contents = " union all ".join(
+            f"select '{name}', count(*), sum(hashtext(t::text)::bigint)::text from {name} as t"
+            for (name,) in tables
+        )
+        return [
+            *self.source.execute(f"{contents} order by 1"),
+            *self.source.execute(
+                "select slot_name, temporary from pg_replication_slots order by 1"
+            ),
+            *self.source.execute("select relname from pg_class order by relname"),
+        ]
+
+
+def positions(pipeline: Scene) -> set[int]:
+    """Where the transactions in the change log commit."""
+    return {
+        lsn.parse(position)
+        for (position,) in pipeline.source.execute(
+            "select distinct commit_lsn::text from cdc.change_log"
+        )
+    }

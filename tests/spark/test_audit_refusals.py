@@ -1,0 +1,121 @@
+"""What the audit refuses, and how it waits for the loader."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from auditing.job import audit
+from common import session
+from common.connections import connect
+from common.errors import AuditIncomplete, SnapshotTooOld
+from facts import fact, loader_progress
+
+from tests.spark.audited import (
+    SESSIONS,
+    Audited,
+)
+from tests.spark.support import TABLES
+from tests.support import wait_until
+from waltally import lsn
+from waltally.errors import LoaderError, NotSetUp
+
+
+def test_without_a_loader_the_audit_says_so_before_it_starts(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def running(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "running", running)
+    before = audited.traces()
+    with pytest.raises(AuditIncomplete, match=f"nobody follows the slot {audited.slot}") as caught:
+        audit(audited.settings(timeout=3600.0))
+    assert caught.value.exit_code == 41
+    assert "start `loader run`" in (caught.value.remedy or "")
+    wait_until(lambda: not audited.source.execute(SESSIONS), "its sessions end")
+    assert audited.traces() == before
+
+
+BROKEN: list[tuple[str, str, type[LoaderError], str]] = [
+    (
+        "alter table analytics.ft_service_stats rename to other",
+        "alter table analytics.other rename to ft_service_stats",
+        NotSetUp,
+        "has not been built",
+    ),
+    (
+        "update cdc.model_watermark set model_name = 'x' || model_name",
+        "update cdc.model_watermark set model_name = substr(model_name, 2)",
+        NotSetUp,
+        "has not been built",
+    ),
+    (
+        "update cdc.model_watermark set applied_lsn = '0/0'",
+        "delete from cdc.model_watermark",
+        SnapshotTooOld,
+        "holds changes up to 0/0 and the change log begins at",
+    ),
+]
+
+
+def test_a_fact_that_cannot_be_brought_forward_is_refused_at_once(audited: Audited) -> None:
+    for breaks, mends, error, words in BROKEN:
+        audited.source.execute(breaks)
+        try:
+            with pytest.raises(error, match=words) as caught:
+                audit(audited.settings())
+            assert caught.value.remedy
+        finally:
+            audited.source.execute(mends)
+
+
+def test_what_the_fact_stands_on_is_read_with_it(audited: Audited) -> None:
+    applied = "select max(applied_lsn)::text from cdc.model_watermark"
+    with closing(connect(audited.dsn, "LOADER_TARGET_DSN", "audit")) as target:
+        with fact.open_fact(target, audited.settings()) as stored:
+            assert stored.position == lsn.parse(audited.source.value(applied))
+            assert (stored.is_seeded, stored.is_on_newest_seed) == (True, True)
+        audited.source.execute("update cdc.historical_snapshot set seed_id = gen_random_uuid()")
+        with fact.open_fact(target, audited.settings()) as stored:
+            assert (stored.is_seeded, stored.is_on_newest_seed) == (True, False)
+        audited.source.execute(
+            "update cdc.model_watermark set seed_id = null; delete from cdc.historical_snapshot"
+        )
+        with fact.open_fact(target, audited.settings()) as stored:
+            assert (stored.is_seeded, stored.is_on_newest_seed) == (False, True)
+            assert set(stored.counted) == set(TABLES)
+
+
+def test_the_wait_says_how_far_the_loader_is_and_who_follows(audited: Audited) -> None:
+    messages: list[str] = []
+    dsn, settings = audited.dsn, audited.settings(timeout=0.1)
+    patient = audited.settings(timeout=3600.0)
+    with closing(connect(dsn, "LOADER_TARGET_DSN", "audit")) as connection:
+        position = lsn.parse(audited.position())
+        loader_progress.wait_for_position(
+            connection, connection, settings, position, messages.append
+        )
+        assert messages == []
+        with pytest.raises(
+            AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
+        ):
+            loader_progress.wait_for_position(
+                connection, connection, settings, position + 1, messages.append
+            )
+        with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
+            loader_progress.wait_for_position(
+                connection, connection, patient, position + 1, messages.append
+            )
+    assert messages[0].startswith("waiting: the loader is at ")
+
+
+def test_a_loader_that_comes_back_is_not_taken_for_absent(audited: Audited) -> None:
+    with closing(connect(audited.dsn, "LOADER_SOURCE_DSN", "audit")) as connection:
+        starting = audited.start()
+        with starting:
+            # It is not there yet, or it is: both are well.
+            loader_progress.require_follower(connection, audited.settings())
+            assert loader_progress.is_followed(connection, audited.slot)
+            starting.wait_for("following the slot")
+            starting.end()
