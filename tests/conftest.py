@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers import connect as connect
-
 pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.databases",

@@ -16,7 +16,7 @@ from demo.mix import mix
 from demo.session import Session, templates_of
 from tests.spark.support import FAST_START, TABLES, run_command
 from tests.support import run, wait_until
-from tests.trouble.scene import Scene
+from tests.support.pipeline import Pipeline
 from waltally import lsn
 from waltally.tables import parse_tables
 
@@ -38,7 +38,7 @@ OPTIONS = (
 SLOTS = "select slot_name from pg_replication_slots where slot_name ~ '^waltally_audit_'"
 
 
-class Audited(Scene):
+class Audited(Pipeline):
     """A source that is its own target, and the audits of it."""
 
     @property
@@ -173,7 +173,7 @@ class Audited(Scene):
         ]
 
 
-def positions(pipeline: Scene) -> set[int]:
+def positions(pipeline: Pipeline) -> set[int]:
     """Where the transactions in the change log commit."""
     return {
         lsn.parse(position)

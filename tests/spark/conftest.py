@@ -21,8 +21,7 @@ from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
 from tests.spark.support import Source, wait_until  # noqa: E402
 from tests.support import Database  # noqa: E402
-from tests.trouble.conftest import new  # noqa: E402
-from tests.trouble.scene import profiles  # noqa: E402
+from tests.support.databases import empty_database  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -105,12 +104,6 @@ def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]
 
 
 @pytest.fixture(scope="session")
-def models() -> Models:
-    """The models, parsed once."""
-    return Models()
-
-
-@pytest.fixture(scope="session")
 def audited_template(
     cluster: Cluster, models: Models, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
@@ -119,21 +112,16 @@ def audited_template(
     A slot cannot be copied, so it has none; its name in the staging tables is that of `audited`.
     """
     home = tmp_path_factory.mktemp("audited")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in profiles(home).items():
-            patch.setenv(name, value)
-        database = new(cluster, "audited")
-        dsn = cluster.dsn(database.name)
-        notify.create(dsn)
-        notify.fill(
-            dsn, services=5, templates=15, live_rows=2000, history_rows=3000, null_share=0.02
-        )
-        notify.set_identity(dsn, "full")
-        made = Audited(database, home, models, patch)
-        made.must("setup")
-        made.must("run", "--once")
-        made.seed()
-        made.build()
+    database = empty_database(cluster, "audited")
+    dsn = cluster.dsn(database.name)
+    notify.create(dsn)
+    notify.fill(dsn, services=5, templates=15, live_rows=2000, history_rows=3000, null_share=0.02)
+    notify.set_identity(dsn, "full")
+    made = Audited(database, home, models)
+    made.must("setup")
+    made.must("run", "--once")
+    made.seed()
+    made.build()
     database.execute("select pg_drop_replication_slot(%s)", database.slot)
     database.execute("delete from cdc.slot_position")
     database.connection.close()
@@ -157,13 +145,8 @@ def audited(
     """A pipeline of the test's own, with a fact that is right."""
     with closing(psycopg.connect(cluster.dsn(), autocommit=True)) as admin:
         admin.execute(f"create database audited template {audited_template}".encode())
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        Database(cluster, "audited") as database,
-    ):
-        for name, value in profiles(tmp_path).items():
-            patch.setenv(name, value)
-        made = Audited(database, tmp_path, models, patch)
+    with Database(cluster, "audited") as database:
+        made = Audited(database, tmp_path, models)
         made.must("setup")
         # Nothing was written since the fact was built, so the log goes on from there.
         database.execute(

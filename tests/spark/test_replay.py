@@ -21,12 +21,12 @@ from replaying import replayed_fact
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
 
-from demo import recount
 from demo.cluster import Cluster
 from loader.build.builder import Models
-from tests.input.bench import DATABASE, SLOT, Bench, environment, new_database
 from tests.spark.archives import submit
 from tests.spark.support import Source
+from tests.support.databases import Database, empty_database
+from tests.support.pipeline import Pipeline
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.tables import DIMENSIONS, parse_tables
@@ -80,19 +80,20 @@ class Moment:
     rejected: int
 
 
-class ArchivedPipeline:
-    """A real source and slot with the models on it, and its archive."""
+class ArchivedPipeline(Pipeline):
+    """A source that is its own target, and its archive."""
 
-    def __init__(self, bench: Bench, spark: SparkSession, home: Path) -> None:
-        self.bench = bench
+    def __init__(
+        self, database: Database, home: Path, models: Models, spark: SparkSession, archive: Path
+    ) -> None:
+        super().__init__(database, home, models)
         self.spark = spark
-        self.home = home
-        self.dsn = bench.database.cluster.dsn(DATABASE)
+        self.archive_home = archive
         self.moments: list[Moment] = []
 
     @property
     def settings(self) -> ReplaySettings:
-        return ReplaySettings(str(self.home), SLOT, TABLES, target=self.dsn)
+        return ReplaySettings(str(self.archive_home), self.slot, TABLES, target=self.dsns[1])
 
     def go(self, *statements: str) -> None:
         """Run the statements, bring the fact up to them, and remember it."""
@@ -100,48 +101,25 @@ class ArchivedPipeline:
             if statement == "seed":
                 self.seed()
             else:
-                self.bench.execute(statement)
-        self.bench.stage()
+                self.source.execute(statement)
+        self.stage()
         if "seed" in statements:
             # The latest position that the counts are right for: the next transaction's own.
-            self.bench.execute(
+            self.source.execute(
                 "update cdc.historical_snapshot set snapshot_lsn = (select min(commit_lsn)"
                 " from cdc.change_log where commit_lsn >= snapshot_lsn)"
             )
-        self.bench.build()
-        position = self.bench.value(
+        self.build()
+        position = self.source.value(
             "select applied_lsn::text from cdc.model_watermark where model_name like %s",
             "%.ft_service_stats",
         )
-        rejected = len(self.bench.rejected())
-        self.moments.append(Moment(lsn.parse(position), self.fact(), rejected))
+        rejected = len(self.rejected())
+        self.moments.append(Moment(lsn.parse(position), self.fact_rows(), rejected))
 
-    def seed(self) -> None:
-        """Count the quiet source at its WAL's end, once the log is up to it."""
-        counts = recount.expected(self.dsn)
-        at = self.bench.value("select pg_current_wal_insert_lsn()::text")
-        self.bench.stage()
-        self.bench.execute("delete from cdc.historical_counts")
-        for group, parts in counts.items():
-            for table, rows in zip(TABLES, parts, strict=True):
-                if rows:
-                    self.bench.execute(
-                        "insert into cdc.historical_counts values (%s, %s, %s, %s, %s, %s, %s)",
-                        SLOT,
-                        str(table),
-                        *group,
-                        rows,
-                    )
-        self.bench.execute(
-            "insert into cdc.historical_snapshot select slot_name, gen_random_uuid(), %s,"
-            " system_identifier from cdc.slot_position on conflict (slot_name) do update set"
-            " seed_id = excluded.seed_id, snapshot_lsn = excluded.snapshot_lsn",
-            at,
-        )
-
-    def fact(self) -> Rows:
+    def fact_rows(self) -> Rows:
         return set(
-            self.bench.execute(
+            self.source.execute(
                 f"select {', '.join(f'{name}::text' for name in replayed_fact.COLUMNS[:5])}, count,"
                 " live_count, archived_count from analytics.ft_service_stats"
                 " where live_count <> 0 or archived_count <> 0"
@@ -149,7 +127,8 @@ class ArchivedPipeline:
         )
 
     def archive(self) -> None:
-        archive(ArchiveSettings(self.dsn, SLOT, "cdc", str(self.home), 60), self.spark)
+        settings = ArchiveSettings(self.dsns[1], self.slot, "cdc", str(self.archive_home), 60)
+        archive(settings, self.spark)
 
     def replay(self, output: Path, **asked: Any) -> Rows:
         replay(replace(self.settings, output=str(output), **asked), self.spark)
@@ -159,15 +138,17 @@ class ArchivedPipeline:
 
 @pytest.fixture(scope="module")
 def pipeline(
-    cluster: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster,
+    models: Models,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ArchivedPipeline]:
-    with pytest.MonkeyPatch.context() as patch, new_database(cluster) as database:
-        environment(patch, cluster, tmp_path_factory.mktemp("dbt"))
+    with empty_database(cluster, "replayed") as database:
         database.load_notify()
-        bench = Bench(database, Models())
-        bench.execute(INSERT, "before the slot")
-        bench.set_up()
-        made = ArchivedPipeline(bench, spark, tmp_path_factory.mktemp("archive"))
+        home, archive_home = tmp_path_factory.mktemp("dbt"), tmp_path_factory.mktemp("archive")
+        made = ArchivedPipeline(database, home, models, spark, archive_home)
+        database.execute(INSERT, "before the slot")
+        made.set_up()
         for number, statements in enumerate(STEPS):
             made.go(*statements)
             if number in (3, 5):
@@ -183,7 +164,7 @@ def test_every_moment_is_as_dbt_held_it(pipeline: ArchivedPipeline, tmp_path: Pa
         found = pipeline.replay(tmp_path / str(number), at=moment.position)
         assert found == moment.rows, f"step {number}"
     # Of the newest seed and what came after, counting says the same.
-    live, _ = pipeline.bench.recount()
+    live, _ = pipeline.recount()
     counts = Counter({row[1:5]: row[6] for row in pipeline.moments[-1].rows if row[6]})
     assert counts == live
 
@@ -192,7 +173,7 @@ def test_a_time_is_the_position_after_what_was_committed_by_then(
     pipeline: ArchivedPipeline, tmp_path: Path
 ) -> None:
     moment = pipeline.moments[1]
-    (newest,) = pipeline.bench.execute(
+    (newest,) = pipeline.source.execute(
         "select max(committed_at)::text from cdc.change_log where commit_lsn < %s",
         lsn.show(moment.position),
     )[0]
@@ -206,7 +187,7 @@ def test_what_the_archive_does_not_reach_is_refused(
     pipeline: ArchivedPipeline, tmp_path: Path
 ) -> None:
     last = pipeline.moments[-1].position
-    begin = lsn.parse(pipeline.bench.value("select start_lsn::text from cdc.slot_position"))
+    begin = lsn.parse(pipeline.source.value("select start_lsn::text from cdc.slot_position"))
     for position in (last + 0x1000_0000, begin - 1):
         with pytest.raises(ArchiveIncomplete, match="the archive holds those from"):
             pipeline.replay(tmp_path / "beyond", at=position)
@@ -233,7 +214,7 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
     pipeline: ArchivedPipeline, tmp_path: Path
 ) -> None:
     last = pipeline.moments[-1].position
-    pipeline.bench.execute(
+    pipeline.source.execute(
         "delete from cdc.change_log; update cdc.slot_position set start_lsn = position_lsn"
     )
     pipeline.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
@@ -251,14 +232,14 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
 def test_a_fact_that_differs_is_told_with_its_sizes(
     pipeline: ArchivedPipeline, cluster: Cluster, tmp_path: Path
 ) -> None:
-    source = Source(cluster, DATABASE)
-    source.environment["LOADER_SLOT"] = SLOT
-    row = pipeline.bench.execute(
+    source = Source(cluster, pipeline.source.name)
+    source.environment["LOADER_SLOT"] = pipeline.slot
+    row = pipeline.source.execute(
         "update analytics.ft_service_stats set live_count = live_count + 5, count = count + 5"
         f" where id = (select id from analytics.ft_service_stats order by live_count desc limit 1)"
         f" returning {', '.join(f'{name}::text' for name in DIMENSIONS)}, live_count"
     )[0]
-    process = submit(source, "replay", "--from", str(pipeline.home), "--compare", "--json")
+    process = submit(source, "replay", "--from", str(pipeline.archive_home), "--compare", "--json")
     out, err = process.communicate(timeout=300)
     assert process.returncode == ReplayDiffers.exit_code == 40, err
     (found,) = json.loads(out)["differences"]

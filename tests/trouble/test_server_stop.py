@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from tests.conftest import connect
 from tests.support import ROOT, Database, wait_until
+from tests.support.servers import connect
 
 
 @pytest.fixture
