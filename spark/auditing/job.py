@@ -123,7 +123,7 @@ def notes(current: fact.Fact, rejected: Rejected) -> list[str]:
     found = []
     if not current.is_seeded:
         found.append(
-            "the fact stands on no seed, so it lacks the rows from before `loader setup`:"
+            "the fact has no baseline, so it lacks the rows from before `loader setup`:"
             " `spark-submit spark/seed.py`, then `dbt build`"
         )
     elif not current.is_on_newest_seed:

@@ -112,7 +112,7 @@ def read(
 def why_unseen(current: fact.Fact, start: int) -> str | None:
     """Return why the log lacks purges since the fact's baseline; None where it has all."""
     if current.seed_lsn is None or not current.is_seeded:
-        return "the fact stands on no seed; `spark-submit spark/seed.py`, then `dbt build`"
+        return "the fact has no baseline; `spark-submit spark/seed.py`, then `dbt build`"
     if not current.is_on_newest_seed:
         return "the fact does not stand on the newest seed yet; `dbt build`"
     if start > current.seed_lsn:

@@ -26,6 +26,7 @@ from demo.cluster import Cluster
 from loader.capture.wal2json import action
 from loader.staging.migrate import migrations
 from tests.dbt.workload import Group
+from tests.support.servers import Server
 from waltally import lsn
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ SHIPPED = ("--exclude", "path:examples")
 @contextmanager
 def warehouse_cluster() -> Iterator[Cluster]:
     """A server whose database `postgres` is the template of every warehouse."""
-    with Cluster({"fsync": "off"}) as cluster:
+    with Server({"fsync": "off"}) as cluster:
         with psycopg2.connect(cluster.dsn()) as connection, connection.cursor() as cursor:
             cursor.execute("create schema cdc; set search_path = cdc")
             for _, _, migration in migrations():

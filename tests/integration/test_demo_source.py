@@ -119,7 +119,7 @@ def test_every_kind_of_change_occurs(dsn: str, identity: Identity) -> None:
 def test_sessions_that_get_in_each_others_way_go_on(dsn: str, identity: Identity) -> None:
     fill_like(dsn, identity, live_rows=40, history_rows=0)
     kinds = {change.__name__: 0 for change in mix(identity)}
-    crowded = kinds | {"bulk_update": 1, "move_place": 1, "status_move": 1}
+    crowded = kinds | {"bulk_update": 1, "change_dimensions": 1, "status_move": 1}
     traffic = Traffic(dsn, identity=identity, weights=crowded)
     while not traffic.counts["collision"]:
         traffic.run(transactions=25)

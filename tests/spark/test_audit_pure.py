@@ -193,8 +193,8 @@ def test_why_purges_are_not_all_known_is_said_with_what_helps() -> None:
     for case, start, says in (
         (STORED, 21, "begins at 0/15, after the seed at 0/14; after `spark-submit"),
         (replace(STORED, is_on_newest_seed=False), 10, "newest seed yet; `dbt build`"),
-        (replace(STORED, is_seeded=False), 10, "no seed; `spark-submit"),
-        (replace(STORED, seed_lsn=None), 10, "no seed; `spark-submit"),
+        (replace(STORED, is_seeded=False), 10, "no baseline; `spark-submit"),
+        (replace(STORED, seed_lsn=None), 10, "no baseline; `spark-submit"),
     ):
         assert says in (why_unseen(case, start) or "")
 
