@@ -104,6 +104,12 @@ def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]
 
 
 @pytest.fixture(scope="session")
+def models() -> Models:
+    """The models, parsed once for the database `audited`; dbt refuses them in any other."""
+    return Models()
+
+
+@pytest.fixture(scope="session")
 def audited_template(
     cluster: Cluster, models: Models, tmp_path_factory: pytest.TempPathFactory
 ) -> str:

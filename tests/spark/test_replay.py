@@ -139,14 +139,13 @@ class ArchivedPipeline(Pipeline):
 @pytest.fixture(scope="module")
 def pipeline(
     cluster: Cluster,
-    models: Models,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ArchivedPipeline]:
     with empty_database(cluster, "replayed") as database:
         database.load_notify()
         home, archive_home = tmp_path_factory.mktemp("dbt"), tmp_path_factory.mktemp("archive")
-        made = ArchivedPipeline(database, home, models, spark, archive_home)
+        made = ArchivedPipeline(database, home, Models(), spark, archive_home)
         database.execute(INSERT, "before the slot")
         made.set_up()
         for number, statements in enumerate(STEPS):
