@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from threading import Event
 from typing import Annotated
 
 import typer
@@ -17,6 +16,7 @@ from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.monitoring.observers import observed
 from loader.monitoring.progress import Progress
+from loader.stop_signals import stop_event
 from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
 
@@ -63,10 +63,7 @@ def run_command(
     """
     console = Console(stderr=True)
     _log_to(console, verbose)
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    with reported():
+    with reported(), stop_event(signal.SIGTERM, signal.SIGINT) as stop:
         settings = Settings.of(source, target, slot, tables, schema, columns)
         run_state = RunState()
         port = 0 if once else metrics_port
