@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.commands import only_environment
+
 pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.databases",
@@ -26,7 +28,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def environment_as_it_was() -> Iterator[None]:
     """Put the environment back: a build in this process hands settings to dbt by it."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+    with only_environment(dict(os.environ)):
+        yield

@@ -12,3 +12,13 @@ COLUMNS = ("slot_name", "commit_lsn", "xid", "committed_at", "ordinal", "action"
 def partition_number(position: int) -> int:
     """Return the number of the partition that holds this commit LSN."""
     return position >> PARTITION_BITS
+
+
+def partition_name(number: int) -> str:
+    """Return the name of a partition's table."""
+    return f"change_log_{number:08x}"
+
+
+def partition_bounds(number: int) -> tuple[int, int]:
+    """Return the first position that belongs to a partition, and the first of the next one."""
+    return number << PARTITION_BITS, number + 1 << PARTITION_BITS

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.staging.layout import PARTITION_BITS
-from loader.staging.pruned import IS_LIKE_THE_LOG, IS_MARKED
+from loader.staging.layout import partition_bounds, partition_name
+from loader.staging.pruned import BESIDE_THE_LOG, IS_LIKE_THE_LOG, IS_MARKED, STATE
 from loader.staging.retention import attach_sql
 from waltally import lsn
 from waltally.errors import Interrupted, NotSetUp
@@ -18,14 +18,10 @@ _PARTITIONS_LOCK = "hashtext('waltally partitions'), hashtext(%s)"
 
 _PARTITION = f"""
 select
-    case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
-        else 'attached' end,
+    {STATE},
     {IS_MARKED},
     {IS_LIKE_THE_LOG}
-from pg_class as c
-inner join pg_namespace as n on n.oid = c.relnamespace
-inner join pg_class as log on log.relnamespace = n.oid and log.relname = 'change_log'
-left join pg_inherits as i on i.inhrelid = c.oid and i.inhparent = log.oid
+from {BESIDE_THE_LOG}
 where n.nspname = %s and c.relname = %s
 """
 
@@ -45,7 +41,7 @@ def make_partition(cursor: extensions.cursor, schema: str, number: int) -> None:
     use, NotSetUp where somebody detached the partition by hand or another program's table has its
     name.
     """
-    name = f"change_log_{number:08x}"
+    name = partition_name(number)
     if _find(cursor, schema, name).state == "attached":
         return
     cursor.execute("set local lock_timeout to '5s'")
@@ -55,7 +51,8 @@ def make_partition(cursor: extensions.cursor, schema: str, number: int) -> None:
     if found.state == "attached":
         return
     parent, partition = (sql.Identifier(schema, n) for n in ("change_log", name))
-    bounds = (lsn.show(number << PARTITION_BITS), lsn.show(number + 1 << PARTITION_BITS))
+    first, end = map(lsn.show, partition_bounds(number))
+    bounds = (first, end)
     if found.state != "missing":
         if not found.is_ours:
             raise _in_the_way(schema, name)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from loader.staging.prune_session import PruneSession
-from loader.staging.pruned import IS_LIKE_THE_LOG, IS_MARKED
+from loader.staging.pruned import BESIDE_THE_LOG, IS_LIKE_THE_LOG, IS_MARKED, STATE
 from loader.staging.retention import Partition
 from waltally import lsn
 
 _PARTITIONS = f"""
 select
     c.relname,
-    case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending'
-        else 'attached' end,
+    {STATE},
     coalesce(pg_total_relation_size(c.oid), 0),
     pg_get_expr(c.relpartbound, c.oid),
     {IS_MARKED}
-from pg_class as c
-inner join pg_namespace as n on n.oid = c.relnamespace
-inner join pg_class as log on log.relnamespace = n.oid and log.relname = 'change_log'
-left join pg_inherits as i on i.inhrelid = c.oid and i.inhparent = log.oid
+from {BESIDE_THE_LOG}
 where
     n.nspname = %s
     and c.relname ~ '^change_log_[0-9a-f]{{{{8}}}}$'

@@ -26,6 +26,19 @@ IS_LIKE_THE_LOG = f"(c.relkind = 'r' and {_COLUMNS.format('c')} = {_COLUMNS.form
 """SQL: whether `c` of pg_class has the columns of `log`, the change log. Another program's table
 may have the name of a partition."""
 
+BESIDE_THE_LOG = """pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+inner join pg_class as log on log.relnamespace = n.oid and log.relname = 'change_log'
+left join pg_inherits as i on i.inhrelid = c.oid and i.inhparent = log.oid
+"""
+"""SQL: the tables `c` in the schema `n` of the change log, and `i` where one is a part of it."""
+
+STATE = (
+    "case when i.inhparent is null then 'detached' when i.inhdetachpending then 'pending' "
+    "else 'attached' end"
+)
+"""SQL: whether a table of BESIDE_THE_LOG is a partition of it."""
+
 _ATTACHED_AND_MARKED = f"""
 select c.relname
 from pg_class as c

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loader.staging.layout import PARTITION_BITS
+from loader.staging.layout import partition_bounds, partition_name
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SettingError
@@ -69,17 +69,17 @@ class Partition:
     @property
     def name(self) -> str:
         """The table's name in the staging schema."""
-        return f"change_log_{self.number:08x}"
+        return partition_name(self.number)
 
     @property
     def from_lsn(self) -> int:
         """The first position that belongs to it."""
-        return self.number << PARTITION_BITS
+        return partition_bounds(self.number)[0]
 
     @property
     def to_lsn(self) -> int:
         """The first position that belongs to the next."""
-        return self.number + 1 << PARTITION_BITS
+        return partition_bounds(self.number)[1]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from common import changes
 from common.arrow_source import Counters
-from common.connections import Connection, literal
+from common.connections import Connection
 from common.progress import Measure, Progress
 from deltas import rules
 from facts import fact
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from auditing.report import Archived
 from waltally import lsn
-from waltally.tables import DIMENSIONS, Table
+from waltally.tables import DIMENSIONS, Table, literal
 
 _TRUNCATES = "action is null or action = 'T'"
 """The condition of the index change_log_truncates."""

@@ -60,11 +60,6 @@ def resolved(connection: Connection) -> str:
     return make_conninfo("", **parts)
 
 
-def literal(text: str) -> str:
-    """Return the text as a literal of SQL, for a query that an executor runs."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 @contextlib.contextmanager
 def exported_snapshot(connection: Connection) -> Iterator[str]:
     """Read within the block as of one moment; yield the snapshot's name, for other sessions."""

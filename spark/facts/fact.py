@@ -9,7 +9,7 @@ from typing import cast
 
 from common import arrow_source, slot_position
 from common.arrow_source import Snapshot
-from common.connections import Connection, exported_snapshot, literal, resolved
+from common.connections import Connection, exported_snapshot, resolved
 from common.errors import SnapshotTooOld
 from common.slot_position import RegisteredSlot
 from counting import ranges
@@ -20,7 +20,7 @@ from facts.rejected import Rejected
 from facts.settings import FactSettings
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
-from waltally.tables import Table
+from waltally.tables import Table, literal
 
 _SCHEMA = (
     "service_id string, template_id string, notification_type string, notification_status string,"

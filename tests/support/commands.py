@@ -55,7 +55,7 @@ def run_loader(
     needs_models = "--build" in arguments and models is None
     if needs_models or "WALTALLY_KILL_AT" in environment:
         return run([str(LOADER), *arguments], environment)
-    with only_environment(environment), _process_state(), pytest.MonkeyPatch.context() as patch:
+    with only_environment(environment), _logging_as_it_was(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "Models", lambda: models)
         for name, value in SHORT_PAUSES.items():
             patch.setattr(name, value)
@@ -87,19 +87,16 @@ def only_environment(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _process_state() -> Iterator[None]:
-    """Put back what a command changes for the rest of its process: signals and logging."""
+def _logging_as_it_was() -> Iterator[None]:
+    """Put back the logging that a command sets up for the rest of its process."""
     logger = logging.getLogger("loader")
     handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
-    signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
         logger.handlers[:] = handlers
         logger.setLevel(level)
         logger.propagate = propagate
-        for number, handler in signals.items():
-            signal.signal(number, handler)
 
 
 _WITH_LIMITS = """
