@@ -98,6 +98,7 @@ def test_wal_that_must_go_at_once(operator: Operator) -> None:
     operator.ends_exact()
 
 
+@pytest.mark.slow
 def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
     pipeline, cluster = operator.pipeline, operator.pipeline.source.cluster
     assert operator.traffic is not None
