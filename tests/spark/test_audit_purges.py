@@ -13,6 +13,7 @@ from tests.spark.audited import (
 )
 
 
+@pytest.mark.slow
 def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audited) -> None:
     archived = audited.archived()
     audited.purge(50)
