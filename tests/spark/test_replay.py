@@ -228,6 +228,7 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
     assert replay(replace(pipeline.settings, compare=True), pipeline.spark).difference_count == 0
 
 
+@pytest.mark.slow
 def test_a_fact_that_differs_is_told_with_its_sizes(
     pipeline: ArchivedPipeline, cluster: Cluster, tmp_path: Path
 ) -> None:
