@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loader")
 
-_SELECT = ("--select", "config.materialized:incremental", "config.materialized:kept_table")
+_SELECT = ("--select", "config.materialized:waltally_fact", "config.materialized:kept_table")
+"""The materializations of this package: a host project's other models are left alone."""
 _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
 _RETRY_SECONDS = 5.0
 _SWITCH_SECONDS = 0.0005
@@ -45,11 +46,10 @@ def export_target(settings: Settings) -> None:
     os.environ["PGCLIENTENCODING"] = "UTF8"
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
-    os.environ["LOADER_TABLES"] = ",".join(table.quoted for table in settings.tables)
 
 
 class Models:
-    """The project's incremental models. Importing dbt takes seconds, so it happens only here."""
+    """The project's facts, as dbt builds them. Importing dbt takes seconds, so only here."""
 
     def __init__(self) -> None:
         """Import dbt. Raises BuildFailed where that fails; another try would fail too."""

@@ -28,6 +28,26 @@ class Watermark:
     slot: str
     applied_lsn: int
     exists: bool
+    awaits_seed_of: str | None = None
+    """The fact that it is of, where that is declared otherwise since: builds leave it as it is."""
+
+
+@dataclass(frozen=True)
+class RegisteredFact:
+    """A fact that a slot feeds."""
+
+    name: str
+    slot: str
+    relation: str
+    baseline_lsn: int | None
+    """The position of the baseline that a rebuild would start from; None without one."""
+    is_slot_seeded: bool
+    """Whether any fact of the slot has a baseline: then this one needs its own."""
+
+    @property
+    def awaits_seed(self) -> bool:
+        """Whether only a new seed can fill it: nothing that is in the log by now helps it."""
+        return self.baseline_lsn is None and self.is_slot_seeded
 
 
 @dataclass(frozen=True)
@@ -46,13 +66,16 @@ class Consumers:
     schema: str
     slots: tuple[SlotPosition, ...]
     watermarks: tuple[Watermark, ...]
-    baselines: dict[str, int]
-    """By slot, the position of the baseline that a rebuild would start from."""
+    facts: tuple[RegisteredFact, ...]
     archives: tuple[Archive, ...]
 
     def slots_starting_before(self, end: int) -> list[SlotPosition]:
         """Return the slots whose log has to be complete from a position before `end`."""
         return [slot for slot in self.slots if slot.start_lsn < end]
+
+    def facts_of(self, slot: SlotPosition) -> list[RegisteredFact]:
+        """Return the facts that a slot feeds."""
+        return [fact for fact in self.facts if fact.slot == slot.slot_name]
 
 
 @dataclass(frozen=True)
@@ -188,17 +211,35 @@ def _model_blockers(
     partition: Partition, slot: SlotPosition, consumers: Consumers
 ) -> list[Blocker]:
     marks = [mark for mark in consumers.watermarks if mark.slot == slot.slot_name]
-    if not marks:
-        return [Blocker(f"no model has applied anything of slot {slot.slot_name}", "dbt build")]
-    return [
-        Blocker(
-            f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
-            f"{slot.slot_name} only up to {lsn.show(mark.applied_lsn)}",
-            "dbt build" if mark.exists else _delete_watermark_sql(mark, consumers.schema),
-        )
-        for mark in marks
-        if mark.applied_lsn < partition.to_lsn
+    built = {mark.model for mark in marks}
+    unbuilt = [
+        fact
+        for fact in consumers.facts_of(slot)
+        if fact.relation not in built
+        and not fact.awaits_seed
+        and (fact.baseline_lsn is None or fact.baseline_lsn < partition.to_lsn)
     ]
+    return [
+        *(
+            Blocker(f"{fact.name} has applied nothing of slot {slot.slot_name}", "dbt build")
+            for fact in unbuilt
+        ),
+        *(
+            Blocker(
+                f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
+                f"{slot.slot_name} only up to {lsn.show(mark.applied_lsn)}",
+                _catch_up(mark, consumers.schema),
+            )
+            for mark in marks
+            if mark.applied_lsn < partition.to_lsn
+        ),
+    ]
+
+
+def _catch_up(mark: Watermark, schema: str) -> str:
+    if mark.awaits_seed_of is not None:
+        return f"spark-submit spark/seed.py --fact {mark.awaits_seed_of}; then dbt build"
+    return "dbt build" if mark.exists else _delete_watermark_sql(mark, schema)
 
 
 def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
@@ -212,20 +253,25 @@ def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
 def _rebuild_blockers(
     partition: Partition, slot: SlotPosition, consumers: Consumers
 ) -> list[Blocker]:
-    """A rebuild reads the log from the newest baseline on, unless an archive has that part."""
-    baseline = consumers.baselines.get(slot.slot_name)
-    if baseline is not None and baseline >= partition.to_lsn:
-        return []
+    """A rebuild reads the log from the fact's baseline on, unless an archive has that part."""
     first = max(partition.from_lsn, slot.start_lsn)
     if any(
         each.slot == slot.slot_name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
         for each in consumers.archives
     ):
         return []
-    newest = "no baseline" if baseline is None else f"a baseline at {lsn.show(baseline)}"
     return [
         Blocker(
-            f"a rebuild of slot {slot.slot_name} needs it: there is {newest} and no archive of it",
+            f"a rebuild of {fact.name} from slot {slot.slot_name} needs it: there is "
+            + (
+                "no baseline"
+                if fact.baseline_lsn is None
+                else f"a baseline at {lsn.show(fact.baseline_lsn)}"
+            )
+            + " and no archive of it",
             "spark-submit spark/seed.py, or spark-submit spark/archive.py",
         )
+        for fact in consumers.facts_of(slot)
+        if not fact.awaits_seed
+        and (fact.baseline_lsn is None or fact.baseline_lsn < partition.to_lsn)
     ]

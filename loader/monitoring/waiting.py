@@ -1,0 +1,96 @@
+"""Why a fact waits, or holds less than it is declared to. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loader.staging.records import FactState, TargetState
+from waltally import lsn
+from waltally.facts import Fact
+from waltally.followed import since
+
+_THEN_BUILD = "then `dbt build`"
+_PARTIAL = "so rows from before the slot are missing, and its counts may be below zero"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a fact waits for, and what ends that."""
+
+    reason: str
+    remedy: str
+    is_finding: bool = True
+    """False where nothing is wrong: the next build does it."""
+
+
+def why(found: TargetState, state: FactState) -> Waiting | None:
+    """Return why a fact is not what its declaration and its baseline say, None where it is."""
+    fact = state.fact
+    if fact is None:
+        return None
+    unfollowed = _unfollowed(found, fact)
+    if unfollowed is not None:
+        return Waiting(
+            f"the loader does not follow {unfollowed} for it yet",
+            f"see that `loader run` runs; then {_seed(fact)}, {_THEN_BUILD}",
+        )
+    if state.baseline is None:
+        return _without_baseline(found, state, fact)
+    if not state.baseline.is_of_declaration:
+        return Waiting(
+            "its baseline was counted by another declaration", f"{_seed(fact)}, {_THEN_BUILD}"
+        )
+    late = _late(found, fact, state.baseline.snapshot_lsn)
+    if late is not None:
+        return Waiting(
+            f"{late} was followed only after its baseline", f"{_seed(fact)}, {_THEN_BUILD}"
+        )
+    if state.watermark is None:
+        return Waiting("it waits for its first build", "`dbt build`", is_finding=False)
+    if not state.watermark.is_of_declaration:
+        return Waiting("it was built by another declaration", "`dbt build`")
+    if state.watermark.baseline_id is None:
+        return Waiting(f"it was not built since its baseline was taken, {_PARTIAL}", "`dbt build`")
+    if state.watermark.baseline_id != state.baseline.id:
+        return Waiting("its newest baseline waits for a build", "`dbt build`", is_finding=False)
+    return None
+
+
+def _without_baseline(found: TargetState, state: FactState, fact: Fact) -> Waiting | None:
+    remedy = f"{_seed(fact)}, {_THEN_BUILD}"
+    is_seeded = any(each.baseline is not None for each in found.facts)
+    if is_seeded or _late(found, fact, found.record.start_lsn) is not None:
+        return Waiting("it has no baseline", remedy)
+    if state.watermark is None:
+        return Waiting("it waits for its first build", "`dbt build`", is_finding=False)
+    if not state.watermark.is_of_declaration:
+        return Waiting("it was built by another declaration", "`dbt build`")
+    if state.rows is None:
+        return None
+    return Waiting(
+        f"it has no baseline, {_PARTIAL}", f"`spark-submit spark/seed.py`, {_THEN_BUILD}"
+    )
+
+
+def _unfollowed(found: TargetState, fact: Fact) -> str | None:
+    """Return a table of which the log does not hold everything that the fact needs."""
+    # Before the first run nothing is: it begins where the log does.
+    if not found.registration.followed:
+        return None
+    for part in fact.tables:
+        if since(found.registration.followed, part.table, fact.needed_columns(part)) is None:
+            return str(part.table)
+    return None
+
+
+def _late(found: TargetState, fact: Fact, position: int) -> str | None:
+    """Return a table that the log holds only from after this position on."""
+    for part in fact.tables:
+        at = since(found.registration.followed, part.table, fact.needed_columns(part))
+        if at is not None and at > position:
+            return f"{part.table} (from {lsn.show(at)} on)"
+    return None
+
+
+def _seed(fact: Fact) -> str:
+    return f"`spark-submit spark/seed.py --fact {fact.name}`"
