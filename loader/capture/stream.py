@@ -143,7 +143,7 @@ def _check_tables(
     found = json.loads(str(text))
     for table in wanted:
         if str(table) not in found:
-            raise table_identity.missing_finding(table, registered.facts)
+            raise table_identity.missing_finding(table, registered.facts, registered.logged)
     counted = table_identity.read_counted(change_log.connection, settings.schema, settings.slot)
     for finding in table_identity.replaced_findings(registered.facts, counted, found):
         log.warning(finding.sentence)

@@ -170,7 +170,7 @@ def _waiting(found: TargetState) -> list[LoaderError]:
     """Return a finding for each fact that waits, or that lacks the rows from before the slot."""
     waits = [(state.name, waiting.why(found, state)) for state in found.facts]
     return [
-        Unhealthy(f"The fact {name} waits: {each.reason}", each.remedy)
+        Unhealthy(f"The fact {name} {each.reason}", each.remedy)
         for name, each in waits
         if each is not None and each.is_finding
     ]

@@ -160,7 +160,7 @@ def _remarks(fact: dict[str, Any]) -> list[str]:
     said = []
     waits, baseline = fact["waits_for"], fact["baseline"]
     if waits is not None and not waits["is_finding"]:
-        said.append(f"{fact['name']}: {waits['reason']}")
+        said.append(f"{fact['name']} {waits['reason']}")
     if baseline is not None and baseline["rejected_count"]:
         reasons = "; ".join(f"{why} ({n:,})" for why, n in baseline["rejected_reasons"].items())
         said.append(

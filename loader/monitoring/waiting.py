@@ -18,6 +18,7 @@ class Waiting:
     """What a fact waits for, and what ends that."""
 
     reason: str
+    """What is said of it: `waits for its first build`."""
     remedy: str
     is_finding: bool = True
     """False where nothing is wrong: the next build does it."""
@@ -31,28 +32,32 @@ def why(found: TargetState, state: FactState) -> Waiting | None:
     unfollowed = _unfollowed(found, fact)
     if unfollowed is not None:
         return Waiting(
-            f"the loader does not follow {unfollowed} for it yet",
+            f"waits until the loader follows {unfollowed} for it",
             f"see that `loader run` runs; then {_seed(fact)}, {_THEN_BUILD}",
         )
     if state.baseline is None:
         return _without_baseline(found, state, fact)
     if not state.baseline.is_of_declaration:
         return Waiting(
-            "its baseline was counted by another declaration", f"{_seed(fact)}, {_THEN_BUILD}"
+            "waits for a seed: its baseline was counted by another declaration",
+            f"{_seed(fact)}, {_THEN_BUILD}",
         )
     late = _late(found, fact, state.baseline.snapshot_lsn)
     if late is not None:
         return Waiting(
-            f"{late} was followed only after its baseline", f"{_seed(fact)}, {_THEN_BUILD}"
+            f"waits for a seed: its baseline is from before the loader followed {late}",
+            f"{_seed(fact)}, {_THEN_BUILD}",
         )
     if state.watermark is None:
-        return Waiting("it waits for its first build", "`dbt build`", is_finding=False)
+        return Waiting("waits for its first build", "`dbt build`", is_finding=False)
     if not state.watermark.is_of_declaration:
-        return Waiting("it was built by another declaration", "`dbt build`")
+        return Waiting(
+            "waits for a build: its rows were counted by another declaration", "`dbt build`"
+        )
     if state.watermark.baseline_id is None:
-        return Waiting(f"it was not built since its baseline was taken, {_PARTIAL}", "`dbt build`")
+        return Waiting(f"was not built since its baseline was taken, {_PARTIAL}", "`dbt build`")
     if state.watermark.baseline_id != state.baseline.id:
-        return Waiting("its newest baseline waits for a build", "`dbt build`", is_finding=False)
+        return Waiting("waits for a build on its newest baseline", "`dbt build`", is_finding=False)
     return None
 
 
@@ -60,16 +65,16 @@ def _without_baseline(found: TargetState, state: FactState, fact: Fact) -> Waiti
     remedy = f"{_seed(fact)}, {_THEN_BUILD}"
     is_seeded = any(each.baseline is not None for each in found.facts)
     if is_seeded or _late(found, fact, found.record.start_lsn) is not None:
-        return Waiting("it has no baseline", remedy)
+        return Waiting("waits for a seed: it has no baseline", remedy)
     if state.watermark is None:
-        return Waiting("it waits for its first build", "`dbt build`", is_finding=False)
+        return Waiting("waits for its first build", "`dbt build`", is_finding=False)
     if not state.watermark.is_of_declaration:
-        return Waiting("it was built by another declaration", "`dbt build`")
+        return Waiting(
+            "waits for a build: its rows were counted by another declaration", "`dbt build`"
+        )
     if state.rows is None:
         return None
-    return Waiting(
-        f"it has no baseline, {_PARTIAL}", f"`spark-submit spark/seed.py`, {_THEN_BUILD}"
-    )
+    return Waiting(f"has no baseline, {_PARTIAL}", f"`spark-submit spark/seed.py`, {_THEN_BUILD}")
 
 
 def _unfollowed(found: TargetState, fact: Fact) -> str | None:
@@ -88,7 +93,7 @@ def _late(found: TargetState, fact: Fact, position: int) -> str | None:
     for part in fact.tables:
         at = since(found.registration.followed, part.table, fact.needed_columns(part))
         if at is not None and at > position:
-            return f"{part.table} (from {lsn.show(at)} on)"
+            return f"all it needs of {part.table} (at {lsn.show(at)})"
     return None
 
 

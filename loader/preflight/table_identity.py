@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg2 import extensions, sql
@@ -10,7 +11,7 @@ from psycopg2 import extensions, sql
 from waltally.database import explained
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.tables import Table, literal
+from waltally.tables import Table, format_tables, literal
 
 TableIdentities = Mapping[str, Mapping[str, int]]
 """By name: the table's oid under `oid`, the attribute number of each needed column that it has, and
@@ -161,7 +162,7 @@ def replaced_finding(
     return None
 
 
-def missing_finding(table: Table, facts: Sequence[Fact]) -> LoaderError:
+def missing_finding(table: Table, facts: Sequence[Fact], logged: Sequence[Table]) -> LoaderError:
     """Return the error for a registered table that the source does not have."""
     said = f"The table {table} does not exist at the source, or has another name now"
     if table in source_tables(facts):
@@ -170,4 +171,5 @@ def missing_finding(table: Table, facts: Sequence[Fact]) -> LoaderError:
             "give the table its name back or make it again; what was written under another name "
             "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    return TableUnfit(said, "leave it out of LOADER_TABLES, then `loader setup`, then `loader run`")
+    rest = shlex.quote(format_tables(each for each in logged if each != table))
+    return TableUnfit(said, f"export LOADER_TABLES={rest}; loader setup; loader run")

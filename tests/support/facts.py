@@ -102,6 +102,10 @@ def register(
         )
 
 
+SLOT_DIMENSION: dict[str, Any] = column("source", "text", kind="slot", column=None)
+"""Tells apart the rows of several slots."""
+
+
 def declare(table: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any]:
     """Return the declaration of a fact that counts one table by these (column, type) pairs."""
     schema, _, name = table.rpartition(".")
