@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from decimal import Decimal
+from decimal import MAX_PREC, Context, Decimal, localcontext
 from typing import Any
 
 import psycopg2
@@ -168,11 +168,12 @@ def read_stats(
             if cursor.fetchone() is None:
                 raise NotSetUp(f"There is no table {relation} at the target", "`dbt build`")
             lines = _lines(cursor, query, relation)
-            totals = {
-                each.name: sum((line[each.name] or 0 for line in lines), 0)
-                for each in query.fact.measures
-            }
-            return Stats(query, lines, totals, *_freshness(cursor, schema, query.fact, relation))
+            return Stats(
+                query,
+                lines,
+                _totals(query.fact, lines),
+                *_freshness(cursor, schema, query.fact, relation),
+            )
 
 
 def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dict[str, Any]]:
@@ -207,6 +208,12 @@ def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dic
     found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     counts = [each.name for each in fact.measures]
     return [line for line in found if any(line[name] for name in counts)]
+
+
+def _totals(fact: Fact, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    # A sum keeps every digit, however many there are.
+    with localcontext(Context(prec=MAX_PREC)):
+        return {each.name: sum(line[each.name] or 0 for line in lines) for each in fact.measures}
 
 
 def _freshness(

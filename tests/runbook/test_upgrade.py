@@ -130,6 +130,7 @@ def test_an_upgrade_of_waltally_itself(pipeline: Pipeline, monkeypatch: pytest.M
         instead={
             "git pull": lambda _: None,
             "make install": lambda _: None,
+            "loader setup": lambda _: pipeline.must("setup"),
             "systemctl daemon-reload": lambda _: None,
         },
     )
