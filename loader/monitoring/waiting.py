@@ -64,19 +64,17 @@ def why(found: TargetState, state: FactState) -> Waiting | None:
 
 
 def _without_baseline(found: TargetState, state: FactState, fact: Fact) -> Waiting | None:
-    remedy = f"{_seed(fact)}, {_THEN_BUILD}"
+    mark = state.watermark
+    if mark is not None and mark.is_of_declaration and state.rows is not None:
+        return Waiting(
+            f"has no baseline, {_PARTIAL}", f"`spark-submit spark/seed.py`, {_THEN_BUILD}"
+        )
     is_seeded = any(each.baseline is not None for each in found.facts)
     if is_seeded or _late(found, fact, found.record.start_lsn) is not None:
-        return Waiting("waits for a seed: it has no baseline", remedy)
-    if state.watermark is None:
+        return Waiting("waits for a seed: it has no baseline", f"{_seed(fact)}, {_THEN_BUILD}")
+    if mark is None:
         return Waiting("waits for its first build", "`dbt build`", is_finding=False)
-    if not state.watermark.is_of_declaration:
-        return Waiting(
-            "waits for a build: its rows were counted by another declaration", "`dbt build`"
-        )
-    if state.rows is None:
-        return None
-    return Waiting(f"has no baseline, {_PARTIAL}", f"`spark-submit spark/seed.py`, {_THEN_BUILD}")
+    return Waiting("waits for a build: its rows were counted by another declaration", "`dbt build`")
 
 
 def _unfollowed(found: TargetState, fact: Fact) -> str | None:

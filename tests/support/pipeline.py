@@ -17,6 +17,7 @@ from loader.build.builder import Models, export_target
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.preflight import setup
+from loader.preflight.dbt_project import parse_project
 from loader.preflight.manifest import read_manifest
 from tests.support.commands import (
     SHORT_PAUSES,
@@ -49,6 +50,8 @@ class Pipeline:
         self.source = source
         self.target = target or source
         self.home = home
+        self.project: Path | None = None
+        """The dbt project; None for the shipped one."""
         self.source.manifest = shipped_manifest()
         self.limits: dict[str, object] = {**SHORT_PAUSES}
         """Constants of the loader's modules that loaders in the background have instead."""
@@ -82,6 +85,13 @@ class Pipeline:
         """What a command needs: the profile, the source as libpq's own variables, the target."""
         target = {"LOADER_TARGET_DSN": self.dsns[1]}
         return {**self.source.environment(), **profiles(self.home), **target, **more}
+
+    def use_project(self, project: Path) -> None:
+        """Declare and build the facts of this dbt project from here on."""
+        self.project = project
+        self._models = Models()
+        facts = parse_project(project, {})
+        self.source.declare(**{fact.name: fact.declaration for fact in facts})
 
     # The loader as a command.
 
@@ -142,6 +152,8 @@ class Pipeline:
             if not name.startswith(("PG", "LOADER_", "DBT_"))
         }
         settings = {"LOADER_SLOT": self.slot}
+        if self.project is not None:
+            settings["DBT_PROJECT_DIR"] = str(self.project)
         target = self.target.cluster.environment(self.target.name)
         with only_environment({**kept, **target, **profiles(self.home), **settings}):
             yield
