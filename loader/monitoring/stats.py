@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from decimal import MAX_PREC, Context, Decimal, localcontext
@@ -12,11 +12,12 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
+from loader.monitoring.stats_query import Query, parse_query
 from loader.staging.fact_states import rejected_count
 from loader.staging.watermarks import MORE_IS_STAGED
 from waltally.database import connect, explained
 from waltally.errors import NotSetUp, SettingError
-from waltally.facts import Dimension, Fact, parse
+from waltally.facts import Fact, parse
 from waltally.tables import Table, quoted
 
 JSON_VERSION = 2
@@ -52,17 +53,6 @@ inner join {{0}}.slot_position as log using (slot_name)
 where mark.model_name = %s
 order by mark.slot_name
 """
-
-
-@dataclass(frozen=True)
-class Query:
-    """What a person asks of a fact."""
-
-    fact: Fact
-    where: Mapping[str, str]
-    """By dimension, the one value that its groups have."""
-    by: tuple[str, ...]
-    """The dimensions that each get a line per value."""
 
 
 @dataclass(frozen=True)
@@ -105,27 +95,6 @@ class Stats:
             "notes": self.notes,
             "freshness": None if self.freshness is None else [asdict(f) for f in self.freshness],
         }
-
-
-def parse_query(facts: Sequence[Fact], name: str, where: Sequence[str], by: str) -> Query:
-    """Return what is asked for. Raises SettingError that lists what there is."""
-    fact = next((each for each in facts if each.name == name), None)
-    if fact is None:
-        raise SettingError(
-            f"There is no fact {name}",
-            "name one of: " + ", ".join(each.name for each in facts),
-        )
-    wanted = {}
-    for text in where:
-        dimension, separator, value = text.partition("=")
-        if not separator:
-            raise SettingError(
-                f"{text!r} is not dimension=value",
-                f"write for instance {_dimensions(fact)[0]}=…" if _dimensions(fact) else "leave it",
-            )
-        wanted[_dimension(fact, dimension)] = value
-    names = [_dimension(fact, each.strip()) for each in by.split(",") if each.strip()]
-    return Query(fact, wanted, tuple(dict.fromkeys(names)))
 
 
 def read_facts(connection: extensions.connection, schema: str) -> list[Fact]:
@@ -246,20 +215,6 @@ def _freshness(
         if lacking := sum((left_out or {}).values()):
             notes.append(f"{lacking:,} rows, of all groups, lack a dimension and are left out.")
     return found, notes
-
-
-def _dimensions(fact: Fact) -> list[str]:
-    return [each.name for each in fact.dimensions]
-
-
-def _dimension(fact: Fact, name: str) -> str:
-    found: Dimension | None = next((each for each in fact.dimensions if each.name == name), None)
-    if found is None:
-        raise SettingError(
-            f"The fact {fact.name} has no dimension {name!r}",
-            "name one of: " + ", ".join(_dimensions(fact)),
-        )
-    return found.name
 
 
 def _json(value: Any) -> Any:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from psycopg2 import extensions
 
-from loader.preflight import slot_facts, table_identity
+from loader.preflight import slot_facts
 from loader.preflight.findings import (
     declaration_findings,
     encoding_findings,
@@ -17,6 +15,7 @@ from loader.preflight.findings import (
     source_findings,
     zone_findings,
 )
+from loader.preflight.register_facts import Wanted, read_identities, register_facts, unchanged
 from loader.preflight.slot_admin import (
     another_name,
     create_slot,
@@ -29,8 +28,6 @@ from loader.preflight.slot_record import note_tables, write_record
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import migrate, registration
 from loader.staging.pruned import hold_off_prunes
-from loader.staging.records import Registration
-from loader.staging.registration import Difference
 from loader.staging.target_state import clear_last_error
 from waltally import lsn
 from waltally.database import connect, explained
@@ -43,26 +40,9 @@ from waltally.errors import (
     SlotMoved,
     combine,
 )
-from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
-from waltally.tables import Table
 
 _TRIAL_SECONDS = 3
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be registered."""
-
-    facts: tuple[Fact, ...]
-    logged: tuple[Table, ...]
-    """Tables that are logged besides those of the facts."""
-
-    @classmethod
-    def of(cls, facts: Sequence[Fact], tables: Sequence[Table]) -> Wanted:
-        """Return what these declarations and LOADER_TABLES ask for."""
-        counted = source_tables(facts)
-        return cls(tuple(facts), tuple(each for each in tables if each not in counted))
 
 
 def check(settings: Settings, wanted: Wanted) -> list[LoaderError]:
@@ -90,9 +70,7 @@ def check(settings: Settings, wanted: Wanted) -> list[LoaderError]:
                 )
                 return found or [unready]
             registered = registration.read_registration(target, settings.schema, settings.slot)
-            found += record_findings(
-                settings, source, target, facts, _unchanged(registered, wanted)
-            )
+            found += record_findings(settings, source, target, facts, unchanged(registered, wanted))
             if changes := registration.difference(registered, wanted.facts, wanted.logged):
                 found.append(
                     NotSetUp(
@@ -117,12 +95,6 @@ def _other_slots(
     if not migrate.version(target, settings.schema):
         return []
     return other_slot_findings(settings, wanted.facts, target)
-
-
-def _unchanged(registered: Registration, wanted: Wanted) -> list[Fact]:
-    """Return the registered facts that stay as they are: others need a new baseline anyway."""
-    declared = {fact.name: fact.declaration for fact in wanted.facts}
-    return [each for each in registered.facts if declared.get(each.name) == each.declaration]
 
 
 def set_up(settings: Settings, wanted: Wanted, timeout: int, renew: bool) -> list[str]:
@@ -153,13 +125,13 @@ def set_up(settings: Settings, wanted: Wanted, timeout: int, renew: bool) -> lis
             facts = slot_facts.read_facts(settings, source, target)
             if facts.record is not None and not renew:
                 registered = registration.read_registration(target, settings.schema, settings.slot)
-                counted = _unchanged(registered, wanted)
+                counted = unchanged(registered, wanted)
                 if found := record_findings(settings, source, target, facts, counted):
                     raise combine(found)
-                identities = _read_identities(source, wanted)
+                identities = read_identities(source, wanted)
                 with explained("target"), target, target.cursor() as cursor:
                     note_tables(cursor, settings, identities)
-                    done += _register(cursor, settings, wanted, registered)
+                    done += register_facts(cursor, settings, wanted)
                 clear_last_error(target, settings.schema, settings.slot)
                 return done
             done += _begin_log(settings, wanted, facts, source, target, timeout, renew)
@@ -186,7 +158,7 @@ def _begin_log(
         drop_slot(source, settings.slot)
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
-    identities = _read_identities(source, wanted)
+    identities = read_identities(source, wanted)
     if state is None:
         start = create_slot(source, settings.slot, timeout, temporary=False)
         done = [f"made the slot {settings.slot} at {lsn.show(start)}"]
@@ -197,50 +169,9 @@ def _begin_log(
     with explained("target"), target, target.cursor() as cursor:
         write_record(cursor, settings, facts.server, start)
         note_tables(cursor, settings, identities)
-        registered = registration.read_registered(cursor, settings.schema, settings.slot)
-        done += _register(cursor, settings, wanted, registered)
+        done += register_facts(cursor, settings, wanted)
     clear_last_error(target, settings.schema, settings.slot)
     return done
-
-
-def _register(
-    cursor: extensions.cursor, settings: Settings, wanted: Wanted, registered: Registration
-) -> list[str]:
-    """Register what differs, in the transaction of the cursor; return what to say."""
-    changes = registration.difference(registered, wanted.facts, wanted.logged)
-    if not changes:
-        return []
-    registration.register(
-        cursor, settings.schema, settings.slot, wanted.facts, wanted.logged, changes
-    )
-    return _said(changes, wanted, is_first=not registered.facts)
-
-
-def _said(changes: Difference, wanted: Wanted, is_first: bool) -> list[str]:
-    seed = "`spark-submit spark/seed.py --fact {0}`, then `dbt build`"
-    said = [
-        f"registered {name}" + ("" if is_first else f"; it needs {seed.format(name)}")
-        for name in changes.new
-    ]
-    said += [
-        f"registered {name} as it is declared now; it stays as it was until {seed.format(name)}"
-        for name in changes.changed
-    ]
-    said += [f"registered another table for {name}" for name in changes.moved]
-    said += [
-        f"forgot {fact.name}, which is no longer declared; the table {fact.relation} stays"
-        for fact in changes.removed
-    ]
-    if changes.logged:
-        said += [f"{table} is logged, and no fact counts it" for table in wanted.logged]
-        said += [] if wanted.logged else ["no table is only logged any more"]
-    return said
-
-
-def _read_identities(
-    source: extensions.connection, wanted: Wanted
-) -> table_identity.TableIdentities:
-    return table_identity.read_current(source, table_identity.wanted(wanted.facts))
 
 
 def _take_over(name: str, state: SlotState, server: Server) -> int:

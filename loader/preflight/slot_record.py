@@ -40,7 +40,7 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
             "system_identifier = excluded.system_identifier, "
             "source_database = excluded.source_database, start_lsn = excluded.start_lsn, "
             "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null, "
-            "followed = '{{}}'"
+            "followed = '{{}}', table_identities = null"
         ).format(sql.Identifier(settings.schema)),
         (
             settings.slot,
@@ -53,10 +53,29 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
 
 
 def note_tables(cursor: extensions.cursor, settings: Settings, found: TableIdentities) -> None:
-    """Write down which tables the names mean, in the transaction of the cursor."""
+    """Write down which tables the names mean, in the transaction of the cursor.
+
+    What is known already stays: the log holds changes of the former tables too.
+    """
+    place = sql.Identifier(settings.schema)
     cursor.execute(
-        sql.SQL("update {}.slot_position set table_identities = %s where slot_name = %s").format(
-            sql.Identifier(settings.schema)
-        ),
-        (Json(found), settings.slot),
+        sql.SQL(
+            "select table_identities from {}.slot_position where slot_name = %s for update"
+        ).format(place),
+        (settings.slot,),
     )
+    ((known,),) = cursor.fetchall()
+    noted = {
+        table: {
+            name: (known or {}).get(table, {}).get(name, number)
+            for name, number in identity.items()
+        }
+        for table, identity in found.items()
+    }
+    if noted != known:
+        cursor.execute(
+            sql.SQL(
+                "update {}.slot_position set table_identities = %s where slot_name = %s"
+            ).format(place),
+            (Json(noted), settings.slot),
+        )

@@ -1,9 +1,9 @@
-"""Who still needs the change log: slots, models, rebuilds and archives."""
+"""Asks who still needs the change log."""
 
 from __future__ import annotations
 
+from loader.staging.log_consumers import Archive, Consumers, RegisteredFact, Watermark
 from loader.staging.prune_session import PruneSession
-from loader.staging.retention import Archive, Consumers, RegisteredFact, Watermark
 from loader.staging.target_state import SLOT_POSITIONS, slot_position
 from waltally import lsn
 

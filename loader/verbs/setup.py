@@ -8,6 +8,7 @@ import typer
 
 from loader.preflight import setup
 from loader.preflight.dbt_project import find_facts
+from loader.preflight.register_facts import Wanted
 from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 from waltally.tables import parse_tables
@@ -53,7 +54,7 @@ def setup_command(
     """
     with reported():
         settings = Settings.of(source, target, slot, schema)
-        wanted = setup.Wanted.of(find_facts(manifest), parse_tables(tables))
+        wanted = Wanted.of(find_facts(manifest), parse_tables(tables))
         if check:
             found = setup.check(settings, wanted)
             for finding in found:

@@ -18,6 +18,7 @@ import pytest
 from loader.monitoring import status
 from loader.preflight import setup
 from loader.preflight.manifest import read_manifest
+from loader.preflight.register_facts import Wanted
 from tests.support import LOADER, ROOT, Database, wait_until
 from tests.support.databases import application_database
 from tests.support.following import end, following
@@ -224,7 +225,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: in
     """Slot, record and WAL all move while the status asks for one after the other."""
     source.must("setup")
     settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
-    wanted = setup.Wanted.of(read_manifest(source.manifest), ())
+    wanted = Wanted.of(read_manifest(source.manifest), ())
     thresholds = status.Thresholds(300, 2**40)
     stop = Event()
 

@@ -19,6 +19,7 @@ from loader.capture.run_state import RunState
 from loader.preflight import setup
 from loader.preflight.dbt_project import parse_project
 from loader.preflight.manifest import read_manifest
+from loader.preflight.register_facts import Wanted
 from tests.support.commands import (
     SHORT_PAUSES,
     RunningLoader,
@@ -69,9 +70,9 @@ class Pipeline:
         return Settings.of(source, target, self.slot, DEFAULT_SCHEMA)
 
     @property
-    def wanted(self) -> setup.Wanted:
+    def wanted(self) -> Wanted:
         """What `loader setup` would register."""
-        return setup.Wanted.of(read_manifest(self.source.manifest), ())
+        return Wanted.of(read_manifest(self.source.manifest), ())
 
     @property
     def dsns(self) -> tuple[str, str]:

@@ -25,6 +25,7 @@ PURE = (
     "loader.capture.queue",
     "loader.capture.run_state",
     "loader.capture.wal2json",
+    "loader.monitoring.stats_query",
     "loader.monitoring.waiting",
     "loader.monitoring.wal_clock",
     "loader.preflight.checks",
@@ -37,6 +38,7 @@ PURE = (
     "loader.preflight.synchronous",
     "loader.preflight.table_checks",
     "loader.staging.layout",
+    "loader.staging.log_consumers",
     "loader.staging.records",
     "loader.staging.retention",
 )

@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
+from loader.staging.log_consumers import Archive, Consumers, RegisteredFact, Watermark
 from loader.staging.records import SlotPosition
 from loader.staging.retention import (
-    Archive,
-    Consumers,
     Partition,
-    RegisteredFact,
-    Watermark,
     parse_age,
     plan,
     show_age,
