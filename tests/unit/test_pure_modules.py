@@ -29,7 +29,6 @@ PURE = (
     "loader.monitoring.waiting",
     "loader.monitoring.wal_clock",
     "loader.preflight.checks",
-    "loader.preflight.dbt_project",
     "loader.preflight.manifest",
     "loader.preflight.remedies",
     "loader.preflight.slot_errors",
