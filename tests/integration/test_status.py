@@ -83,7 +83,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert (fact["name"], fact["relation"]) == ("ft_service_stats", "analytics.ft_service_stats")
     assert fact["waits_for"]["reason"] == "waits for its first build"
     assert fact["waits_for"]["is_finding"] is False
-    take_baseline(source)
+    source.take_baseline()
     (seeded,) = json.loads(source.must("status", "--json"))["facts"]
     parts = (fact, fact["waits_for"], seeded["baseline"])
     for part in (body, body["slot"], body["position"], body["thresholds"], *parts):
@@ -94,7 +94,7 @@ def test_status_is_a_contract(source: Database) -> None:
 def test_status_shows_what_the_newest_seed_could_not_count(source: Database) -> None:
     source.must("setup")
     role = f"narrow_{source.name}"
-    take_baseline(source)
+    source.take_baseline()
     assert "could not count" not in source.must("status")
     for part, reason, rows in (
         ("live", "too long", 1200),
@@ -123,16 +123,6 @@ def test_status_shows_what_the_newest_seed_could_not_count(source: Database) -> 
         assert (seed["rejected_count"], seed["rejected_reasons"]) == (None, None)
     finally:
         source.execute(f"drop owned by {role}; drop role {role}")
-
-
-def take_baseline(source: Database) -> None:
-    """As spark/seed.py does for empty tables, at the position of record."""
-    source.execute(
-        "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, "
-        "system_identifier) select slot_name, fact_name, gen_random_uuid(), fact.declaration, "
-        "position_lsn, system_identifier from cdc.slot_position inner join cdc.fact "
-        "using (slot_name)"
-    )
 
 
 def test_status_as_a_person_reads_it(source: Database) -> None:

@@ -89,6 +89,15 @@ class Database:
             text=True,
         )
 
+    def take_baseline(self) -> None:
+        """Take one for every fact, at this target, as a seed of empty tables does."""
+        self.execute(
+            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
+            "fact.declaration, position_lsn, system_identifier from cdc.slot_position "
+            "inner join cdc.fact using (slot_name)"
+        )
+
     def staged(self) -> int:
         return int(self.value("select count(*) from cdc.change_log"))
 
