@@ -63,11 +63,20 @@ class Models:
                 f"in the repository's root: {sys.executable} -m pip install -r requirements.lock",
             ) from error
         self._manifest: Manifest | None = None
+        self._registration: int | None = None
 
-    def apply(self) -> None:
-        """Run the models once, for a slice of what is staged. Raises BuildFailed."""
+    def apply(self, registration: int | None = None) -> None:
+        """Run the models once, for a slice of what is staged. Raises BuildFailed.
+
+        The project is parsed anew where `registration` is another number than the last time: then
+        `loader setup` has registered other declarations.
+        """
         from dbt.cli.main import dbtRunner
 
+        if registration is not None:
+            if self._registration not in (None, registration):
+                self._manifest = None
+            self._registration = registration
         if self._manifest is None:
             parsed = dbtRunner().invoke(["parse", *_SLICE, *_QUIET])
             self._check(parsed.success, str(parsed.exception))
@@ -103,7 +112,7 @@ def apply_all(settings: Settings, models: Models) -> dict[str, float]:
         is_behind = True
         while is_behind:
             before = after
-            models.apply()
+            models.apply(before.registration)
             after = watermarks.read_watermarks(connection, settings.schema, settings.slot)
             is_behind = after.is_behind(before)
         for model, rejected in after.rejections(first).items():

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Database
-from tests.support.commands import profiles, sentence
+from tests.support import Database, wait_until
+from tests.support.commands import SHORT_PAUSES, RunningLoader, profiles, sentence
 from tests.support.project import host_project
 
 NOTES = """
@@ -55,6 +55,32 @@ def test_run_builds_what_waltally_feeds_and_no_other_model(
     assert counted == [("a", 2), ("b", 1)]
     built = source.execute("select tablename::text from pg_tables where schemaname = 'elsewhere'")
     assert {name for (name,) in built} == {"ft_notes", "rejected_changes"}
+
+
+def test_a_fact_that_is_added_while_a_loader_builds_is_built_by_it(
+    source: Database, host: dict[str, str], tmp_path: Path
+) -> None:
+    source.execute("alter table unrelated add kind text default 'new'")
+    source.must("setup", **host)
+    environment = source.environment(**{**host, **profiles(tmp_path)})
+    insert = "insert into unrelated (note) values ('a')"
+    count = "select coalesce(sum(row_count), 0) from elsewhere.{}"
+    with RunningLoader(environment, tmp_path / "log", "--build", limits=SHORT_PAUSES) as running:
+        source.execute(insert)
+        built = "select to_regclass('elsewhere.ft_notes') is not null"
+        wait_until(lambda: source.value(built), running.said())
+        models = Path(host["DBT_PROJECT_DIR"]) / "models"
+        (models / "ft_kinds.sql").write_text(NOTES.replace("note", "kind"))
+        source.must("setup", **host)
+        wait_until(
+            lambda: "has changed what is to be followed" in running.said(), "it notices the setup"
+        )
+        source.execute(insert)
+        built = "select to_regclass('elsewhere.ft_kinds') is not null"
+        wait_until(lambda: source.value(built), running.said())
+        wait_until(lambda: source.value(count.format("ft_notes")) == 2, running.said())
+        running.end()
+    assert source.value(count.format("ft_kinds")) == 2, "its table was followed from the start"
 
 
 def test_a_project_that_dbt_cannot_parse_is_one_sentence(
