@@ -150,10 +150,13 @@ def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dic
     fact = query.fact
     types = {each.name: each.type for each in fact.dimensions}
     keys = [sql.Identifier(name) for name in query.by]
-    sums = [sql.SQL("sum({})").format(sql.Identifier(each.name)) for each in fact.measures]
-    if fact.kind == "current_rows":
-        # Its table has a row for each row of the source and no column that counts them.
-        sums = [sql.SQL("count(*)::numeric")]
+    # Current rows have a row for each row of the source and no column that counts them.
+    sums: list[sql.Composable] = [
+        sql.SQL("sum({})").format(sql.Identifier(each.name))
+        if fact.kind == "fact"
+        else sql.SQL("count(*)::numeric")
+        for each in fact.measures
+    ]
     conditions = [
         sql.SQL("{} = %s::{}").format(sql.Identifier(name), sql.SQL(types[name]))
         for name in query.where
