@@ -15,6 +15,7 @@
    several tables holds mixed. #}
 {% macro bound_batch(declared, reads_table) %}
 {%- set relation = waltally.quote_literal(this.include(database=false) | string) %}
+{%- set replaces_rows = not reads_table and load_cached_relation(this) is not none %}
 do $bound_batch$
 declare
     model constant text := {{ waltally.quote_literal(waltally.get_model_key()) }};
@@ -48,7 +49,7 @@ begin
     end if;
 
     if is_rebuild then
-        {{ waltally.find_missing_baseline(declared) }}
+        {{ waltally.find_missing_baseline(declared, replaces_rows) }}
         if waits is null then
             {{ waltally.refuse_rebuild(declared) }}
         end if;
@@ -56,7 +57,7 @@ begin
         to_lsn := greatest(state.position_lsn, from_lsn);
     end if;
     {{ waltally.refuse_unfollowed() }}
-    {%- if not reads_table and load_cached_relation(this) is not none %}
+    {%- if replaces_rows %}
 
     if not is_rebuild then
         raise exception '% has other columns than it declares', model

@@ -1,6 +1,6 @@
 {# A step of bound_batch, for a rebuild: why the fact waits, null where it does not. It waits where it
    was added or changed and its own baseline is not there yet: what it held stays as it was. #}
-{% macro find_missing_baseline(declared) -%}
+{% macro find_missing_baseline(declared, replaces_rows) -%}
 if state.counted_by is distinct from state.declaration then
             if state.baseline_id is not null then
                 waits := 'its baseline was counted by another declaration';
@@ -30,4 +30,9 @@ if state.counted_by is distinct from state.declaration then
                 coalesce('only from ' || state.followed_lsn || ' on', 'not yet')
             );
         end if;
+        {%- if replaces_rows and declared.dimensions | selectattr('kind', 'equalto', 'slot') | list %}
+        if waits is null then
+            {{ waltally.find_unready_slot() }}
+        end if;
+        {%- endif %}
 {%- endmacro %}

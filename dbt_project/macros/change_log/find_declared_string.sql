@@ -7,7 +7,7 @@
     {%- else -%}
     case
         {%- for name, parts in names.items() %}
-        when part in ({{ waltally.quote_literals(parts) }}) then {{ waltally.find_plain_string(image, name) }}
+        when changes.part in ({{ waltally.quote_literals(parts) }}) then {{ waltally.find_plain_string(image, name) }}
         {%- endfor %}
     end
     {%- endif -%}

@@ -7,7 +7,8 @@
    measures    {column: {count: table}}, {column: {sum: column, of: table, type}}; without a table,
                all tables.
    where       {column: {in: [values]}}, not_in, is_null: which rows count.
-   derived     {column: SQL expression of the measures}.
+   derived     {column: SQL expression of the measures}; it must be defined where they are zero or
+               negative, as what a batch adds can be.
 
    Every batch is added to the table, a rebuild too: baseline + deltas - what the table holds. So
    readers see the old totals or the new ones, and any cut into batches gives the same. #}

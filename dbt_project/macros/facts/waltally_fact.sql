@@ -44,9 +44,7 @@
         {% call statement('batch') %}
             create temporary table {{ batch }} on commit drop as ({{ sql }})
         {% endcall %}
-        {%- if not reads_table -%}
-            {% call statement('columns') %}{{ waltally.replace_columns(declared, batch) }}{% endcall %}
-        {%- endif -%}
+        {% call statement('columns') %}{{ waltally.adapt_columns(declared, batch, reads_table) }}{% endcall %}
         {% call statement('main') %}{{ waltally.add_batch(declared, derived, batch) }}{% endcall %}
     {%- endif -%}
 
