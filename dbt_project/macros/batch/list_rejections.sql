@@ -6,7 +6,7 @@
    prune of what was read here.
 
    A rebuild lists everything anew, the baseline's rows too. #}
-{% macro list_rejections(declared) %}
+{% macro list_rejections(declared, batch) %}
 {%- set listed = ref('waltally', 'rejected_changes') -%}
 {%- set relation = waltally.quote_literal(listed.include(database=false) | string) -%}
 do $list_rejections$
@@ -30,23 +30,11 @@ begin
             fact, slot_name, commit_lsn, ordinal, xid, committed_at,
             source_table, action, reason, payload
         )
-        with changes as (
-            {{ waltally.compute_deltas(declared, each_change=true) }}
-        )
-
-        select
-            {{ waltally.quote_literal(waltally.get_model_key()) }},
-            slot_name,
-            commit_lsn,
-            ordinal,
-            xid,
-            committed_at,
-            source_table,
-            action,
-            rejected_reason,
-            payload
-        from changes
-        where rejected_reason is not null;
+        {%- if declared.kind == 'current_rows' %}
+        {{- waltally.list_row_rejections(batch) }}
+        {%- else %}
+        {{- waltally.list_change_rejections(declared) }}
+        {%- endif %};
     end if;
 end
 $list_rejections$

@@ -1,4 +1,4 @@
-{# The materialization of a fact. Lock, bounds, merge and watermark share one transaction, each a
+{# The materialization of facts and current rows. Lock, bounds, merge and watermark share one transaction, each a
    statement of its own: what follows the lock sees what it waited for. A full refresh is a batch
    like any other, so the table is never swapped and readers never find it missing. #}
 {% materialization waltally_fact, adapter='postgres' %}
@@ -36,16 +36,11 @@
 
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
 
-    {%- if is_new -%}
-        {% call statement('main') %}{{ get_create_table_as_sql(false, relation, sql) }}{% endcall %}
-        {% call statement('constraints') %}{{ waltally.keep_constraints(declared) }}{% endcall %}
+    {%- set batch = waltally.quote_name(make_temp_relation(relation).identifier) -%}
+    {%- if declared.kind == 'current_rows' -%}
+        {%- do waltally.build_rows(declared, batch, relation, reads_table, sql) -%}
     {%- else -%}
-        {%- set batch = waltally.quote_name(make_temp_relation(relation).identifier) -%}
-        {% call statement('batch') %}
-            create temporary table {{ batch }} on commit drop as ({{ sql }})
-        {% endcall %}
-        {% call statement('columns') %}{{ waltally.adapt_columns(declared, batch, reads_table) }}{% endcall %}
-        {% call statement('main') %}{{ waltally.add_batch(declared, derived, batch) }}{% endcall %}
+        {%- do waltally.build_fact(declared, derived, batch, relation, reads_table, sql) -%}
     {%- endif -%}
 
     {% do apply_grants(
@@ -53,7 +48,7 @@
     ) %}
     {% do persist_docs(relation, model) %}
     {{ run_hooks(post_hooks, inside_transaction=true) }}
-    {% call statement('rejections') %}{{ waltally.list_rejections(declared) }}{% endcall %}
+    {% call statement('rejections') %}{{ waltally.list_rejections(declared, batch) }}{% endcall %}
     {% call statement('watermark') %}{{ waltally.move_watermark(declared) }}{% endcall %}
     {{ adapter.commit() }}
 
