@@ -1,3 +1,5 @@
+{{ config(enabled=project_name == 'waltally') }}
+
 -- A count is what its expression gives for live_count and archived_count.
 with facts as (
     select * from {{ ref('ft_service_stats') }}

@@ -23,11 +23,23 @@
         'state': 'paid',
         'is_test': false,
     } -%}
+    {%- set typed = {
+        'flag': true,
+        'small': 1,
+        'whole': 1,
+        'big': 1,
+        'price': 1.50,
+        'on_day': '2026-07-01',
+        'at_time': '2026-07-01 12:00:00',
+        'at_moment': '2026-07-01 12:00:00+00',
+        'units': 1,
+    } -%}
     {%- set row = dict({
         'public.notifications': notification,
         'public.notification_history': notification,
         'shop.orders': order,
         'shop.refunds': refund,
+        'shop.typed': typed,
     }.get(table, notification)) -%}
     {%- do row.update(changed) -%}
     {%- set absent = row.pop('absent', []) -%}

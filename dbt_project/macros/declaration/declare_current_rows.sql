@@ -5,6 +5,8 @@
         {%- do waltally.refuse_declaration(
             'columns is ' ~ columns ~ '; it takes {column: SQL type}, one or more'
         ) -%}
+    {%- elif table is not string -%}
+        {%- do waltally.refuse_declaration('table is ' ~ table ~ "; it takes 'schema.table'") -%}
     {%- elif key is string or key is mapping or key is not iterable or not key
         or key | reject('in', columns) | list -%}
         {%- do waltally.refuse_declaration(
