@@ -10,9 +10,9 @@ declare
     change record;
 begin
     if exists (select from {{ batch }} where action = 'T' and rejected_reason is null) then
-        delete from {{ this }};
+        delete from {{ this }}{{ waltally.write_slot_filter(declared) }};
     elsif {{ waltally.is_rebuild() }} then
-        delete from {{ this }};
+        delete from {{ this }}{{ waltally.write_slot_filter(declared) }};
         insert into {{ this }} ({{ columns }})
         select
             {%- for column in declared.dimensions %}

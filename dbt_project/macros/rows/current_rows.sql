@@ -3,7 +3,8 @@
 
    table    'schema.table'.
    key      the columns that tell its rows apart, as a list: its primary key.
-   columns  {column: type}, the key's among them. #}
+   columns  {column: type}, the key's among them; {column: {from: slot}} in the key for a table of
+            several databases. #}
 {% macro current_rows(table, key, columns) %}
 {%- set declared = waltally.declare_current_rows(table, key, columns) -%}
 {{- config(

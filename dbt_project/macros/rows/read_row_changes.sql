@@ -45,14 +45,23 @@ select
     last_lsn,
     has_old,
     has_new,
-    {%- for value in values %}
+    {%- for column in declared.dimensions %}
+    {%- set place = loop.index0 %}
+    {%- if column.kind == 'slot' %}
+    '{{ waltally.get_slot_name() }}'::text as old_{{ place }},
+    '{{ waltally.get_slot_name() }}'::text as new_{{ place }},
+    true as has_{{ place }},
+    {%- else %}
+    {%- for value in values if value.name == column.name %}
     {%- for image in ['old', 'new'] if image == 'new' or value.name in declared.key %}
     case
         when has_{{ image }} and rejected_reason is null
             then {{ waltally.read_value_text(image ~ '_c' ~ value.place) }}::{{ value.type }}
-    end as {{ image }}_{{ values.index(value) }},
+    end as {{ image }}_{{ place }},
     {%- endfor %}
-    new_c{{ value.place }} is not null as has_{{ values.index(value) }},
+    new_c{{ value.place }} is not null as has_{{ place }},
+    {%- endfor %}
+    {%- endif %}
     {%- endfor %}
     case
         when rejected_reason is not null then 0

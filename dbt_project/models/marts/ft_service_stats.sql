@@ -1,5 +1,5 @@
 {{ config(
-    enabled=project_name == 'waltally',
+    enabled=var('notify_facts', project_name == 'waltally'),
     post_hook=[
         "{{ waltally.keep_index(['service_id', 'notification_type', 'notification_status']) }}",
         "{{ waltally.keep_index(['template_id', 'notification_type', 'notification_status']) }}",
