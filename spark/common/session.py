@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import waltally
 
-_TASK_PACKAGES = ("common", "counting", "deltas", "seeding", "warehouse")
+_TASK_PACKAGES = ("common", "counting", "deltas", "seeding")
 """Which of Spark's packages tasks import, besides waltally; they do not import the loader."""
 
 DEFAULTS = {

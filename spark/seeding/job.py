@@ -61,7 +61,7 @@ def seed(settings: Settings) -> Summary:
             )
         # Before the snapshot, so that changes bring the facts forward to it.
         known = known_facts.read(target, settings, facts) if is_compared else {}
-        counted = count(spark, target, source, settings, facts)
+        counted = count(spark, target, source, settings, facts, bool(known))
         purged = compare(spark, target, source, settings, known, counted.snapshot_lsn)
         stored = store.replace(target, settings, facts, counted)
     summaries = []
@@ -122,8 +122,12 @@ def count(
     source: Connection | None,
     settings: Settings,
     facts: Sequence[Fact],
+    wakes_loader: bool,
 ) -> store.Counted:
-    """Count all facts' tables and write the groups; return where they were counted."""
+    """Count all facts' tables and write the groups; return where they were counted.
+
+    With `wakes_loader` an idle loader comes to that position, where purged rows are compared.
+    """
     if source is None:
         assert settings.parquet is not None and settings.snapshot_lsn is not None
         with spark_errors("seed", lambda: None):
@@ -143,8 +147,8 @@ def count(
         # The snapshot's locks prevent that a name comes to mean another table.
         found = store.Counted(exported.position, identities(source, facts))
         refuse_old(target, settings, facts, exported.position)
-        # An idle loader then comes to the position, where purged rows are compared.
-        loader_progress.emit_message(source)
+        if wakes_loader:
+            loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(facts)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
         with (
