@@ -44,7 +44,8 @@ def table_rows(spark: SparkSession, path: str, facts: Sequence[Fact], table: Tab
             "name the directories of the export after the tables",
         )
     try:
-        read = spark.read.parquet(found)
+        # The calendar of today for old dates too, as PostgreSQL has it.
+        read = spark.read.option("datetimeRebaseMode", "CORRECTED").parquet(found)
     except AnalysisException as error:
         raise TableUnfit(f"{found} is not Parquet: {error.getCondition()}") from None
     values = needed(facts, table)
