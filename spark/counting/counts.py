@@ -55,14 +55,17 @@ def count_groups(
             .where("entry is not null")
             .select("entry.*")
         )
-    keys = [f"key_{place}" for place in range(len(is_bytes))]
-    grouped = counted.groupBy("entry_number", *keys, "refused").agg(
+    keys = [*(f"key_{place}" for place in range(len(is_bytes))), *(("refused",) if sums else ())]
+    grouped = counted.groupBy("entry_number", *keys).agg(
         sql.count("*").alias("row_count"),
-        sql.min("refused_text").alias("refused_text"),
         *(sum_of(sql.col(f"number_{place}")).alias(f"sum_{place}") for place in range(sums)),
+        *((sql.min("refused_text").alias("refused_text"),) if sums else ()),
     )
+    nothing = sql.lit(None).cast("string")
     totals = grouped.withColumns(
         {f"sum_{place}": sum_text(sql.col(f"sum_{place}")) for place in range(sums)}
+        if sums
+        else {"refused": nothing, "refused_text": nothing}
     )
     groups = [each.group(is_bytes) for each in counts]
     return totals.select(_choose(groups).alias("group")).select("group.*")
@@ -91,13 +94,18 @@ class _Counting:
 
     def entry(self, number: int, is_bytes: Sequence[bool], sums: int) -> list[Column]:
         """Return what a row adds: the same columns for every part, so that all are grouped once."""
-        refused, refused_text = self._refused()
-        return [
+        keys = [
             sql.lit(number).alias("entry_number"),
             *(
                 self._key(place, as_bytes).alias(f"key_{place}")
                 for place, as_bytes in enumerate(is_bytes)
             ),
+        ]
+        if not sums:
+            return keys
+        refused, refused_text = self._refused()
+        return [
+            *keys,
             refused.alias("refused"),
             refused_text.alias("refused_text"),
             *(
@@ -224,6 +232,8 @@ def _uuid_text(column: Column) -> Column:
 
 def _choose(groups: Sequence[Column]) -> Column:
     """Return the struct of the part that the group belongs to."""
+    if len(groups) == 1:
+        return groups[0]
     chosen = sql.when(sql.col("entry_number") == 0, groups[0])
     for number, group in enumerate(groups[1:], 1):
         chosen = chosen.when(sql.col("entry_number") == number, group)

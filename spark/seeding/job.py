@@ -21,6 +21,7 @@ from warehouse import loader_progress
 
 from seeding import following, known_facts, parquet, purged_rows, store
 from seeding.incoming import incoming_target
+from seeding.incoming_table import acquire_seed_lock, incoming_table
 from seeding.known_facts import KnownFact
 from seeding.purged_rows import Purged
 from seeding.summary import FactSummary, Summary, purged_notes
@@ -50,11 +51,11 @@ def seed(settings: Settings) -> Summary:
             checks.source(source, slot)
             checks.tables(source, facts)
         is_compared = can_compare(target, source, settings, facts)
-        stack.enter_context(store.acquire_seed_lock(target, settings, print_status))
+        stack.enter_context(acquire_seed_lock(target, settings, print_status))
         if source is not None:
             following.wait_until_followed(target, source, settings, facts, print_status)
         spark = stack.enter_context(session.running())
-        incoming = store.incoming_table(settings)
+        incoming = incoming_table(settings)
         for origin in ("counted", "changed"):
             spark.dataSource.register(
                 incoming_target(resolved(target), incoming.schema, incoming.name, origin)

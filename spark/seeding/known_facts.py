@@ -16,7 +16,7 @@ from common.connections import Connection
 from common.settings import Settings
 from warehouse import watermark
 
-from seeding.store import incoming_table
+from seeding.incoming_table import incoming_table
 from waltally.errors import MissingRight
 from waltally.facts import Fact
 from waltally.tables import Table, literal, quoted

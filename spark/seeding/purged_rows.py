@@ -22,8 +22,8 @@ from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
 
+from seeding.incoming_table import incoming_table
 from seeding.known_facts import KnownFact
-from seeding.store import incoming_table
 from waltally import lsn
 from waltally.errors import SourceBehind
 from waltally.facts import Fact, FactTable

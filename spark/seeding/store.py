@@ -1,30 +1,26 @@
-"""Stores the baselines: groups fill an incoming table and replace the old ones at once."""
+"""Puts the counted groups in place of the facts' baselines, all in one transaction."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psycopg
 from common import registration
 from common.connections import Connection
-from common.errors import AnotherSeed, CountingFailed
+from common.errors import CountingFailed
 from common.settings import Settings
 from counting import checks
 from counting.counts import NULL_DIMENSION
 
 from loader.preflight import table_identity
+from seeding.incoming_table import incoming_table
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
 from waltally.tables import Table
-
-_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -56,50 +52,6 @@ class Counted:
     snapshot_lsn: int
     identities: str | None = None
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
-
-
-def incoming_table(settings: Settings) -> Table:
-    """Return the slot's incoming table."""
-    mark = hashlib.sha256(settings.slot.encode()).hexdigest()[:16]
-    return Table(settings.schema, f"baseline_group_incoming_{mark}")
-
-
-@contextlib.contextmanager
-def acquire_seed_lock(
-    target: Connection, settings: Settings, notify: Callable[[str], None]
-) -> Iterator[None]:
-    """Keep other seeds of the slot away, and make an empty incoming table for the block.
-
-    Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So no seed takes its
-    snapshot before another one has stored a baseline that it would replace.
-    """
-    key = {"key": f"waltally seed {settings.schema} {settings.slot}"}
-    deadline = time.monotonic() + settings.timeout
-    notified = False
-    while target.execute(
-        "select pg_try_advisory_lock(hashtextextended(%(key)s, 0))", key
-    ).fetchone() != (True,):
-        if not notified:
-            notify(f"waiting for another seed of slot {settings.slot}")
-            notified = True
-        if time.monotonic() > deadline:
-            raise AnotherSeed(
-                f"another seed of slot {settings.slot} is running",
-                "let it end, then run the seed again, or raise --timeout",
-            )
-        time.sleep(_POLL_SECONDS)
-    incoming = incoming_table(settings).quoted
-    # A killed seed leaves its table.
-    target.execute(f"drop table if exists {incoming}")
-    target.execute(
-        f"create unlogged table {incoming} (fact text, part text, dimensions text[],"
-        " row_count bigint, sums text[], reason text, example text, origin text, attempt bigint)"
-    )
-    try:
-        yield
-    finally:
-        with contextlib.suppress(psycopg.Error):
-            target.execute(f"drop table if exists {incoming}")
 
 
 def baseline_lsn(target: Connection, settings: Settings, facts: Sequence[Fact]) -> int | None:

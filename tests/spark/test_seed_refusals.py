@@ -10,6 +10,7 @@ from common.errors import SnapshotTooOld
 from common.settings import Settings
 from counting import checks, snapshot
 from seeding import store
+from seeding.incoming_table import acquire_seed_lock
 from seeding.job import seed
 
 from demo.cluster import Cluster
@@ -173,7 +174,7 @@ def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
         [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
         target.execute("update cdc.baseline set snapshot_lsn = snapshot_lsn + 100")
         with (
-            store.acquire_seed_lock(target, settings(source), print),
+            acquire_seed_lock(target, settings(source), print),
             pytest.raises(SnapshotTooOld),
         ):
             counted = store.Counted(lsn.parse(start) + 99)
