@@ -36,7 +36,7 @@ class FactPart:
         if dimension.column is None:
             return None
         column = self.part.column(dimension.column)
-        if dimension.kind in ("date_of", "month_of"):
+        if dimension.kind == "date_of" or dimension.kind == "month_of":
             return Value(
                 column,
                 dimension.kind,

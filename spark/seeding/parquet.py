@@ -128,7 +128,7 @@ def _column(column: Column, kind: types.DataType, value: Value, uuids: frozenset
     text = column.cast("string")
     if isinstance(kind, types.TimestampType):
         text = sql.concat(text, sql.lit("+00"))
-    if value.kind in ("text", "number"):
+    if value.kind == "text" or value.kind == "number":
         return text
     dimension = Dimension(
         "", "date", value.kind, None, value.timezone, value.column_timezone, "count"

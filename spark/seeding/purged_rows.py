@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 from common import changes
@@ -73,6 +74,7 @@ def bring_forward(
     # After the read: changes that are pruned meanwhile are missing without an error.
     start = warehouse_fact.slot(target, settings).start_lsn
     emptied: dict[str, frozenset[str]] = {}
+    deltas: list[DataFrame] = []
     for each in known:
         begin = begins.get(each.fact.name)
         if begin is None:
@@ -80,15 +82,18 @@ def bring_forward(
         warehouse_fact.refuse_gap(start, min(begin, position), each.fact.relation)
         at = sql.col("commit_lsn")
         between = log.where((at >= min(begin, position)) & (at < max(begin, position)))
-        _write(rules.signed_deltas(between, each.fact, settings.slot), each.fact)
+        deltas.append(_groups(rules.signed_deltas(between, each.fact, settings.slot), each.fact))
         truncates = rules.last_truncates(between, each.fact).collect()
         emptied[each.fact.name] = frozenset(str(row["part"]) for row in truncates)
+    # One write: each ends by taking away the rows of attempts that are not its own.
+    together = reduce(DataFrame.unionByName, deltas)
+    together.write.format("incoming_changed").mode("append").save()
     return emptied
 
 
-def _write(deltas: DataFrame, fact: Fact) -> None:
+def _groups(deltas: DataFrame, fact: Fact) -> DataFrame:
     unknown = sql.lit(None).cast("string")
-    rows = deltas.select(
+    return deltas.select(
         sql.lit(fact.name).alias("fact"),
         "part",
         "dimensions",
@@ -96,8 +101,7 @@ def _write(deltas: DataFrame, fact: Fact) -> None:
         "sums",
         unknown.alias("reason"),
         unknown.alias("example"),
-    )
-    rows.select(*COLUMNS).write.format("incoming_changed").mode("append").save()
+    ).select(*COLUMNS)
 
 
 def find_purged(
@@ -175,7 +179,9 @@ def _comparison(
 ) -> str:
     """Return SQL that inserts what the fact has beyond the stored rows of a part, by group."""
     fact, incoming = known.fact, incoming_table(settings).quoted
-    numbers, sums, counts = [], [], []
+    numbers: list[str] = []
+    sums: list[str] = []
+    counts: list[tuple[bool, str]] = []
     for place, measure in enumerate(fact.measures, 1):
         if part.name not in measure.of:
             sums.append("'0'")
