@@ -1,4 +1,4 @@
-"""A seed waits until a running loader follows what the facts need; a baseline without it is void."""
+"""A seed waits until a running loader follows what the facts need."""
 
 from __future__ import annotations
 
