@@ -12,7 +12,9 @@ from common import changes, slot_position
 from common.connections import Connection, connect, database_errors
 from common.errors import ArchiveIncomplete, CountingFailed
 from common.progress import print_status
+from common.registration import registered_facts
 from common.spark_errors import spark_errors
+from deltas import sums
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -22,7 +24,8 @@ from archiving.manifests import Contents, Origin, Slice
 from archiving.settings import ArchiveSettings
 from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
-from waltally.tables import COUNTED
+from waltally.errors import NotSetUp
+from waltally.facts import Fact
 
 CHANGES, BASELINES = "changes", "baselines"
 
@@ -41,19 +44,21 @@ class Summary:
     rows: int
     slices: int
     files: int
-    seed_id: str | None
+    baselines: dict[str, str]
+    """The id of each baseline that was added, by fact."""
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints."""
         positions = {"from_lsn": lsn.show(self.from_lsn), "to_lsn": lsn.show(self.to_lsn)}
-        return {"version": 1, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
+        return {"version": 2, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
 
     def __str__(self) -> str:
-        seed = f", and the seed {self.seed_id}" if self.seed_id else ""
+        added = ", ".join(self.baselines)
+        baselines = f", and the baselines of {added}" if added else ""
         return (
             f"{self.rows:,} changes from {lsn.show(self.from_lsn)} up to {lsn.show(self.to_lsn)}"
-            f" in {self.slices} slices, {self.files} files{seed}; {self.seconds:.1f} s"
+            f" in {self.slices} slices, {self.files} files{baselines}; {self.seconds:.1f} s"
         )
 
 
@@ -84,13 +89,14 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
 
         begin = contents.to_lsn if contents.slices else slot.start_lsn
         added: list[Slice] = []
-        for part in slices(target, settings, begin, slot):
+        facts = registered(target, settings)
+        for part in slices(target, settings, begin, slot, facts):
             written = store_changes(spark, target, settings, folder, part)
             added.append(written)
             contents = replace(contents, slices=(*contents.slices, written))
             continuity.record(target, settings, folder.uri, contents)
             print_status(f"{written.rows:,} changes up to {lsn.show(written.to_lsn)} are archived")
-        seed = store_seed(spark, target, settings, folder, contents, slot)
+        baselines = store_baselines(spark, target, settings, folder, contents, slot)
     return Summary(
         settings.slot,
         folder.uri,
@@ -99,19 +105,31 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
         sum(part.rows for part in added),
         len(added),
         sum(len(part.files) for part in added),
-        seed,
+        baselines,
         time.monotonic() - begun,
     )
 
 
+def registered(target: Connection, settings: ArchiveSettings) -> tuple[Fact, ...]:
+    """Return the facts that are registered for the slot; none where the log is kept for no fact."""
+    try:
+        return tuple(registered_facts(target, settings.schema, settings.slot))
+    except NotSetUp:
+        return ()
+
+
 def slices(
-    target: Connection, settings: ArchiveSettings, begin: int, slot: SlotPosition
+    target: Connection,
+    settings: ArchiveSettings,
+    begin: int,
+    slot: SlotPosition,
+    facts: tuple[Fact, ...],
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
     for end in changes.ends(
         target, settings.schema, settings.slot, begin, slot.position_lsn, settings.slice_changes
     ):
-        yield Slice(Origin.of(slot), begin, end, 0, (), slot.tables[:COUNTED])
+        yield Slice(Origin.of(slot), begin, end, 0, (), facts)
         begin = end
 
 
@@ -158,39 +176,38 @@ def store_changes(
     return whole
 
 
-def store_seed(
+def store_baselines(
     spark: SparkSession,
     target: Connection,
     settings: ArchiveSettings,
     folder: Folder,
     contents: Contents,
     slot: SlotPosition,
-) -> str | None:
-    """Archive the slot's slot seed and return its id; None where there is nothing new."""
-    with baseline.open_baseline(target, settings, Origin.of(slot)) as seed:
-        known = {stored.seed_id for stored in contents.baselines}
-        # A slot that was moved to another cluster keeps the seed of the former until a new one.
-        if (
-            seed is None
-            or seed.baseline.origin != Origin.of(slot)
-            or seed.baseline.seed_id in known
-        ):
-            return None
-        home = f"{BASELINES}/{seed.baseline.name}"
-        write(seed.counts(spark), folder.path(home))
-    files = folder.names(f"{home}/*.parquet")
-    stored = read_counts(spark, folder, files)
-    groups, rows = stored.agg(sql.count("*"), sql.sum("row_count")).collect()[0]
-    if (groups, rows or 0) != (seed.baseline.groups, seed.baseline.rows):
-        raise CountingFailed(
-            f"the files of seed {seed.baseline.seed_id} have {groups:,} groups and the seed has"
-            f" {seed.baseline.groups:,}",
-            "run the archive again",
-        )
-    folder.make_durable(files)
-    whole = replace(seed.baseline, files=tuple(sorted(files)))
-    folder.write(f"{manifests.FOLDER}/seed-{whole.name}.json", whole.text())
-    return whole.seed_id
+) -> dict[str, str]:
+    """Archive the slot's baselines that are new; return their ids by fact."""
+    known = {stored.key for stored in contents.baselines}
+    written = []
+    with baseline.open_baselines(target, settings, Origin.of(slot)) as found:
+        for each in found:
+            # A slot that was moved to another cluster keeps the former's baselines until new ones.
+            if each.baseline.origin == Origin.of(slot) and each.baseline.key not in known:
+                write(each.groups(spark), folder.path(f"{BASELINES}/{each.baseline.name}"))
+                written.append(each.baseline)
+    for each in written:
+        files = folder.names(f"{BASELINES}/{each.name}/*.parquet")
+        stored = read_groups(spark, folder, files)
+        count, totals = stored.count(), tuple(sums.totals(stored, each.fact))
+        if (count, totals) != (each.groups, each.totals):
+            raise CountingFailed(
+                f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
+                f" {count:,} groups with {', '.join(totals)}, and the baseline has"
+                f" {each.groups:,} with {', '.join(each.totals)}",
+                "run the archive again",
+            )
+        folder.make_durable(files)
+        whole = replace(each, files=tuple(sorted(files)))
+        folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
+    return {each.fact.name: each.baseline_id for each in written}
 
 
 def write(rows: DataFrame, path: str, *partitions: str) -> None:
@@ -213,8 +230,8 @@ def read_changes(spark: SparkSession, folder: Folder, files: list[str]) -> DataF
     return read.parquet(*map(folder.path, files))
 
 
-def read_counts(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
-    """Return the counts of a baseline's files."""
+def read_groups(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
+    """Return the groups of a baseline's files: part, dimensions, sums."""
     if not files:
         return spark.createDataFrame([], baseline.SCHEMA)
     return spark.read.schema(baseline.SCHEMA).parquet(*map(folder.path, files))
@@ -223,10 +240,10 @@ def read_counts(spark: SparkSession, folder: Folder, files: list[str]) -> DataFr
 def delete_unnamed(folder: Folder, contents: Contents) -> None:
     """Delete the files that killed runs have left."""
     ranges = {part.name for part in contents.slices}
-    seeds = {part.name for part in contents.baselines}
+    baselines = {part.name for part in contents.baselines}
     unnamed = [
         *(name for name in folder.names(f"{CHANGES}/date=*/range=*") if _range(name) not in ranges),
-        *(name for name in folder.names(f"{BASELINES}/*") if _last(name) not in seeds),
+        *(name for name in folder.names(f"{BASELINES}/*") if _last(name) not in baselines),
         *folder.names(f"{CHANGES}/_temporary"),
         *folder.names(f"{manifests.FOLDER}/.*.draft"),
     ]
