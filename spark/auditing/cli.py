@@ -28,7 +28,7 @@ def run(
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
     schema: Schema = DEFAULT_SCHEMA,
-    fact: Facts = None
+    fact: Facts = None,
     partitions: Partitions = 0,
     timeout: Timeout = DEFAULT_TIMEOUT,
     limit: Annotated[

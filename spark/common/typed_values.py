@@ -31,7 +31,7 @@ _LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1}
 _NUMERIC = re.compile(r"numeric\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 
 
-def as_dimension(text: Column, dimension: Dimension, is_limited: bool = True) -> Column:
+def as_dimension(text: Column, dimension: Dimension) -> Column:
     """Return the text of the dimension's value from the stream's text of its column.
 
     Of a text that is no such value it is the text itself: see `dimension_reason`.
@@ -53,9 +53,9 @@ def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = Tru
     if type_ == "uuid":
         return sql.when(~value.rlike(_UUID), f"{says}not a uuid")
     if type_ in _FORMS:
-        is_real = value.rlike(_FORMS[type_]) & sql.substring(value, 1, 10).try_cast(
-            "date"
-        ).isNotNull()
+        is_real = (
+            value.rlike(_FORMS[type_]) & sql.substring(value, 1, 10).try_cast("date").isNotNull()
+        )
         return sql.when(~is_real, f"{says}not a {type_} of the years 1 to 9999")
     return sql.when(~_is_of_type(value, type_), f"{says}not of type {type_}")
 
@@ -164,7 +164,5 @@ def _decimals(text: Column) -> Column:
     digits = sql.regexp_replace(mantissa, r"\.", "")
     zeros = sql.length(sql.regexp_extract(digits, r"(0*)\z", 1))
     after = sql.length(sql.regexp_extract(mantissa, r"\.(.*)", 1))
-    power = sql.coalesce(
-        sql.regexp_extract(text, "[eE](.*)", 1).try_cast("int"), sql.lit(0)
-    )
+    power = sql.coalesce(sql.regexp_extract(text, "[eE](.*)", 1).try_cast("int"), sql.lit(0))
     return sql.when(digits.rlike("[1-9]"), after - zeros - power).otherwise(0)
