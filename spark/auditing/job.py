@@ -98,7 +98,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         # After the read: changes that are pruned meanwhile are missing without an error.
         start = warehouse_fact.slot(target, settings).start_lsn
         for each in found:
-            warehouse_fact.refuse_gap(start, each.built.position, each.built.fact)
+            warehouse_fact.refuse_gap(start, each.built.position, each.built.fact.relation)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun)
 
 

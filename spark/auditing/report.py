@@ -147,7 +147,7 @@ class FactReport:
             if measure not in self.unseen:
                 yield f"{_shown(amount)} of {measure} is of rows that were purged"
         for measure, why in self.unseen.items():
-            yield f"{measure} may be too high without being listed, as not all purged rows are" + (
+            yield f"{measure} may be wrong without being listed, as not all purged rows are" + (
                 f" known: {why}"
             )
         yield _totals(comparison)

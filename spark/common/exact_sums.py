@@ -10,6 +10,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType
 
 _DIGITS = 28
 _SHORT = rf"^-?[0-9]{{1,{_DIGITS}}}(\.[0-9]{{1,{_DIGITS}}})?\z"
@@ -34,7 +35,8 @@ def sum_of(text: Column) -> Column:
 
 def sum_text(total: Column) -> Column:
     """Return the text of an aggregate of `sum_of`, with as many decimals as PostgreSQL gives it."""
-    return _total(total["whole"], total["fraction"], total["scale"], total["long"])
+    text = sql.udf(_text, StringType(), useArrow=False)
+    return text(total["whole"], total["fraction"], total["scale"], total["long"])
 
 
 def add(numbers: list[str]) -> str:
@@ -45,8 +47,7 @@ def add(numbers: list[str]) -> str:
     return f"{total:f}" if total else f"{abs(total):f}"
 
 
-@sql.udf(returnType="string")
-def _total(
+def _text(
     whole: Decimal | None, fraction: Decimal | None, scale: int | None, long: list[str]
 ) -> str:
     if whole is None or fraction is None or scale is None:

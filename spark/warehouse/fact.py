@@ -92,14 +92,13 @@ def slot(target: Connection, settings: Settings) -> RegisteredSlot:
     return slot_position.read(target, settings.schema, settings.slot)
 
 
-def refuse_gap(start: int, position: int, fact: Fact) -> None:
+def refuse_gap(start: int, position: int, relation: Table) -> None:
     """Raise SnapshotTooOld where changes that the fact lacks were pruned from the change log."""
     if start > position:
         raise SnapshotTooOld(
-            f"{fact.relation} holds changes up to {lsn.show(position)} and the change log begins at"
+            f"{relation} holds changes up to {lsn.show(position)} and the change log begins at"
             f" {lsn.show(start)}: the changes between are in neither",
-            f"`spark-submit spark/seed.py --fact {fact.name}`, then `dbt build`, then the audit"
-            " again",
+            "`spark-submit spark/seed.py`, then `dbt build`, then the audit again",
         )
 
 
@@ -127,7 +126,7 @@ def rows_query(fact: Fact, slot: str, source: str, condition: str = "true") -> s
 def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
     registered = slot(target, settings)
     built = watermark.read(target, settings.schema, settings.slot, fact)
-    refuse_gap(registered.start_lsn, built.applied_lsn, fact)
+    refuse_gap(registered.start_lsn, built.applied_lsn, fact.relation)
     newest = target.execute(
         "select snapshot_lsn::text, baseline_id::text, table_identities"
         f" from {Table(settings.schema, 'baseline').quoted}"
