@@ -15,10 +15,10 @@ from common.progress import print_status
 from common.registration import registered_facts
 from common.spark_errors import spark_errors
 from deltas import sums
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from archiving import baseline, continuity, manifests
+from archiving import baseline, continuity, files, manifests
 from archiving.folder import Folder
 from archiving.manifests import Contents, Origin, Slice
 from archiving.settings import ArchiveSettings
@@ -26,11 +26,6 @@ from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
 from waltally.errors import NotSetUp
 from waltally.facts import Fact
-
-CHANGES, BASELINES = "changes", "baselines"
-
-SCHEMA = f"{changes.SCHEMA}, date string, range string"
-"""The columns of the archive's files; date and range are folders."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
             contents if continuity.continues(slot, contents) else Contents(),
         )
         continuity.check(slot, contents, recorded, folder.uri)
-        delete_unnamed(folder, contents)
+        files.delete_unnamed(folder, contents)
 
         begin = contents.to_lsn if contents.slices else slot.start_lsn
         added: list[Slice] = []
@@ -152,9 +147,9 @@ def store_changes(
         dated = found.withColumns(
             {"date": sql.date_format("committed_at", "yyyy-MM-dd"), "range": sql.lit(part.name)}
         )
-        write(dated, folder.path(CHANGES), "date", "range")
-    files = folder.names(f"{CHANGES}/date=*/range={part.name}/*.parquet")
-    stored = len(files) and read_changes(spark, folder, files).count()
+        files.write(dated, folder.path(files.CHANGES), "date", "range")
+    names = folder.names(f"{files.CHANGES}/date=*/range={part.name}/*.parquet")
+    stored = len(names) and files.read_changes(spark, folder, names).count()
     # On the session that holds the lock: had it ended, another archive could be running.
     now = slot_position.read(target, settings.schema, settings.slot)
     if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
@@ -168,9 +163,9 @@ def store_changes(
             f"the files of {part.name} have {stored:,} changes and the log has {rows:,}",
             "run the archive again",
         )
-    folder.make_durable(files)
+    folder.make_durable(names)
     failpoints.reach("archive-files")
-    whole = replace(part, rows=rows, files=tuple(sorted(files)))
+    whole = replace(part, rows=rows, files=tuple(sorted(names)))
     folder.write(f"{manifests.FOLDER}/{whole.name}.json", whole.text())
     failpoints.reach("archive-manifest")
     return whole
@@ -191,11 +186,12 @@ def store_baselines(
         for each in found:
             # A slot that was moved to another cluster keeps the former's baselines until new ones.
             if each.baseline.origin == Origin.of(slot) and each.baseline.key not in known:
-                write(each.groups(spark), folder.path(f"{BASELINES}/{each.baseline.name}"))
+                home = folder.path(f"{files.BASELINES}/{each.baseline.name}")
+                files.write(each.groups(spark), home)
                 written.append(each.baseline)
     for each in written:
-        files = folder.names(f"{BASELINES}/{each.name}/*.parquet")
-        stored = read_groups(spark, folder, files)
+        names = folder.names(f"{files.BASELINES}/{each.name}/*.parquet")
+        stored = files.read_groups(spark, folder, names)
         count, totals = stored.count(), tuple(sums.totals(stored, each.fact))
         if (count, totals) != (each.groups, each.totals):
             raise CountingFailed(
@@ -204,56 +200,7 @@ def store_baselines(
                 f" {each.groups:,} with {', '.join(each.totals)}",
                 "run the archive again",
             )
-        folder.make_durable(files)
-        whole = replace(each, files=tuple(sorted(files)))
+        folder.make_durable(names)
+        whole = replace(each, files=tuple(sorted(names)))
         folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
     return {each.fact.name: each.baseline_id for each in written}
-
-
-def write(rows: DataFrame, path: str, *partitions: str) -> None:
-    """Add the rows to the Parquet files of a folder."""
-    (
-        rows.write.mode("append")
-        .partitionBy(*partitions)
-        .option("compression", "zstd")
-        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        .parquet(path)
-    )
-
-
-def read_changes(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
-    """Return the changes of these files, with the columns of SCHEMA."""
-    if not files:
-        return spark.createDataFrame([], SCHEMA)
-    # The folders of the path are columns.
-    read = spark.read.schema(SCHEMA).option("basePath", folder.path(CHANGES))
-    return read.parquet(*map(folder.path, files))
-
-
-def read_groups(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
-    """Return the groups of a baseline's files: part, dimensions, sums."""
-    if not files:
-        return spark.createDataFrame([], baseline.SCHEMA)
-    return spark.read.schema(baseline.SCHEMA).parquet(*map(folder.path, files))
-
-
-def delete_unnamed(folder: Folder, contents: Contents) -> None:
-    """Delete the files that killed runs have left."""
-    ranges = {part.name for part in contents.slices}
-    baselines = {part.name for part in contents.baselines}
-    unnamed = [
-        *(name for name in folder.names(f"{CHANGES}/date=*/range=*") if _range(name) not in ranges),
-        *(name for name in folder.names(f"{BASELINES}/*") if _last(name) not in baselines),
-        *folder.names(f"{CHANGES}/_temporary"),
-        *folder.names(f"{manifests.FOLDER}/.*.draft"),
-    ]
-    for name in unnamed:
-        folder.delete(name)
-
-
-def _last(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
-def _range(name: str) -> str:
-    return _last(name).removeprefix("range=")

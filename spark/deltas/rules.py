@@ -24,15 +24,8 @@ def signed_deltas(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     before the changes of a part that `last_truncates` names. Groups that net to nothing are left
     out. Not for current rows, whose old images are keys: see deltas.current_rows.
     """
-    cancelling = last_truncates(changes, fact).select(
-        "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
-    )
-    at = sql.struct("commit_lsn", "ordinal")
-    counted = (
-        signed_images(changes, fact, slot)
-        .join(sql.broadcast(cancelling), "part", "left")
-        .where(sql.col("truncated_at").isNull() | (at > sql.col("truncated_at")))
-        .withColumn("sums", sums.negated(sql.col("sums"), sql.col("sign")))
+    counted = signed_images(changes, fact, slot).withColumn(
+        "sums", sums.negated(sql.col("sums"), sql.col("sign"))
     )
     return sums.summed(counted, fact, "part", "dimensions").where(~sums.is_nothing(fact))
 
@@ -40,15 +33,29 @@ def signed_deltas(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
 def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     """Return each image that counts: part, commit_lsn, ordinal, sign, dimensions, sums.
 
-    The sign is 1 of a new row and -1 of an old one; `sums` is without it.
+    The sign is 1 of a new row and -1 of an old one; `sums` is without it. An image before the last
+    TRUNCATE of its part does not count.
     """
     found = [
-        sql.when(sql.col(f"has_{side}"), sql.struct(sql.lit(sign).alias("sign"), f"{side}_image.*"))
+        sql.when(
+            sql.col(f"has_{side}"),
+            sql.struct(
+                sql.lit(sign).alias("sign"),
+                sql.col(f"{side}_image.dimensions").alias("dimensions"),
+                sql.col(f"{side}_image.sums").alias("sums"),
+            ),
+        )
         for side, sign in (("new", 1), ("old", -1))
     ]
+    cancelling = last_truncates(changes, fact).select(
+        "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
+    )
+    at = sql.struct("commit_lsn", "ordinal")
     return (
         classify(changes, fact, slot)
         .where(sql.col("reason").isNull())
+        .join(sql.broadcast(cancelling), "part", "left")
+        .where(sql.col("truncated_at").isNull() | (at > sql.col("truncated_at")))
         .select("part", "commit_lsn", "ordinal", sql.explode(sql.array(*found)).alias("image"))
         .where(sql.col("image").isNotNull())
         .select("part", "commit_lsn", "ordinal", "image.sign", "image.dimensions", "image.sums")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from archiving import job as archive
-from archiving import manifests
+from archiving import files, manifests
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
 from common.connections import connect, database_errors
@@ -20,7 +19,6 @@ from pyspark.sql import functions as sql
 from replaying import positions, replayed_fact, warehouse_fact
 from replaying.result import Difference, Replay, ReplayedFact
 from replaying.settings import ReplaySettings
-from waltally import lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
 
@@ -46,6 +44,7 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
             found = compared(settings, spark, folder, contents, output)
         else:
             position = positions.position_of(settings, spark, folder, contents)
+            positions.require(contents, contents.from_lsn, position)
             found = [
                 replayed(
                     settings,
@@ -146,16 +145,10 @@ def computed(
 ) -> DataFrame:
     """Return the fact's groups at the position. Raises ArchiveIncomplete."""
     begin = baseline.snapshot_lsn if baseline else contents.from_lsn
-    if not contents.holds(begin, position):
-        raise ArchiveIncomplete(
-            f"the changes from {lsn.show(begin)} up to {lsn.show(position)} are asked for;"
-            f" the archive holds those from {lsn.show(contents.from_lsn)} up to"
-            f" {lsn.show(contents.to_lsn)}",
-            "archive again, or ask for another position",
-        )
+    positions.require(contents, begin, position)
     with positions.missing_files_refused():
-        changes = archive.read_changes(spark, folder, contents.files(begin, position)).where(
+        changes = files.read_changes(spark, folder, contents.files(begin, position)).where(
             (sql.col("commit_lsn") >= begin) & (sql.col("commit_lsn") < position)
         )
-        groups = archive.read_groups(spark, folder, list(baseline.files if baseline else ()))
+        groups = files.read_groups(spark, folder, list(baseline.files if baseline else ()))
     return replayed_fact.replayed(groups, changes, fact, settings.slot)

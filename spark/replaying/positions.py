@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from archiving import job as archive
+from archiving import files
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
 from common.errors import ArchiveIncomplete
@@ -38,6 +38,16 @@ def facts_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[
             "run spark/archive.py once the fact is registered, or name another one",
         )
     return [declared[name] for name in sorted(declared) if not names or name in names]
+
+
+def require(contents: Contents, begin: int, end: int) -> None:
+    """Raise ArchiveIncomplete where the archive lacks changes from `begin` up to `end`."""
+    if not contents.holds(begin, end):
+        raise ArchiveIncomplete(
+            f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the archive"
+            f" holds those from {lsn.show(contents.from_lsn)} up to {lsn.show(contents.to_lsn)}",
+            "archive again, or ask for another position",
+        )
 
 
 def baseline_before(contents: Contents, fact: Fact, position: int) -> Baseline | None:
@@ -94,14 +104,14 @@ def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment:
     one, is not counted. Raises ArchiveIncomplete where no archived transaction is later.
     """
     day = moment.astimezone(UTC).strftime("date=%Y-%m-%d")
-    files = [
+    names = [
         file
         for file in contents.files(contents.from_lsn, contents.to_lsn)
         if file[file.index("date=") :] >= day
     ]
     at = sql.timestamp_micros(sql.lit(round(moment.timestamp() * 1_000_000)))
     with missing_files_refused():
-        later = archive.read_changes(spark, folder, files).where(sql.col("committed_at") > at)
+        later = files.read_changes(spark, folder, names).where(sql.col("committed_at") > at)
     first = later.agg(sql.min("commit_lsn")).collect()[0][0]
     if first is None:
         raise ArchiveIncomplete(
