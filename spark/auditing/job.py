@@ -29,7 +29,7 @@ from auditing.report import FactReport, Report
 from loader.preflight import table_identity
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
-from waltally.errors import LoaderError, SourceBehind, combine
+from waltally.errors import LoaderError, SourceBehind, TableReplaced, combine
 from waltally.facts import Fact
 
 
@@ -71,8 +71,10 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         with snapshot.export(settings, facts, source, print_status) as exported:
             # The snapshot's locks prevent that a name comes to mean another table.
             known = json.loads(identities(source, facts))
-            for each in found:
-                refuse(each.built, exported.position, known)
+            found = [each for each in found if is_of_these(each, exported.position, known, refused)]
+            if not found:
+                raise combine(list(refused.values()))
+            facts = [each.built.fact for each in found]
             loader_progress.emit_message(source)
             print_status(
                 f"counting {', '.join(each.name for each in facts)} at"
@@ -170,6 +172,18 @@ def cached(rows: DataFrame) -> DataFrame:
     rows = rows.persist()
     rows.count()
     return rows
+
+
+def is_of_these(
+    found: Read, position: int, known: TableIdentities, refused: dict[str, LoaderError]
+) -> bool:
+    """Return whether the fact was built from these tables; else note why not in `refused`."""
+    try:
+        refuse(found.built, position, known)
+    except TableReplaced as error:
+        refused[found.built.fact.name] = error
+        return False
+    return True
 
 
 def refuse(built: Built, position: int, found: TableIdentities) -> None:

@@ -120,13 +120,13 @@ def _events(changes: DataFrame, fact: Fact, slot: str) -> Iterable[Event]:
             for each in fact.dimensions
         )
     )
-    new = sql.col("new_image.dimensions")
+    new = sql.col("new_texts")
     found = (
         rules.classify(changes, fact, slot)
         .where("reason is null and (action = 'T' or has_old or has_new)")
         .select(
             "action",
-            sql.when(sql.col("has_old"), _key(fact, sql.col("old_image.dimensions"))).alias("gone"),
+            sql.when(sql.col("has_old"), _key(fact, sql.col("old_texts"))).alias("gone"),
             sql.when(sql.col("has_new"), there).alias("there"),
             sql.when(sql.col("has_new"), new).alias("texts"),
             sql.when(sql.col("has_new"), _key(fact, new)).alias("key"),

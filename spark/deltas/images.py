@@ -12,7 +12,7 @@ from common import typed_values
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
-from waltally.facts import Condition, Dimension, Fact, FactTable
+from waltally.facts import Condition, Fact, FactTable
 
 Side = Literal["old", "new"]
 
@@ -94,42 +94,52 @@ def absent(fact: Fact, side: Side) -> Column:
     return sql.concat_ws(", ", *named)
 
 
-def _dimension(fact: Fact, side: Side, each: Dimension, slot: str) -> tuple[Column, Column]:
-    """Return a dimension's text and why the value is not of its type, null where it is."""
-    nothing = sql.lit(None).cast("string")
-    if each.column is None:
-        return sql.lit(slot), nothing
-    if each.column not in _sides_columns(fact, side):
-        return nothing, nothing
-    text = typed_values.as_dimension(value(fact, side, each.column), each)
-    # Of current rows only the key is in an index.
-    is_limited = fact.kind == "fact" or each.name in fact.key
-    return text, typed_values.dimension_reason(text, each, is_limited)
-
-
-def judged(fact: Fact, side: Side, slot: str) -> Column:
-    """Return the image's values as `dimensions` and `sums`, and the first `reason` against one.
-
-    `sums` is what it adds to each measure before its sign. Values against which there is a reason
-    are not to be used.
-    """
-    texts, sums, reasons = [], [], []
+def texts(fact: Fact, side: Side, slot: str) -> Column:
+    """Return the texts of the dimensions; one that is not of its type is not to be used."""
+    found = []
     for each in fact.dimensions:
-        text, reason = _dimension(fact, side, each, slot)
-        texts.append(text)
-        reasons.append(reason)
+        if each.column is None:
+            found.append(sql.lit(slot))
+        elif each.column in _sides_columns(fact, side):
+            found.append(typed_values.as_dimension(value(fact, side, each.column), each))
+        else:
+            found.append(sql.lit(None).cast("string"))
+    return sql.array(*found)
+
+
+def sums(fact: Fact, side: Side) -> Column:
+    """Return what the image adds to each measure, before its sign, as number texts."""
+    found = []
     for measure in fact.measures:
-        adds, is_of = sql.lit("1"), sql.col("part").isin(list(measure.of))
+        adds = sql.lit("1")
         if measure.column is not None:
-            text = value(fact, side, measure.column)
-            adds = sql.coalesce(text, sql.lit("0"))
-            reasons.append(sql.when(is_of, typed_values.number_reason(text, measure)))
-        sums.append(sql.when(is_of, adds).otherwise("0"))
-    return sql.struct(
-        sql.array(*texts).alias("dimensions"),
-        sql.array(*sums).alias("sums"),
-        sql.coalesce(*reasons, sql.lit(None).cast("string")).alias("reason"),
-    )
+            adds = sql.coalesce(value(fact, side, measure.column), sql.lit("0"))
+        found.append(sql.when(sql.col("part").isin(list(measure.of)), adds).otherwise("0"))
+    return sql.array(*found)
+
+
+def refusal(fact: Fact, side: Side) -> Column:
+    """Return why the first value that is not of its type is not; null where all are.
+
+    For a frame that has `texts` under the name of text_column.
+    """
+    found = []
+    for place, each in enumerate(fact.dimensions):
+        if each.column is not None:
+            # Of current rows only the key is in an index.
+            is_limited = fact.kind == "fact" or each.name in fact.key
+            text = sql.get(text_column(side), place)
+            found.append(typed_values.dimension_reason(text, each, is_limited))
+    for measure in fact.measures:
+        if measure.column is not None:
+            reason = typed_values.number_reason(value(fact, side, measure.column), measure)
+            found.append(sql.when(sql.col("part").isin(list(measure.of)), reason))
+    return sql.coalesce(*found, sql.lit(None).cast("string"))
+
+
+def text_column(side: Side) -> str:
+    """Return the name under which the image's `texts` are kept."""
+    return f"{side}_texts"
 
 
 def is_unmoved(fact: Fact) -> Column:
@@ -142,7 +152,7 @@ def is_unmoved(fact: Fact) -> Column:
     for place, each in enumerate(fact.dimensions):
         if each.column is not None:
             # Two moments of one day are one group.
-            old, new = (sql.get(f"{side}_image.dimensions", place) for side in _SIDES)
+            old, new = (sql.get(text_column(side), place) for side in _SIDES)
             same &= _is_same(fact, each.column) | sql.coalesce(old == new, sql.lit(False))
     for measure in fact.measures:
         if measure.column is not None:

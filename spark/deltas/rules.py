@@ -41,8 +41,8 @@ def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
             sql.col(f"has_{side}"),
             sql.struct(
                 sql.lit(sign).alias("sign"),
-                sql.col(f"{side}_image.dimensions").alias("dimensions"),
-                sql.col(f"{side}_image.sums").alias("sums"),
+                sql.col(f"{side}_texts").alias("dimensions"),
+                sql.col(f"{side}_sums").alias("sums"),
             ),
         )
         for side, sign in (("new", 1), ("old", -1))
@@ -83,7 +83,7 @@ def purges(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     is_known = sql.coalesce(
         reason.isNull() & of_ignoring & (action == "D") & sql.col("has_old"), sql.lit(False)
     )
-    image = sql.when(sql.col("is_known"), sql.col("old_image"))
+    is_certain = sql.col("is_known")
     return (
         found.withColumn("is_known", is_known)
         .where(sql.col("is_known") | is_unknown)
@@ -92,8 +92,8 @@ def purges(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
             "commit_lsn",
             "ordinal",
             "is_known",
-            image["dimensions"].alias("dimensions"),
-            image["sums"].alias("sums"),
+            sql.when(is_certain, sql.col("old_texts")).alias("dimensions"),
+            sql.when(is_certain, sql.col("old_sums")).alias("sums"),
         )
     )
 
@@ -124,9 +124,9 @@ def classify(changes: DataFrame, fact: Fact, slot: str, with_purges: bool = Fals
     """Return the changes that can affect the fact, one row each.
 
     Deletes that the fact ignores are included only with `with_purges`. The columns are commit_lsn,
-    ordinal, part, action, old_row; has_old and has_new, whether the image belongs to a group;
-    old_image and new_image, as images.judged has them; old_absent and new_absent, which columns
-    the image lacks; reason, why the change cannot be counted, null where it can.
+    ordinal, part, action, old_row; of each image (old_ and new_): has, whether it belongs to a
+    group, texts and sums, as `images` says, and absent, which columns it lacks; reason, why the
+    change cannot be counted, null where it can.
     """
     action, part = sql.col("action"), sql.col("part")
     ignoring = [each.name for each in fact.tables if each.deletes == "ignore"]
@@ -159,14 +159,19 @@ def classify(changes: DataFrame, fact: Fact, slot: str, with_purges: bool = Fals
             for place in range(len(images.columns(fact)))
         }
     )
-    judged = resolved.withColumns(
+    valued = resolved.withColumns(
+        {images.text_column(side): images.texts(fact, side, slot) for side in _SIDES}
+    )
+    is_update = sql.coalesce(action == "U", sql.lit(False))
+    moved = valued.where(~(is_update & images.is_unmoved(fact)))
+    imaged = moved.withColumns(
         {
-            **{f"{side}_image": images.judged(fact, side, slot) for side in _SIDES},
+            **{f"has_{side}": images.counts(fact, side) for side in _SIDES},
+            **{f"{side}_sums": images.sums(fact, side) for side in _SIDES},
             **{f"{side}_absent": images.absent(fact, side) for side in _SIDES},
+            **{f"{side}_refusal": images.refusal(fact, side) for side in _SIDES},
         }
     )
-    moved = judged.where(~((action == "U") & images.is_unmoved(fact)))
-    imaged = moved.withColumns({f"has_{side}": images.counts(fact, side) for side in _SIDES})
     return imaged.withColumn("reason", _reason())
 
 
@@ -187,11 +192,8 @@ def _reason() -> Column:
             _lacks("old"),
             sql.concat(sql.lit("the replica identity does not carry the old "), "old_absent"),
         )
-        .when(
-            sql.col("has_new") & sql.col("new_image.reason").isNotNull(),
-            sql.col("new_image.reason"),
-        )
-        .when(sql.col("has_old"), sql.col("old_image.reason"))
+        .when(sql.col("has_new") & sql.col("new_refusal").isNotNull(), sql.col("new_refusal"))
+        .when(sql.col("has_old"), sql.col("old_refusal"))
     )
 
 
