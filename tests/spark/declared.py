@@ -248,7 +248,7 @@ class Shop:
             "deleted": ("2026-01-01",),
             "amount": _AMOUNTS,
             'Grand"Total': _AMOUNTS,
-            "refunded": ("0.01", "-3.30", "9999999999.99"),
+            "refunded": ("0.01", "-3.30", "999999.99"),
             "Placed At": _MOMENTS,
             "placed_at": _MOMENTS,
         }

@@ -24,7 +24,7 @@ SLOT = "east"
 SCHEMA = "commit_lsn long, ordinal long, action string, payload string"
 PEEK = (
     "select xid::text::bigint, data from pg_logical_slot_peek_changes('recounted', null, null,"
-    " 'format-version', '2', 'include-transaction', '0')"
+    " 'format-version', '2', 'include-transaction', '0', 'include-types', '0')"
 )
 
 
@@ -34,7 +34,7 @@ def connection(cluster: Cluster) -> Iterator[psycopg.Connection[Any]]:
         admin.execute("create database recounted")
     try:
         with psycopg.connect(cluster.dsn("recounted"), autocommit=True) as opened:
-            for setting, value in _VALUES.items():
+            for setting, value in (_VALUES | {"search_path": "public"}).items():
                 opened.execute("select set_config(%s, %s, false)", (setting, value))
             yield opened
             opened.execute("select pg_drop_replication_slot('recounted')")
