@@ -22,6 +22,10 @@ _AS_THE_DATABASE_READS_IT = {
     "maxStringLen": str(2**31 - 1),
     "maxNumLen": str(2**31 - 1),
 }
+# Spark's parser would make a double of a number with decimals. This can only be a value: inside a
+# string its quotes would have backslashes before them.
+_NUMBER = r'"value"(\s*):(\s*)(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?=\s*[,}])'
+_AS_A_STRING = '"value"$1:$2"$3"'
 # PostgreSQL has no such character and refuses JSON that contains it.
 _NUL = r"(?<!\\)(\\\\)*\\u0000"
 
@@ -32,7 +36,8 @@ def read(changes: DataFrame, fact: Fact) -> DataFrame:
     The columns are commit_lsn, ordinal, is_json, is_undecodable, action, source_table, part (the
     fact's name of the table, null where it has none), old_row and new_row.
     """
-    whole = sql.concat(sql.lit('{"message":'), "payload", sql.lit(',"is_whole":true}'))
+    texts = sql.regexp_replace("payload", _NUMBER, _AS_A_STRING)
+    whole = sql.concat(sql.lit('{"message":'), texts, sql.lit(',"is_whole":true}'))
     parsed = changes.select(
         "commit_lsn",
         "ordinal",

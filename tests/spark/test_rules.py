@@ -227,10 +227,14 @@ IMAGE = (
 INSERT = '{"action":"I","schema":"public","table":"notifications","columns":' + IMAGE + "}"
 
 
+TINY = "-0.10000000000000000000000000000000000000000000000001"
 VALUES = [
     (r'"\u0041\n\"\\é"', "", 'A\n"\\é'),
     ("true", "", "true"),
     ("70", "", "70"),
+    ("7.50", "", "7.50"),
+    (TINY, "", TINY),
+    (r'"\"value\":7.50,"', "", '"value":7.50,'),
     # More digits and more characters than Jackson reads unless told to.
     ('"digits"', ',{"name":"n","value":' + "9" * 5000 + "}", "digits"),
     ('"large"', ',{"name":"body","value":"' + "y" * 21_000_000 + '"}', "large"),
