@@ -183,12 +183,12 @@ def store_baselines(
     known = {stored.key for stored in contents.baselines}
     written = []
     with baseline.open_baselines(target, settings, Origin.of(slot)) as found:
-        for each in found:
+        for opened in found:
             # A slot that was moved to another cluster keeps the former's baselines until new ones.
-            if each.baseline.origin == Origin.of(slot) and each.baseline.key not in known:
-                home = folder.path(f"{files.BASELINES}/{each.baseline.name}")
-                files.write(each.groups(spark), home)
-                written.append(each.baseline)
+            if opened.baseline.origin == Origin.of(slot) and opened.baseline.key not in known:
+                home = folder.path(f"{files.BASELINES}/{opened.baseline.name}")
+                files.write(opened.groups(spark), home)
+                written.append(opened.baseline)
     for each in written:
         names = folder.names(f"{files.BASELINES}/{each.name}/*.parquet")
         stored = files.read_groups(spark, folder, names)

@@ -5,7 +5,7 @@ Frames of groups are as deltas.sums has them: `dimensions` and `sums`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 from common.errors import AuditIncomplete
 from deltas import current_rows, rules, sums
@@ -27,7 +27,7 @@ def brought_forward(rows: DataFrame, log: DataFrame, fact: Fact, slot: str) -> D
     return moved(rows, rules.signed_deltas(log, fact, slot), fact, truncated)
 
 
-def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Collection[str]) -> DataFrame:
+def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -> DataFrame:
     """Return the fact after `deltas`, which have part, dimensions and sums.
 
     A part in `truncated` starts from zero; its deltas are those after the TRUNCATE.

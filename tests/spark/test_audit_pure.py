@@ -204,17 +204,17 @@ STORED = Built(
     Snapshot("", ""),
     [],
     "",
-    {"public.x": {"oid": 1}},
+    {"public.notifications": {"oid": 1}},
     Rejected(0, None),
 )
 
 
 def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
-    refuse(STORED, 100, {"public.x": {"oid": 1}})
+    refuse(STORED, 100, {"public.notifications": {"oid": 1}})
     with pytest.raises(SourceBehind, match="before the position 0/64 of analytics"):
-        refuse(STORED, 99, {"public.x": {"oid": 1}})
-    with pytest.raises(TableReplaced, match=r"public\.x is now another table"):
-        refuse(STORED, 100, {"public.x": {"oid": 2}})
+        refuse(STORED, 99, {"public.notifications": {"oid": 1}})
+    with pytest.raises(TableReplaced, match=r"public\.notifications is now another table"):
+        refuse(STORED, 100, {"public.notifications": {"oid": 2}})
 
 
 def test_what_explains_differences_is_noted() -> None:

@@ -312,9 +312,11 @@ def test_a_fact_is_replayed_as_it_was_declared_then() -> None:
         (slice_of(10, 20, before), slice_of(20, 30, before, after)),
         (baseline_of(before, 15), baseline_of(after, 22), baseline_of(changed, 28)),
     )
-    assert contents == manifests.read(
-        each.text() for each in (*contents.slices, *contents.baselines)
-    )
+    texts = [
+        *(each.text() for each in contents.slices),
+        *(each.text() for each in contents.baselines),
+    ]
+    assert manifests.read(texts) == contents
     assert [each.name for each in facts_at(contents, 12, ())] == ["ft_service_stats"]
     assert facts_at(contents, 25, ("ft_orders",)) == [after]
     with pytest.raises(SettingError, match="no declaration of ft_orders"):

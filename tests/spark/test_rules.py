@@ -136,9 +136,9 @@ def outcome_of(log: DataFrame, fact: Fact) -> list[tuple[int, dict[str, Any]]]:
 
 
 def says(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
-    return all(
-        is_same(value, actual[key]) for key, value in expected.items() if key in actual
-    ) and (expected.get("rejected_reason") == actual["rejected_reason"])
+    if expected.get("rejected_reason") != actual["rejected_reason"]:
+        return False
+    return all(is_same(value, actual[key]) for key, value in expected.items() if key in actual)
 
 
 def is_same(expected: Any, actual: Any) -> bool:
