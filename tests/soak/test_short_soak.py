@@ -12,7 +12,7 @@ from tests.soak.faults.sessions import end_target_backend, end_walsender
 from tests.soak.plan import Plan
 from tests.soak.soak import Soak
 
-QUICK = [
+QUICK: list[Fault] = [
     kill_loader,
     kill_loader_building,
     kill_dbt,
