@@ -185,9 +185,7 @@ class Warehouse:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def append(
-        self, *transactions: Sequence[Mapping[str, Any] | str], slot: str = SLOT
-    ) -> None:
+    def append(self, *transactions: Sequence[Mapping[str, Any] | str], slot: str = SLOT) -> None:
         """Stage whole source transactions and move the position, in one transaction.
 
         Every third change is printed as the plugin does not, so that it must be parsed.
