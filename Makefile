@@ -34,9 +34,9 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 
 # The tests of a file share its servers. xdist would start the files with the fewest tests last,
 # and those take longest.
-test: check  ## Run every check and every test but the slow ones, two at a time
-	@echo "Tests on real servers, two at a time"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/unit
+test: check  ## Run every check and every test but the slow ones, three at a time
+	@echo "Tests on real servers, three at a time"
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/unit
 
 check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate before a commit
 	@echo "Lint and format of Python (ruff)"
