@@ -60,6 +60,7 @@ def servers() -> Iterator[tuple[Cluster, Cluster]]:
         new.remove()
 
 
+@pytest.mark.slow
 def test_a_major_upgrade_ends_with_renew(
     servers: tuple[Cluster, Cluster], make_pipeline: MakePipeline, operating: Operating
 ) -> None:
