@@ -163,7 +163,7 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """dbt cannot be imported or parse the project; `run --once --build`: or cannot apply a model."""
+    """dbt cannot be imported or parse the project; `run --once --build`: or apply a model."""
 
     exit_code = 28
 
