@@ -171,7 +171,10 @@ def test_what_cannot_be_is_refused(changed: Mapping[str, Any], sentence: str) ->
         ({"key": "id"}, "key is id; it takes a list of one or more of the columns id, office"),
         ({"key": ["name"]}, "key is ['name']; it takes a list of one or more of the columns id"),
         ({"columns": {}}, "columns is {}; it takes {column: SQL type}, one or more"),
-        ({"key": ["id"], "columns": {"id": "json"}}, "dimension id is of type json; it takes uuid, text"),
+        (
+            {"key": ["id"], "columns": {"id": "json"}},
+            "dimension id is of type json; it takes uuid, text",
+        ),
         (
             {"key": ["id"], "columns": {"id": {"date_of": "at"}}},
             "column id is {'date_of': 'at'}; it takes an SQL type or {'from': 'slot'}",
@@ -180,9 +183,7 @@ def test_what_cannot_be_is_refused(changed: Mapping[str, Any], sentence: str) ->
         ({"key": ["office"]}, "key is ['office']; it takes a column of the table besides the slot"),
     ],
 )
-def test_current_rows_that_cannot_be_are_refused(
-    changed: Mapping[str, Any], sentence: str
-) -> None:
+def test_current_rows_that_cannot_be_are_refused(changed: Mapping[str, Any], sentence: str) -> None:
     right = {
         "table": "public.projects",
         "key": ["id", "office"],
