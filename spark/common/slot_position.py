@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from waltally.followed import Followed
-
 from common.connections import Connection
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import NotSetUp
+from waltally.followed import Followed
 from waltally.tables import Table
 
 REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"

@@ -57,7 +57,9 @@ def jobs_share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.M
 def cluster() -> Iterator[Cluster]:
     # Only a session that asks for synchronous_commit = on waits for the standby, which never comes.
     waiting = {"synchronous_standby_names": "'missing'", "synchronous_commit": "local"}
-    with Cluster({**waiting, "fsync": "off"}) as started:
+    # Autovacuum of a catalog makes the next session read every catalog anew. That session would
+    # wait for the catalog which a test has locked.
+    with Cluster({**waiting, "fsync": "off", "autovacuum": "off"}) as started:
         with psycopg.connect(started.dsn(), autocommit=True) as connection:
             connection.execute("create database template_notify")
         with psycopg.connect(started.dsn("template_notify"), autocommit=True) as connection:

@@ -14,8 +14,8 @@ from adbc_driver_postgresql import dbapi
 from common.errors import CountingFailed
 from seeding import job, store
 from seeding.job import seed
-from tests.spark.declared import ORDERS, Shop
 
+from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
 from tests.spark.test_seed_refusals import settings
 from tests.support.facts import column, declare

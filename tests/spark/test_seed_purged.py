@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.spark.declared import ORDERS, Shop
 
+from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
 from tests.spark.test_seed_declared import Group, a_shop, export, recounted, total
 from waltally import lsn
