@@ -320,7 +320,8 @@ def test_times_of_an_export_are_those_of_the_database_or_refused(
         connection.execute(
             "insert into logins select each, each at time zone 'UTC', each from generate_series("
             "timestamptz '2026-03-28 22:00+00', '2026-03-30 02:00+00', interval '20 min') as each"
-            " union all values (timestamptz '2026-10-24 23:30+00', timestamp '2026-10-25 00:30', now()),"
+            " union all values"
+            " (timestamptz '2026-10-24 23:30+00', timestamp '2026-10-25 00:30', now()),"
             " (timestamptz '1890-01-01 00:00:30+00', timestamp '1890-01-01 00:00:30', now())"
         )
     london = {"timezone": "Europe/London", "column_timezone": "UTC"}
