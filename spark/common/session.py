@@ -26,7 +26,6 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # Adaptive execution merges small partitions; this only limits how large one can get.
     "spark.sql.shuffle.partitions": "64",
-    "spark.sql.session.timeZone": "UTC",
 }
 """`spark-submit --conf` overrides each of them."""
 
@@ -40,6 +39,8 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    # In another time zone Spark would print timestamps of an export otherwise than the stream.
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
     path = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
         spark.sparkContext.addPyFile(str(package(Path(folder))))

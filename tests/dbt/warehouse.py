@@ -27,7 +27,8 @@ from loader.capture.wal2json import action
 from loader.staging.migrate import migrations
 from tests.dbt.workload import Group
 from tests.support.servers import Server
-from waltally import lsn
+from waltally import facts, lsn
+from waltally.tables import Table
 
 ROOT = Path(__file__).parents[2]
 SLOT = "notify_dashboard_replication_slot"
@@ -37,6 +38,8 @@ STEP = 0x30
 """How far one source transaction moves the position."""
 
 FACT = ("--select", "ft_service_stats")
+# dbt never closes the log file that each invocation opens.
+QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
 SHIPPED = ("--exclude", "path:examples")
 """The project's own models, without the examples of tests/dbt."""
 
@@ -92,22 +95,28 @@ class Project:
 
     def invoke(self, *words: str) -> dbtRunnerResult:
         """Run dbt in this process; a run, build or test on a manifest that was parsed before."""
-        # dbt never closes the log file that each invocation opens.
-        quiet = ["--quiet", "--log-level", "none", "--log-level-file", "none"]
         if words[0] not in ("run", "build", "test"):
-            return dbtRunner().invoke(self.arguments(*words, *quiet))
-        quiet.append("--no-write-json")
+            return dbtRunner().invoke(self.arguments(*words, *QUIET[:-1]))
         variables = [value for name, value in pairwise(words) if name == "--vars"]
-        return dbtRunner(self._manifest(variables, quiet)).invoke(self.arguments(*words, *quiet))
+        return dbtRunner(self._manifest(variables)).invoke(self.arguments(*words, *QUIET))
 
-    def _manifest(self, variables: list[str], quiet: list[str]) -> Manifest:
+    def facts(self) -> list[facts.Fact]:
+        """What the models declare, as the manifest holds it."""
+        nodes = self._manifest([]).nodes.values()
+        return [
+            facts.parse(node.name, Table(node.schema, node.alias), node.config.meta["waltally"])
+            for node in nodes
+            if "waltally" in node.config.meta
+        ]
+
+    def _manifest(self, variables: list[str]) -> Manifest:
         """What parsing gives in this environment; all other settings are read when a model runs."""
         parsed_by = [value for value in variables if "count_archived" in value]
         names = ("PGDATABASE", "LOADER_SCHEMA", "DBT_SCHEMA")
         key = (*parsed_by, *(os.environ.get(name, "") for name in names))
         if key not in self._manifests:
             options = [part for value in parsed_by for part in ("--vars", value)]
-            parsed = dbtRunner().invoke(self.arguments("parse", *options, *quiet))
+            parsed = dbtRunner().invoke(self.arguments("parse", *options, *QUIET))
             assert parsed.success, messages(parsed)
             manifest = cast(Manifest, parsed.result)
             self._manifests[key] = manifest, copy.deepcopy(dict(manifest.nodes))
@@ -132,14 +141,39 @@ class Warehouse:
             cursor.execute(f"create database {DATABASE} template postgres")
         server.close()
         self.connection = self.connect()
+        self.add_slot(SLOT)
+        self.register(*project.facts())
+
+    def add_slot(self, slot: str) -> None:
+        """Make a slot whose log begins at the position, as `loader setup` does."""
         self.execute(
             "insert into cdc.slot_position (slot_name, system_identifier, source_database, "
-            "start_lsn, position_lsn, registered_tables) values (%s, '1', 'app', %s, %s, "
-            """'[["public", "notifications"], ["public", "notification_history"]]')""",
-            SLOT,
+            "start_lsn, position_lsn) values (%s, '1', 'app', %s, %s)",
+            slot,
             lsn.show(self.position),
             lsn.show(self.position),
         )
+
+    def register(self, *found: facts.Fact, slot: str = SLOT, followed: int = START) -> None:
+        """Register facts, and let the log hold their tables from a position on."""
+        for fact in found:
+            self.execute(
+                "insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, "
+                "relation_name) values (%s, %s, %s, %s, %s) on conflict (slot_name, fact_name) "
+                "do update set declaration = excluded.declaration",
+                slot,
+                fact.name,
+                json.dumps(fact.declaration),
+                fact.relation.schema,
+                fact.relation.name,
+            )
+            tables = {str(part.table): {"*": lsn.show(followed)} for part in fact.tables}
+            self.execute(
+                "update cdc.slot_position set followed = %s::jsonb || followed "
+                "where slot_name = %s",
+                json.dumps(tables),
+                slot,
+            )
 
     def connect(self) -> Any:
         connection = psycopg2.connect(self.cluster.dsn(DATABASE))
@@ -151,7 +185,7 @@ class Warehouse:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def append(self, *transactions: Sequence[Mapping[str, Any] | str]) -> None:
+    def append(self, *transactions: Sequence[Mapping[str, Any] | str], slot: str = SLOT) -> None:
         """Stage whole source transactions and move the position, in one transaction.
 
         Every third change is printed as the plugin does not, so that it must be parsed.
@@ -163,7 +197,7 @@ class Warehouse:
                 form = None if self.staged % 3 == 0 else (",", ":")
                 payload = part if isinstance(part, str) else json.dumps(part, separators=form)
                 letter = action(payload.encode()).decode() or None
-                rows.append((SLOT, lsn.show(self.position), ordinal, letter, payload))
+                rows.append((slot, lsn.show(self.position), ordinal, letter, payload))
             self.position += STEP
         self.execute("begin")
         with self.connection.cursor() as cursor:
@@ -174,30 +208,59 @@ class Warehouse:
                 rows,
                 "(%s, %s, %s, 1, now(), %s, %s)",
             )
-        self.execute("update cdc.slot_position set position_lsn = %s", lsn.show(self.position))
+        self.execute(
+            "update cdc.slot_position set position_lsn = %s where slot_name = %s",
+            lsn.show(self.position),
+            slot,
+        )
         self.execute("commit")
 
     def seed(self, counts: dict[Group, tuple[int, int]], at: int | None = None) -> None:
-        """Replace the baseline by these live and archived counts, in one transaction."""
+        """Replace the baseline of ft_service_stats by these live and archived counts."""
+        groups = {
+            part: {
+                group: [counted if place == each else 0 for place in (0, 1)]
+                for group, both in counts.items()
+                if (counted := both[each])
+            }
+            for each, part in enumerate(("live", "archived"))
+        }
+        self.seed_fact("ft_service_stats", groups, at)
+
+    def seed_fact(
+        self,
+        fact: str,
+        groups: Mapping[str, Mapping[Sequence[str | None], Sequence[object]]],
+        at: int | None = None,
+        slot: str = SLOT,
+    ) -> None:
+        """Replace a fact's baseline: by part and group what it adds, in one transaction."""
         self.execute(
-            "begin; delete from cdc.historical_counts; delete from cdc.historical_snapshot"
+            "begin; delete from cdc.baseline_group where (slot_name, fact_name) = (%s, %s)",
+            slot,
+            fact,
         )
         self.execute(
-            "insert into cdc.historical_snapshot values (%s, %s, %s, '1')",
-            SLOT,
+            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) select slot_name, fact_name, %s, declaration, %s, "
+            "'1' from cdc.fact where (slot_name, fact_name) = (%s, %s) "
+            "on conflict (slot_name, fact_name) do update set baseline_id = excluded.baseline_id, "
+            "declaration = excluded.declaration, snapshot_lsn = excluded.snapshot_lsn",
             str(uuid.uuid4()),
             lsn.show(self.position if at is None else at),
+            slot,
+            fact,
         )
-        for group, parts in counts.items():
-            for table, rows in zip(("notifications", "notification_history"), parts, strict=True):
-                if rows:
-                    self.execute(
-                        "insert into cdc.historical_counts values (%s, %s, %s, %s, %s, %s, %s)",
-                        SLOT,
-                        f"public.{table}",
-                        *group,
-                        rows,
-                    )
+        for part, measured in groups.items():
+            for dimensions, measures in measured.items():
+                self.execute(
+                    "insert into cdc.baseline_group values (%s, %s, %s, %s, %s::numeric[])",
+                    slot,
+                    fact,
+                    part,
+                    list(dimensions),
+                    list(measures),
+                )
         self.execute("commit")
 
     def empty(self) -> None:

@@ -37,6 +37,7 @@ def test_setup_makes_everything_and_then_nothing(source: Database) -> None:
     first = source.must("setup")
     assert "applied 0001_staging.sql in schema cdc" in first
     assert f"made the slot {source.slot}" in first
+    assert "registered ft_service_stats\n" in first
     assert source.must("setup") == "Everything is set up already.\n"
     assert source.must("setup", "--check") == "Everything is set up.\n"
     tables = source.execute("select tablename from pg_tables where schemaname = 'cdc'")
@@ -44,7 +45,8 @@ def test_setup_makes_everything_and_then_nothing(source: Database) -> None:
         "change_log",
         "slot_position",
         "model_watermark",
-        "historical_counts",
+        "baseline_group",
+        "fact",
     }
 
 

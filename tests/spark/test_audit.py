@@ -131,6 +131,7 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
     assert "1 changes could not be counted" in fact.notes[0]
 
 
+@pytest.mark.slow
 def test_changes_that_are_pruned_meanwhile_are_not_missed(
     audited: Audited,
     after_the_snapshot: Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None],

@@ -26,6 +26,7 @@ def purged_by(out: str) -> tuple[str, int]:
     return purged["outcome"], purged["rows"]
 
 
+@pytest.mark.slow
 def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audited) -> None:
     archived = audited.archived()
     audited.purge(50)
@@ -136,6 +137,7 @@ def test_the_remedies_of_an_audit_mend_the_fact(audited: Audited) -> None:
     assert audited.archived() == audited.stored_rows()
 
 
+@pytest.mark.slow
 def test_where_purges_are_not_all_known_the_audit_says_why(audited: Audited) -> None:
     with audited.follow():
         audited.source.execute("alter table notification_history replica identity default")

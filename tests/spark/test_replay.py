@@ -234,6 +234,7 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
     assert [each.difference_count for each in result.facts] == [0]
 
 
+@pytest.mark.slow
 def test_a_fact_that_differs_is_told_with_its_sizes(
     pipeline: ArchivedPipeline, cluster: Cluster, tmp_path: Path
 ) -> None:

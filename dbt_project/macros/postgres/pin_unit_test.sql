@@ -5,7 +5,7 @@
         {% call statement('pins') %}
             rollback;
             begin;
-            {{ pin_transaction() }}
+            {{ waltally.pin_transaction() }}
         {% endcall %}
     {%- endif -%}
 {%- endmacro %}

@@ -2,6 +2,6 @@
    a failed test stops what is built after it. The pins are a statement of their own, because
    standard_conforming_strings decides how the next statement is read. #}
 {% macro postgres__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
-    {% call statement('pins') %}{{ pin_session() }}{% endcall %}
+    {% call statement('pins') %}{{ waltally.pin_session() }}{% endcall %}
     {{ default__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) }}
 {%- endmacro %}
