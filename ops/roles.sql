@@ -183,7 +183,7 @@ with needed as (
 
 select format('grant usage on schema %I to %I;', place, :'spark')
 from needed
-where :source_is_elsewhere or to_regnamespace(quote_ident(place)) is not null
+where :'source_is_elsewhere'::boolean or to_regnamespace(quote_ident(place)) is not null
 union
 select format(
     'grant select (%s) on %I.%I to %I;',
@@ -193,7 +193,7 @@ select format(
     :'spark'
 )
 from needed
-where :source_is_elsewhere or to_regclass(format('%I.%I', place, name)) is not null
+where :'source_is_elsewhere'::boolean or to_regclass(format('%I.%I', place, name)) is not null
 group by place, name
 order by 1 desc;
 \if :source_is_elsewhere

@@ -163,7 +163,7 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """`loader run --build` cannot import dbt; with `--once`: or cannot apply the models."""
+    """dbt cannot be imported or parse the project; `run --once --build`: or apply a model."""
 
     exit_code = 28
 

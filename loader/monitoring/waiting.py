@@ -32,10 +32,10 @@ def why(found: TargetState, state: FactState) -> Waiting | None:
     unfollowed = _unfollowed(found, fact)
     if unfollowed is not None:
         is_counted = state.baseline is not None and state.baseline.is_of_declaration
-        seed = "" if is_counted else f"{_seed(fact)}, "
+        seed = "" if is_counted else f"then {_seed(fact)}, "
         return Waiting(
             f"waits until the loader follows {unfollowed} for it",
-            f"see that `loader run` runs; then {seed}{_THEN_BUILD}",
+            f"see that `loader run` runs; {seed}{_THEN_BUILD}",
         )
     if state.baseline is None:
         return _without_baseline(found, state, fact)

@@ -29,6 +29,7 @@ select
         from pg_class as c
         inner join pg_namespace as n on n.oid = c.relnamespace
         where n.nspname || '.' || c.relname = coalesce(known.relation, mark.model_name)
+        limit 1
     ),
     mark.applied_lsn,
     mark.moved_at,

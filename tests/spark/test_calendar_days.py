@@ -39,7 +39,9 @@ CHANGES = """
     )
 
     select distinct (there + minutes)::text
-    from jumps, generate_series('-3 hours'::interval, '3 hours', '30 minutes') as minutes
+    from jumps, (
+        select step * '30 minutes'::interval from generate_series(-6, 6) as step
+    ) as around (minutes)
 """
 
 
