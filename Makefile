@@ -19,8 +19,8 @@ $(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-s
 	install -m 755 ops/spark-submit $(BIN)/spark-submit
 	touch $@
 
-demo: install  ## Run the whole pipeline on a private server with live traffic
-	$(BIN)/python -m demo.run
+demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries
+	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE))
 
 acceptance: install  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"
@@ -34,20 +34,20 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 
 # The tests of a file share its servers. xdist would start the files with the fewest tests last,
 # and those take longest.
-test: check  ## Run every check and every test but the slow ones, two at a time
-	@echo "Tests on real servers, two at a time"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/unit
+test: check  ## Run every check and every test but the slow ones, three at a time
+	@echo "Tests on real servers, three at a time"
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/unit
 
 check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate before a commit
 	@echo "Lint and format of Python (ruff)"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@echo "Types (mypy)"
-	@$(BIN)/mypy --no-error-summary waltally loader spark demo tests benchmarks
+	@$(BIN)/mypy --no-error-summary waltally loader spark demo examples tests benchmarks
 	@echo "Import rules (import-linter)"
 	@found=$$(PYTHONPATH=spark $(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
 	@echo "Lint of SQL (sqlfluff)"
-	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
+	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project examples/*/models
 	@echo "dbt parse"
 	@mkdir -p target && cp profiles.yml.example target/profiles.yml
 	@$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats

@@ -6,7 +6,7 @@ model's `config.meta.waltally`. `loader setup` registers that; loader and Spark 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -119,8 +119,22 @@ class Fact:
         return tuple(dict.fromkeys(column for column in found if column is not None))
 
     def needed_columns(self, part: FactTable) -> tuple[str, ...]:
-        """Return the table's own columns that every image of it, old and new, must carry."""
+        """Return the table's own columns that every new image of it must carry."""
         return tuple(dict.fromkeys(map(part.column, self.used_columns(part))))
+
+    def identity_columns(self, part: FactTable) -> tuple[str, ...]:
+        """Return the table's own columns that every old image of it must carry.
+
+        An old row of a fact belongs to a group by all of them; a current row is found by its key.
+        """
+        if self.kind == "fact":
+            return self.needed_columns(part)
+        keys = (each.column for each in self.dimensions if each.name in self.key)
+        return tuple(part.column(column) for column in keys if column is not None)
+
+    def ignores_deletes(self, table: Table) -> bool:
+        """Whether rows that are deleted from the table stay counted."""
+        return any(part.table == table and part.deletes == "ignore" for part in self.tables)
 
 
 def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
@@ -156,11 +170,15 @@ def source_tables(facts: Iterable[Fact]) -> tuple[Table, ...]:
 
 def needed_columns(facts: Iterable[Fact], table: Table) -> tuple[str, ...]:
     """Return the columns of a source table that any of the facts needs, each once."""
-    found = (
-        column
-        for fact in facts
-        for part in fact.tables
-        if part.table == table
-        for column in fact.needed_columns(part)
-    )
-    return tuple(dict.fromkeys(found))
+    found = (fact.needed_columns(part) for fact, part in _parts(facts, table))
+    return tuple(dict.fromkeys(column for columns in found for column in columns))
+
+
+def identity_columns(facts: Iterable[Fact], table: Table) -> tuple[str, ...]:
+    """Return the columns that an old row of a source table must carry for the facts, each once."""
+    found = (fact.identity_columns(part) for fact, part in _parts(facts, table))
+    return tuple(dict.fromkeys(column for columns in found for column in columns))
+
+
+def _parts(facts: Iterable[Fact], table: Table) -> Iterator[tuple[Fact, FactTable]]:
+    return ((fact, part) for fact in facts for part in fact.tables if part.table == table)

@@ -150,7 +150,7 @@ def empty_warehouse(backlog: Backlog) -> None:
         with connection.cursor() as cursor:
             cursor.execute("drop schema if exists analytics cascade")
             cursor.execute("drop table if exists reader_and_copy")
-            cursor.execute("truncate cdc.change_log")
+            cursor.execute("truncate cdc.change_log, cdc.model_watermark")
             cursor.execute("checkpoint")
 
 

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -22,8 +22,9 @@ from loader.preflight import slot_admin
 from loader.preflight.remedies import replication_remedy, senders_remedy
 from waltally import lsn
 from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
+from waltally.facts import Fact, needed_columns, source_tables
 from waltally.login import one_line
-from waltally.tables import DIMENSIONS, Table
+from waltally.tables import Table, quoted
 
 _POLL_SECONDS = 0.1
 Notify = Callable[[str], None]
@@ -60,8 +61,10 @@ class ExportedSnapshot:
 
 
 @contextlib.contextmanager
-def export(settings: Settings, monitor: Connection, notify: Notify) -> Iterator[ExportedSnapshot]:
-    """Yield a snapshot of the tables; at the end slot, snapshot and locks are released.
+def export(
+    settings: Settings, facts: Sequence[Fact], monitor: Connection, notify: Notify
+) -> Iterator[ExportedSnapshot]:
+    """Yield a snapshot of the facts' tables; at the end slot, snapshot and locks are released.
 
     `monitor` is an idle session at the source. Raises SnapshotBlocked after `settings.timeout`
     seconds, and what `open_slot` raises.
@@ -72,20 +75,22 @@ def export(settings: Settings, monitor: Connection, notify: Notify) -> Iterator[
         locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
         # A table that is truncated or rewritten after the snapshot looks empty in it, with no
         # error: so the locks are taken before the snapshot and kept until the last read.
-        lock(locks, settings, deadline)
+        lock(locks, settings, facts, deadline)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
         position, name = open_slot(holder, monitor, settings, deadline, notify)
         wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
-        found = [(table, ranges.leaves(monitor, table)) for table in settings.tables]
+        found = [(table, ranges.leaves(monitor, table)) for table in source_tables(facts)]
         pids = (holder.info.backend_pid, locks.info.backend_pid)
         yield ExportedSnapshot(position, name, conninfo, found, monitor, pids, settings.work)
 
 
-def lock(connection: Connection, settings: Settings, deadline: float) -> None:
+def lock(
+    connection: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
+) -> None:
     """Hold ACCESS SHARE on the tables and their leaves in an open transaction."""
     connection.execute("begin")
-    columns = ", ".join(DIMENSIONS)
-    for table in settings.tables:
+    for table in source_tables(facts):
+        columns = ", ".join(map(quoted, needed_columns(facts, table)))
         left = max(int((deadline - time.monotonic()) * 1000), 1)
         connection.execute(f"set local lock_timeout = {left}")
         try:

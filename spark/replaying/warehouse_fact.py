@@ -1,4 +1,4 @@
-"""Reads the fact that dbt has built, with its position and baseline."""
+"""Reads a fact that dbt has built, with its position, baseline and declaration."""
 
 from __future__ import annotations
 
@@ -6,53 +6,48 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from common import slot_position
 from common.arrow_source import rows
 from common.connections import Connection, exported_snapshot, resolved
-from facts import watermark
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from warehouse import watermark
+from warehouse.fact import columns, rows_query
 
 from replaying.settings import ReplaySettings
-from waltally.tables import registration_finding
-
-_SCHEMA = (
-    "service_id string, template_id string, notification_type string, notification_status string,"
-    " count bigint, live_count bigint, archived_count bigint"
-)
+from waltally.facts import Fact
 
 
 @dataclass(frozen=True)
 class WarehouseFact:
     """The fact at `position`, built on a baseline; readable within `open_fact`."""
 
+    fact: Fact
     position: int
-    seed_id: str | None
+    baseline_id: str | None
     conninfo: str = field(repr=False)
     snapshot: str
     query: str
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the fact's rows without their ids."""
-        return rows(spark, self.conninfo, [self.query], _SCHEMA, self.snapshot)
+        """Return the slot's rows of the fact: dimensions, sums."""
+        dimensions, sums = columns(self.fact)
+        ddl = ", ".join(f"{name} string" for name in ("part", *dimensions, *sums))
+        found = rows(spark, self.conninfo, [self.query], ddl, self.snapshot)
+        return found.select(
+            sql.array(*dimensions).alias("dimensions"), sql.array(*sums).alias("sums")
+        )
 
 
 @contextlib.contextmanager
-def open_fact(target: Connection, settings: ReplaySettings) -> Iterator[WarehouseFact]:
+def open_fact(target: Connection, settings: ReplaySettings, fact: Fact) -> Iterator[WarehouseFact]:
     """Yield the fact as of one moment, with its watermark. Raises NotSetUp, SettingError."""
     with exported_snapshot(target) as snapshot:
-        built = watermark.find(target, settings.schema, settings.slot, settings.fact)
-        if built is None:
-            raise watermark.not_built(settings.slot, settings.fact)
-        slot = slot_position.find(target, settings.schema, settings.slot)
-        if slot is not None and (
-            other := registration_finding(settings.tables, slot.tables, settings.slot, logged=False)
-        ):
-            raise other
+        built = watermark.read(target, settings.schema, settings.slot, fact)
         yield WarehouseFact(
+            fact,
             built.applied_lsn,
-            built.seed_id,
+            built.baseline_id,
             resolved(target),
             snapshot,
-            "select service_id::text, template_id::text, notification_type, notification_status,"
-            f" count, live_count, archived_count from {settings.fact.quoted}",
+            rows_query(fact, settings.slot, fact.relation.quoted),
         )

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Sequence
 
-from counting.counts import dimensions
-from deltas import rules
+from common import typed_values
+from counting.values import Value, column_name, needed, parts_of
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import functions as sql
 
 from waltally.errors import SettingError, TableUnfit
-from waltally.tables import DIMENSIONS, Table
+from waltally.facts import Dimension, Fact
+from waltally.tables import Table
 
-_IDS = (types.StringType, types.BinaryType)
-_SAME_TEXT = (
-    *(*_IDS, types.BooleanType, types.DecimalType, types.DateType),
-    *(types.ByteType, types.ShortType, types.IntegerType, types.LongType),
-)
-"""Types whose values have the same text in Parquet and in the change log.
+_WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
+_TEXTS = (types.StringType, types.BinaryType, types.BooleanType, types.DecimalType, types.DateType)
+_TIMES = (types.TimestampType, types.TimestampNTZType)
+"""In one zone and in none: the session's time zone is UTC, so they print as in the change log."""
+
+_FITTING = {
+    "text": (*_TEXTS, *_WHOLE, *_TIMES),
+    "number": (types.StringType, types.DecimalType, *_WHOLE),
+    "date_of": (types.StringType, types.DateType, *_TIMES),
+    "month_of": (types.StringType, types.DateType, *_TIMES),
+}
+"""By the kind of value, the types whose values have the same text as in the change log.
 
 A text may still differ from the database's: a char(n) can have lost its blanks."""
 
 
-def rows(spark: SparkSession, path: str, tables: tuple[Table, ...]) -> DataFrame:
-    """Return the dimensions of all tables' rows. Raises SettingError, TableUnfit."""
-    parts = [table_rows(spark, path, table) for table in tables]
-    return reduce(DataFrame.unionByName, parts)
+def table_rows(spark: SparkSession, path: str, facts: Sequence[Fact], table: Table) -> DataFrame:
+    """Return the values of `needed` from PATH/schema.table or PATH/table.
 
-
-def table_rows(spark: SparkSession, path: str, table: Table) -> DataFrame:
-    """Return one table's dimensions from PATH/schema.table or PATH/table."""
+    Raises SettingError, TableUnfit.
+    """
     places = [f"{path.rstrip('/')}/{name}" for name in (table, table.name)]
     places = [place + ending for place in places for ending in ("", ".parquet")]
     found = next((place for place in places if exists(spark, place)), None)
@@ -39,24 +44,30 @@ def table_rows(spark: SparkSession, path: str, table: Table) -> DataFrame:
             "name the directories of the export after the tables",
         )
     try:
-        read = spark.read.parquet(found)
+        # The calendar of today for old dates too, as PostgreSQL has it.
+        read = spark.read.option("datetimeRebaseMode", "CORRECTED").parquet(found)
     except AnalysisException as error:
         raise TableUnfit(f"{found} is not Parquet: {error.getCondition()}") from None
-    lacking = [name for name in DIMENSIONS if name not in read.columns]
+    values = needed(facts, table)
+    columns = list(dict.fromkeys(value.column for value in values))
+    lacking = [name for name in columns if name not in read.columns]
     if lacking:
         raise TableUnfit(
-            f"{found} has no column {', '.join(lacking)}",
-            "export service_id, template_id, notification_type and notification_status",
+            f"{found} has no column {', '.join(lacking)}", f"export {', '.join(columns)}"
         )
-    for name in DIMENSIONS:
-        kind = read.schema[name].dataType
-        if not isinstance(kind, _SAME_TEXT if name not in rules.UUIDS else _IDS):
+    uuids = _uuids(facts, table)
+    listed = []
+    for place, value in enumerate(values):
+        kind = read.schema[value.column].dataType
+        if not _fits(kind, value, facts, table):
             raise TableUnfit(
-                f"{found} has {name} as {kind.simpleString()}, whose text there is not the"
+                f"{found} has {value.column} as {kind.simpleString()}, whose text there is not the"
                 " database's",
-                f"export it as text, as `select {name}::text` gives it",
+                f"export it as text, as `select {value.column}::text` gives it",
             )
-    return dimensions(read, str(table))
+        column = sql.col(f"`{value.column.replace('`', '``')}`")
+        listed.append(_column(column, kind, value, uuids).alias(column_name(place)))
+    return read.select(*listed) if listed else read.select(sql.lit("").alias(column_name(0)))
 
 
 def exists(spark: SparkSession, place: str) -> bool:
@@ -66,3 +77,60 @@ def exists(spark: SparkSession, place: str) -> bool:
     target = jvm.org.apache.hadoop.fs.Path(place)
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     return bool(target.getFileSystem(hadoop).exists(target))
+
+
+def _uuids(facts: Sequence[Fact], table: Table) -> frozenset[Value]:
+    """Return the values that are dimensions of type uuid: their bytes are ids, not a bytea."""
+    found = (
+        part.dimension(dimension)
+        for part in parts_of(facts, table)
+        for dimension in part.fact.dimensions
+        if dimension.type == "uuid"
+    )
+    return frozenset(value for value in found if value is not None)
+
+
+def _fits(kind: types.DataType, value: Value, facts: Sequence[Fact], table: Table) -> bool:
+    if not isinstance(kind, _FITTING[value.kind]):
+        return False
+    if value in _uuids(facts, table):
+        return isinstance(kind, (types.StringType, types.BinaryType))
+    if value.kind == "text" and isinstance(kind, _TIMES):
+        return value in _times(facts, table)
+    # A time in a zone of its own cannot come from a column that is in another one.
+    return not (isinstance(kind, types.TimestampType) and value.column_timezone != "UTC")
+
+
+def _times(facts: Sequence[Fact], table: Table) -> frozenset[Value]:
+    """Return the values that are typed as times: elsewhere the form of a time's text matters."""
+    parts = parts_of(facts, table)
+    typed = {
+        part.dimension(dimension)
+        for part in parts
+        for dimension in part.fact.dimensions
+        if dimension.type in ("timestamp", "timestamptz")
+    }
+    untyped = {part.text(each.column) for part in parts for each in part.fact.where}
+    untyped |= {
+        value
+        for part in parts
+        for dimension in part.fact.dimensions
+        if dimension.type not in ("timestamp", "timestamptz")
+        and (value := part.dimension(dimension)) is not None
+    }
+    return frozenset(value for value in typed - untyped if value is not None)
+
+
+def _column(column: Column, kind: types.DataType, value: Value, uuids: frozenset[Value]) -> Column:
+    """Return the value as the database's reader gives it: a uuid's bytes, or a text."""
+    if isinstance(kind, types.BinaryType):
+        return column if value in uuids else sql.lower(sql.hex(column))
+    text = column.cast("string")
+    if isinstance(kind, types.TimestampType):
+        text = sql.concat(text, sql.lit("+00"))
+    if value.kind == "text" or value.kind == "number":
+        return text
+    dimension = Dimension(
+        "", "date", value.kind, None, value.timezone, value.column_timezone, "count"
+    )
+    return typed_values.calendar_day(text, dimension)

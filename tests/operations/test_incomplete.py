@@ -17,13 +17,12 @@ def status(pipeline: Pipeline) -> tuple[int, dict[str, Any]]:
 
 
 def fact(body: dict[str, Any]) -> dict[str, Any]:
-    (found,) = [model for model in body["models"] if model["name"] == FACT]
+    (found,) = [each for each in body["facts"] if each["relation"] == FACT]
     return dict(found)
 
 
 def stats(pipeline: Pipeline, *more: str) -> str:
-    service = pipeline.source.value("select service_id from notifications limit 1")
-    return pipeline.must("stats", str(service), *more)
+    return pipeline.must("stats", "ft_service_stats", *more)
 
 
 def notes(pipeline: Pipeline) -> list[str]:
@@ -49,11 +48,11 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     assert pipeline.target.value(f"select sum(live_count) from {FACT}") == -2
     code, body = status(pipeline)
     (problem,) = body["findings"]
-    assert (code, problem["kind"], fact(body)["seed_id"]) == (3, "Unhealthy", None)
-    assert f"The fact {FACT} has no baseline" in problem["message"]
+    assert (code, problem["kind"], fact(body)["built_on"]) == (3, "Unhealthy", None)
+    assert "The fact ft_service_stats has no baseline" in problem["message"]
     assert problem["remedy"] == "`spark-submit spark/seed.py`, then `dbt build`"
-    assert "The counts are partial" in notes(pipeline)[0]
-    assert "The counts are partial" in " ".join(stats(pipeline).split())
+    assert "The numbers are partial" in notes(pipeline)[0]
+    assert "The numbers are partial" in " ".join(stats(pipeline).split())
 
     pipeline.seed()
     code, body = status(pipeline)
@@ -62,8 +61,8 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     pipeline.build()
     code, body = status(pipeline)
     assert (code, body["findings"]) == (0, [])
-    seed = pipeline.target.value("select seed_id::text from cdc.historical_snapshot")
-    assert fact(body)["seed_id"] == seed
+    seed = pipeline.target.value("select baseline_id::text from cdc.baseline")
+    assert fact(body)["built_on"] == fact(body)["baseline"]["id"] == seed
     assert notes(pipeline) == []
 
 
@@ -120,7 +119,7 @@ def test_rows_that_are_left_out_are_counted_where_a_person_sees_them(pipeline: P
     )
     assert fact(status(pipeline)[1])["left_out"] == left_out
     assert "1,203 live" in " ".join(pipeline.must("status").split())
-    assert notes(pipeline) == ["1,203 rows, of all services, lack a dimension and are left out."]
+    assert notes(pipeline) == ["1,203 rows, of all groups, lack a dimension and are left out."]
 
 
 def test_setup_clears_the_last_error_once_all_is_well(pipeline: Pipeline) -> None:

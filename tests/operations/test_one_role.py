@@ -25,6 +25,7 @@ def block() -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_one_role_does_all_of_it(tmp_path: Path) -> None:
     with own_server(tmp_path, ACCESS, name="notify") as made:
         paste(made.cluster, made.database.name, block())

@@ -76,6 +76,7 @@ def kinds(watch: SecretWatch) -> set[str]:
     return {found.split(":")[0] for found in list(watch.found)}
 
 
+@pytest.mark.slow
 def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_path: Path) -> None:
     said = []
     conf = {

@@ -16,7 +16,7 @@ from tests.properties.histories import histories
 from waltally import lsn
 
 SLOW = settings(
-    max_examples=20 if "WALTALLY_ALL_CASES" in os.environ else 8,
+    max_examples=20 if "WALTALLY_ALL_CASES" in os.environ else 4,
     deadline=None,
     # Each example takes a second: what fails is shown as it is.
     phases=[Phase.generate],

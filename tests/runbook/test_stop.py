@@ -63,6 +63,7 @@ def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
     operator.ends_exact()
 
 
+@pytest.mark.slow
 def test_a_stop_that_passes_the_limit(operator: Operator) -> None:
     source = operator.pipeline.source
     operator.carry_out("Stop for a week", 0)
@@ -86,6 +87,7 @@ def test_a_stop_that_gives_the_slot_up(operator: Operator) -> None:
     operator.ends_exact()
 
 
+@pytest.mark.slow
 def test_wal_that_must_go_at_once(operator: Operator) -> None:
     source = operator.pipeline.source
     operator.stop()
@@ -98,6 +100,7 @@ def test_wal_that_must_go_at_once(operator: Operator) -> None:
     operator.ends_exact()
 
 
+@pytest.mark.slow
 def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
     pipeline, cluster = operator.pipeline, operator.pipeline.source.cluster
     assert operator.traffic is not None

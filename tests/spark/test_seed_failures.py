@@ -14,12 +14,11 @@ from common.settings import Settings
 from counting import snapshot
 
 from tests.spark.support import TABLES, Source, wait_until
-from waltally.tables import parse_tables
+from tests.support.facts import notify
 
 
 def settings(source: Source, timeout: float) -> Settings:
-    tables = parse_tables(",".join(TABLES))
-    return Settings(source.dsn, source.dsn, source.slot, tables, "cdc", timeout=timeout)
+    return Settings(source.dsn, source.dsn, source.slot, "cdc", timeout=timeout)
 
 
 @pytest.mark.slow
@@ -60,7 +59,7 @@ def test_a_seed_killed_amid_the_swap_leaves_the_previous_one(source: Source) -> 
     source.fill()
     source.previous_seed()
     with source.connect() as other, other.transaction():
-        other.execute("lock table cdc.historical_snapshot in exclusive mode")
+        other.execute("lock table cdc.baseline in exclusive mode")
         killed = source.start()
         # The counts are swapped in the open transaction, the seed's own row is not.
         wait_until(lambda: source.waiting("relation") == 1)
@@ -130,7 +129,7 @@ def test_a_seed_that_waits_for_a_writer_names_it_and_times_out(source: Source) -
         writer.execute("insert into unrelated (note) values ('open')")
         with (
             pytest.raises(SnapshotBlocked) as caught,
-            snapshot.export(settings(source, 0.5), monitor, print),
+            snapshot.export(settings(source, 0.5), [notify()], monitor, print),
         ):
             pass
         assert f"pid {writer.info.backend_pid} (postgres nightly batch) open for" in str(caught)
@@ -146,7 +145,7 @@ def test_a_table_that_stays_locked_times_out(source: Source) -> None:
         altering.execute("lock table notification_history")
         with (
             pytest.raises(SnapshotBlocked, match="notification_history was locked"),
-            snapshot.export(settings(source, 0.2), monitor, print),
+            snapshot.export(settings(source, 0.2), [notify()], monitor, print),
         ):
             pass
 
@@ -196,7 +195,9 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
         try:
             with (
                 closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.export(settings(source, timeout), monitor, messages.append) as exported,
+                snapshot.export(
+                    settings(source, timeout), [notify()], monitor, messages.append
+                ) as exported,
                 source.connect(autocommit=False) as reader,
             ):
                 reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

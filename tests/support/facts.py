@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping
 from contextlib import closing
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from loader.preflight.dbt_project import parse_project
+from tests.support.commands import ROOT
 from tests.support.servers import connect
 from waltally import facts
 from waltally.tables import Table
@@ -92,3 +100,73 @@ def register(
             " relation_schema = excluded.relation_schema, relation_name = excluded.relation_name",
             (slot, name, json.dumps(declaration), dbt_schema, name),
         )
+
+
+SLOT_DIMENSION: dict[str, Any] = column("source", "text", kind="slot", column=None)
+"""Tells apart the rows of several slots."""
+
+
+def declare(table: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any]:
+    """Return the declaration of a fact that counts one table by these (column, type) pairs."""
+    schema, _, name = table.rpartition(".")
+    return {
+        **NOTIFY,
+        "tables": [
+            {
+                "name": "rows",
+                "schema": schema or "public",
+                "table": name,
+                "deletes": "count",
+                "columns": {},
+            }
+        ],
+        "dimensions": [column(*each) for each in columns],
+        "measures": [
+            {
+                "name": "row_count",
+                "kind": "count",
+                "column": None,
+                "of": ["rows"],
+                "type": "bigint",
+            }
+        ],
+        **more,
+    }
+
+
+def manifest_of(declarations: Mapping[str, Mapping[str, Any]], schema: str = "analytics") -> Path:
+    """Write a file for LOADER_MANIFEST: these facts by name, as dbt would write them."""
+    nodes = {
+        f"model.tests.{name}": {
+            "resource_type": "model",
+            "name": name,
+            "schema": schema,
+            "alias": name,
+            "original_file_path": f"models/{name}.sql",
+            "config": {"meta": {"waltally": declaration}},
+        }
+        for name, declaration in declarations.items()
+    }
+    text = json.dumps({"nodes": nodes})
+    path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+    path.write_text(text)
+    return path
+
+
+@cache
+def shipped_facts() -> tuple[facts.Fact, ...]:
+    """Return the facts that the project declares, parsed by dbt once per test process."""
+    return parse_project(ROOT, {})
+
+
+def shipped_manifest() -> Path:
+    """Return what LOADER_MANIFEST takes for the facts that the project declares."""
+    return manifest_of({fact.name: fact.declaration for fact in shipped_facts()})
+
+
+@cache
+def _folder() -> Path:
+    """Make the folder of the manifests, once per test process."""
+    made = Path(tempfile.mkdtemp(prefix="waltally-manifests-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made

@@ -102,6 +102,7 @@ def test_a_primary_that_went_away(
     family.primary.start()
 
 
+@pytest.mark.slow
 def test_a_source_restored_from_a_copy_of_its_disk(
     family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:

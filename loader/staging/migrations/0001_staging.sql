@@ -143,9 +143,11 @@ create table baseline_group (
     part text collate "C" not null,
     dimensions text[] collate "C" not null,
     measures numeric[] not null,
-    purged numeric[],
-    primary key (slot_name, fact_name, part, dimensions)
+    purged numeric[]
 );
+
+-- No key: long texts of current rows would not fit into an index.
+create index baseline_group_fact on baseline_group (slot_name, fact_name, part);
 
 comment on table baseline_group is
     'One row per group of a baseline and table of the fact; replaced as a whole in one transaction.';

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from common.connections import Connection
 from common.errors import AuditIncomplete
+from common.settings import Settings
 
-from facts import fact
-from facts.settings import FactSettings
 from waltally import lsn
+from warehouse import fact
 
 _POLL_SECONDS = 0.2
 _NOTIFY_SECONDS = 10.0
@@ -33,14 +33,12 @@ def emit_message(source: Connection) -> None:
         )
 
 
-def require_follower(
-    source: Connection, settings: FactSettings, otherwise: str | None = None
-) -> None:
+def require_follower(source: Connection, settings: Settings, otherwise: str | None = None) -> None:
     """Return when a session follows the slot. Raises AuditIncomplete after a few seconds.
 
     `otherwise` is another remedy for the error to name.
     """
-    slot = settings.reading.slot
+    slot = settings.slot
     begun = time.monotonic()
     while not is_followed(source, slot):
         if time.monotonic() - begun > _FOLLOWER_SECONDS:
@@ -49,12 +47,12 @@ def require_follower(
 
 
 def not_followed(
-    source: Connection, settings: FactSettings, otherwise: str | None = None
+    source: Connection, settings: Settings, otherwise: str | None = None
 ) -> AuditIncomplete:
     """Return the error of a slot that nobody follows."""
-    work = settings.reading.work
+    work = settings.work
     return AuditIncomplete(
-        f"{follower(source, settings.reading.slot)}, so the change log does not grow to where the"
+        f"{follower(source, settings.slot)}, so the change log does not grow to where the"
         f" {work} counts",
         f"start `loader run`, then run the {work} again" + (f"; {otherwise}" if otherwise else ""),
     )
@@ -63,16 +61,16 @@ def not_followed(
 def wait_for_position(
     target: Connection,
     source: Connection | None,
-    settings: FactSettings,
+    settings: Settings,
     position: int,
     notify: Callable[[str], None],
 ) -> None:
     """Return when the change log holds every change below the position.
 
-    Raises AuditIncomplete after `settings.reading.timeout` seconds. Where nobody follows the slot,
+    Raises AuditIncomplete after `settings.timeout` seconds. Where nobody follows the slot,
     which only a `source` can tell, it is raised after a few seconds.
     """
-    slot, timeout = settings.reading.slot, settings.reading.timeout
+    slot, timeout = settings.slot, settings.timeout
     begun = time.monotonic()
     notified = 0.0
     followed = begun
@@ -91,7 +89,7 @@ def wait_for_position(
             raise AuditIncomplete(
                 f"after {timeout:.0f} s {behind}{who}",
                 "see with `loader status` that `loader run` gets on, then run the"
-                f" {settings.reading.work} again; a larger --timeout waits longer",
+                f" {settings.work} again; a larger --timeout waits longer",
             )
         if now - notified > _NOTIFY_SECONDS:
             notified = now
