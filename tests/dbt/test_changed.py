@@ -105,7 +105,8 @@ def test_a_changed_fact_keeps_its_rows_until_its_baseline_is_there(warehouse: Wa
     ) == [(SERVICES[0], "normal", 1), (SERVICES[0], "team", 6)]
     assert warehouse.execute("select sum(count) from reader") == [(7,)]
     assert warehouse.execute(
-        "select relacl::text like '%%=r/%%' from pg_class where oid = 'analytics.ft_changing'::regclass"
+        "select relacl::text like '%%=r/%%' from pg_class "
+        "where oid = 'analytics.ft_changing'::regclass"
     ) == [(True,)]
     assert warehouse.execute(
         "select pg_get_constraintdef(oid) from pg_constraint "

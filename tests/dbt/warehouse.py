@@ -232,7 +232,7 @@ class Warehouse:
     def seed_fact(
         self,
         fact: str,
-        groups: Mapping[str, Mapping[Sequence[str | None], Sequence[object]]],
+        groups: Mapping[str, Mapping[Any, Sequence[object]]],
         at: int | None = None,
         slot: str = SLOT,
     ) -> None:
