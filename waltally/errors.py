@@ -121,7 +121,7 @@ class NotSetUp(LoaderError):
 
 
 class SlotLost(LoaderError):
-    """The slot is gone or the server has dropped WAL that it needed."""
+    """The slot is gone, or the server has dropped or cannot decode WAL that it needed."""
 
     exit_code = 21
 

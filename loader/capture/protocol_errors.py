@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from loader.capture.protocol import ProtocolError
 from loader.preflight.slot_errors import slot_finding
+from loader.preflight.slot_state import RENEW
 from waltally.errors import LoaderError, RowTooLarge, SlotLost
 from waltally.server_errors import ServerError, connection_error, is_too_large
+
+_UNDECODABLE = "could not map filenode"
+"""The server's decoder lost track of a table that was rewritten while the slot was being made.
+
+It fails at the same place each time. Internal errors are never translated. Source: PostgreSQL,
+src/backend/replication/logical/reorderbuffer.c.
+"""
 
 
 def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
@@ -21,6 +29,8 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
         return SlotLost(
             f"The slot {slot} cannot be read: {said.message}", "`loader status` says more"
         )
+    if _UNDECODABLE in said.message:
+        return SlotLost(f"The source cannot decode the WAL of {slot}: {said.message}", RENEW)
     if is_too_large(said):
         return RowTooLarge(f"The source cannot send a row: {said.message}")
     # Once the login has passed, no code means that it is refused.
