@@ -29,6 +29,14 @@ DEFAULTS = {
 }
 """`spark-submit --conf` overrides each of them."""
 
+PINNED = {
+    # In another time zone Spark would print the times of an export otherwise than the stream.
+    "spark.sql.session.timeZone": "UTC",
+    # Without it an overflow is null, and a small decimal is printed with an exponent.
+    "spark.sql.ansi.enabled": "true",
+}
+"""What the numbers depend on; nothing overrides it."""
+
 
 @contextlib.contextmanager
 def running(work: str = "seed") -> Iterator[SparkSession]:
@@ -39,8 +47,8 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
-    # In another time zone Spark would print timestamps of an export otherwise than the stream.
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    for key, value in PINNED.items():
+        spark.conf.set(key, value)
     path = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
         spark.sparkContext.addPyFile(str(package(Path(folder))))

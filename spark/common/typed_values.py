@@ -46,18 +46,19 @@ def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = Tru
 
     Without `is_limited` a text may be of any length, as in current rows beside their key.
     """
-    type_, says = dimension.type, f"the value of {dimension.column} is "
+    type_, says = dimension.type, f"is not of type {dimension.type}"
     if type_ == "text":
-        too_long = sql.octet_length(value) > LONGEST
-        return sql.when(sql.lit(is_limited) & too_long, f"{says}longer than {LONGEST} bytes")
-    if type_ == "uuid":
-        return sql.when(~value.rlike(_UUID), f"{says}not a uuid")
-    if type_ in _FORMS:
-        is_real = (
-            value.rlike(_FORMS[type_]) & sql.substring(value, 1, 10).try_cast("date").isNotNull()
-        )
-        return sql.when(~is_real, f"{says}not a {type_} of the years 1 to 9999")
-    return sql.when(~_is_of_type(value, type_), f"{says}not of type {type_}")
+        fits, says = sql.octet_length(value) <= LONGEST, f"is longer than {LONGEST} bytes"
+        fits = fits | sql.lit(not is_limited)
+    elif type_ == "uuid":
+        fits, says = value.rlike(_UUID), "is not a uuid"
+    elif type_ in _FORMS:
+        day = sql.substring(value, 1, 10).try_cast("date")
+        fits = value.rlike(_FORMS[type_]) & day.isNotNull()
+        says = f"is not a {type_} of the years 1 to 9999"
+    else:
+        fits = _is_of_type(value, type_)
+    return sql.when(value.isNotNull() & ~fits, f"the value of {dimension.column} {says}")
 
 
 def number_reason(text: Column, measure: Measure) -> Column:

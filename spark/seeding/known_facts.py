@@ -87,10 +87,12 @@ def find(target: Connection, settings: Settings, fact: Fact) -> KnownFact | Lite
 
 def _has_columns(target: Connection, fact: Fact) -> bool:
     """Return whether a relation of unknown declaration has the fact's columns."""
+    dimensions = [each.name for each in fact.dimensions]
+    measures = [each.name for each in fact.measures]
     row = target.execute(
         "select array(select attname::text from pg_attribute"
         " where attrelid = %s::regclass and attnum > 0 and not attisdropped) @> %s::text[]",
-        (fact.relation.quoted, [each.name for each in (*fact.dimensions, *fact.measures)]),
+        (fact.relation.quoted, [*dimensions, *measures]),
     ).fetchone()
     return row == (True,)
 

@@ -23,7 +23,7 @@ BREAKAGES = {
         "('f', 's', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
     ): {
         "accepted_values_ft_service_stats_notification_type",
-        "count_follows_live_and_archived",
+        "follows_expressions_ft_service_stats",
         "counts_equal_a_recount",
         "no_rejected_changes",
     },

@@ -79,7 +79,7 @@ def test_a_view_that_is_another_is_replaced_in_place(warehouse: Warehouse) -> No
 
 def test_the_loader_s_builds_leave_the_view_alone(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build("--select", "config.materialized:incremental", *SHIPPED)
+    warehouse.build("--select", "config.materialized:waltally_fact", *SHIPPED)
     assert warehouse.execute(f"select to_regclass('{VIEW}')") == [(None,)]
 
 

@@ -121,17 +121,6 @@ def test_a_policy_that_hides_changes_stops_the_build(builder: Warehouse) -> None
     assert list(builder.counts().values()) == [(2, 0)]
 
 
-def test_unit_tests_pass_whatever_the_settings_are(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warehouse.build(*SHIPPED)
-    monkeypatch.setenv("LOADER_TABLES", 'app.messages,"Old, ones".messages')
-    monkeypatch.setenv("LOADER_SLOT", "another")
-    done = warehouse.dbt("test", "--select", "test_type:unit", *SHIPPED)
-    assert done.success, messages(done)
-    assert len(getattr(done.result, "results", [])) > 45
-
-
 SCHEMAS = [("Staging", "Analytics"), ("cdc-prod", "the marts"), ("""it's "one" """, "2024.x")]
 
 

@@ -100,9 +100,9 @@ class Project:
         variables = [value for name, value in pairwise(words) if name == "--vars"]
         return dbtRunner(self._manifest(variables)).invoke(self.arguments(*words, *QUIET))
 
-    def facts(self) -> list[facts.Fact]:
+    def facts(self, *variables: str) -> list[facts.Fact]:
         """What the models declare, as the manifest holds it."""
-        nodes = self._manifest([]).nodes.values()
+        nodes = self._manifest(list(variables)).nodes.values()
         return [
             facts.parse(node.name, Table(node.schema, node.alias), node.config.meta["waltally"])
             for node in nodes
@@ -111,7 +111,9 @@ class Project:
 
     def _manifest(self, variables: list[str]) -> Manifest:
         """What parsing gives in this environment; all other settings are read when a model runs."""
-        parsed_by = [value for value in variables if "count_archived" in value]
+        parsed_by = [
+            value for value in variables if "count_archived" in value or "changed" in value
+        ]
         names = ("PGDATABASE", "LOADER_SCHEMA", "DBT_SCHEMA")
         key = (*parsed_by, *(os.environ.get(name, "") for name in names))
         if key not in self._manifests:
@@ -230,7 +232,7 @@ class Warehouse:
     def seed_fact(
         self,
         fact: str,
-        groups: Mapping[str, Mapping[Sequence[str | None], Sequence[object]]],
+        groups: Mapping[str, Mapping[Any, Sequence[object]]],
         at: int | None = None,
         slot: str = SLOT,
     ) -> None:
@@ -266,8 +268,11 @@ class Warehouse:
     def empty(self) -> None:
         """Forget every change and every count, for the next history on the same tables."""
         self.position = START
+        for fact in self.project.facts():
+            if self.execute("select to_regclass(%s)", str(fact.relation)) != [(None,)]:
+                self.execute(f"truncate {fact.relation}")
         self.execute(
-            "truncate cdc.change_log, cdc.model_watermark, analytics.ft_service_stats, "
+            "truncate cdc.change_log, cdc.model_watermark, cdc.baseline, cdc.baseline_group, "
             "analytics.rejected_changes; "
             "update cdc.slot_position set (start_lsn, position_lsn) = (%s::pg_lsn, %s::pg_lsn)",
             lsn.show(START),
@@ -292,6 +297,14 @@ class Warehouse:
         """Run the models; fail the test where dbt fails."""
         done = self.dbt("run", *words)
         assert done.success, messages(done)
+
+    def waits(self, *words: str) -> str:
+        """Run a model that waits, and return why; fail the test where it does not wait."""
+        done = self.dbt("run", *words)
+        assert done.success, messages(done)
+        said = messages(done)
+        assert "WAITS: " in said, said
+        return said
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start dbt as a process of its own, for a test that kills it or starts two."""

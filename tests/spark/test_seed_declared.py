@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,21 @@ from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
 from tests.spark.test_seed_refusals import settings
 from tests.support.facts import column, declare
+from waltally.tables import quoted
 
 Group = tuple[Any, ...]
 
+EXACT = Context(prec=1000)
 SHOP_TABLES = ("orders", "Old Orders", "refunds")
+
+
+WRITTEN: dict[object, str] = {
+    # The driver has no exact Arrow type for it.
+    "numeric": "{0}::text",
+    # The fact's time zone is that of a column without one in another table.
+    ("orders", "timestamp with time zone"): "({0} at time zone 'UTC')::text || '+00'",
+}
+"""How columns are exported that cannot be so as they are, by type, or table and type."""
 
 
 def total(stored: dict[Group, list[Decimal]]) -> dict[Group, list[Decimal]]:
@@ -31,7 +43,7 @@ def total(stored: dict[Group, list[Decimal]]) -> dict[Group, list[Decimal]]:
     for (_, *dimensions), measures in stored.items():
         group = tuple(dimensions)
         before = found.get(group, [Decimal(0)] * len(measures))
-        found[group] = [one + other for one, other in zip(before, measures, strict=True)]
+        found[group] = [EXACT.add(*each) for each in zip(before, measures, strict=True)]
     return found
 
 
@@ -40,14 +52,17 @@ def recounted(shop: Shop, slot: str, archived: str = '"Old Orders"') -> dict[Gro
     return {group: list(map(Decimal, measures)) for group, measures in counted.items()}
 
 
-def a_shop(source: Source, transactions: int = 150, seed: int = 5) -> Shop:
+@contextmanager
+def a_shop(source: Source, transactions: int = 150, seed: int = 5) -> Iterator[Shop]:
     """Fill the tables of ft_orders and register it alone."""
-    shop = Shop(source.connect(), seed)
-    shop.create()
-    shop.write(transactions, truncates=False)
-    source.ask("delete from cdc.fact returning 1")
-    source.register(ORDERS, "ft_orders")
-    return shop
+    with source.connect() as connection:
+        shop = Shop(connection, seed)
+        shop.create()
+        shop.write(transactions, truncates=False)
+        connection.execute("update orders set shop_id = null where id < 4")
+        source.ask("delete from cdc.fact returning 1")
+        source.register(ORDERS, "ft_orders")
+        yield shop
 
 
 def export(source: Source, folder: Path, tables: Sequence[str] = SHOP_TABLES) -> str:
@@ -55,14 +70,13 @@ def export(source: Source, folder: Path, tables: Sequence[str] = SHOP_TABLES) ->
     with dbapi.connect(source.dsn) as connection, connection.cursor() as cursor:
         for table in tables:
             columns = source.ask(
-                "select attname, atttypid = 'numeric'::regtype from pg_attribute"
+                "select attname, atttypid::regtype::text from pg_attribute"
                 " where attrelid = %s::regclass and attnum > 0 and not attisdropped",
                 f'public."{table}"',
             )
-            # The driver has no exact Arrow type for numeric.
             names = (
-                f'"{name}"::text as "{name}"' if is_numeric else f'"{name}"'
-                for name, is_numeric in ((each.replace('"', '""'), kind) for each, kind in columns)
+                WRITTEN.get((table, kind), WRITTEN.get(kind, "{0}")).format(name) + f" as {name}"
+                for name, kind in ((quoted(each), kind) for each, kind in columns)
             )
             cursor.execute(f'select {", ".join(names)} from public."{table}"')
             pyarrow.parquet.write_table(cursor.fetch_arrow_table(), folder / f"{table}.parquet")
@@ -74,22 +88,21 @@ def export(source: Source, folder: Path, tables: Sequence[str] = SHOP_TABLES) ->
 def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
     source: Source, tmp_path: Path, reader: str
 ) -> None:
-    shop = a_shop(source)
     flags: tuple[str, ...] = ()
-    if reader == "parquet":
-        flags = ("--parquet", str(tmp_path), "--snapshot-lsn", export(source, tmp_path))
-    code, out, err = source.seed("--json", *flags)
-    assert code == 0, err
-    expected = recounted(shop, source.slot)
+    with a_shop(source) as shop:
+        if reader == "parquet":
+            flags = ("--parquet", str(tmp_path), "--snapshot-lsn", export(source, tmp_path))
+        code, out, err = source.seed("--json", *flags)
+        assert code == 0, err
+        expected = recounted(shop, source.slot)
     assert total(source.groups("ft_orders")) == expected
     assert {group[0] for group in expected} == {source.slot}
     assert any(None in group for group in expected), "null is a group"
     summary = json.loads(out)["facts"]["ft_orders"]
     [(left_out,)] = source.ask("select left_out from cdc.baseline")
     assert left_out == {name: each["left_out"] for name, each in summary["tables"].items()}
-    assert all(left_out.values())
+    assert any(left_out.values())
     assert summary["rejections"] == []
-    shop.connection.close()
 
 
 def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source) -> None:
@@ -297,20 +310,43 @@ def test_current_rows_are_groups_of_one_row_with_texts_of_any_length(source: Sou
     }
 
 
-def test_an_export_whose_times_have_no_text_of_the_database_is_refused(
+def test_times_of_an_export_are_those_of_the_database_or_refused(
     source: Source, tmp_path: Path
 ) -> None:
     with source.connect() as connection:
-        connection.execute("create table logins (at timestamptz, name timestamptz)")
-        connection.execute("insert into logins values (now(), now())")
-    zones = {"timezone": "Europe/London", "column_timezone": "America/New_York"}
-    by_day = declare("public.logins")
-    by_day["dimensions"] = [column("day", "date", kind="date_of", column="at", **zones)]
-    source.register(by_day, "ft_by_day")
-    source.register(declare("public.logins", ("name", "text")), "ft_by_name")
-    position = export(source, tmp_path, ["logins"])
-    for fact, name in (("ft_by_day", "at"), ("ft_by_name", "name")):
-        code, _, err = source.seed(
-            "--fact", fact, "--parquet", str(tmp_path), "--snapshot-lsn", position
+        connection.execute(
+            "create table logins (at timestamptz, local timestamp, name timestamptz)"
         )
+        connection.execute(
+            "insert into logins select each, each at time zone 'UTC', each from generate_series("
+            "timestamptz '2026-03-28 22:00+00', '2026-03-30 02:00+00', interval '20 min') as each"
+            " union all values"
+            " (timestamptz '2026-10-24 23:30+00', timestamp '2026-10-25 00:30', now()),"
+            " (timestamptz '1890-01-01 00:00:30+00', timestamp '1890-01-01 00:00:30', now())"
+        )
+    london = {"timezone": "Europe/London", "column_timezone": "UTC"}
+    new_york = {**london, "column_timezone": "America/New_York"}
+    days = [
+        column("day", "date", kind="date_of", column="at", **london),
+        column("month", "date", kind="month_of", column="at", **london),
+        column("local_day", "date", kind="date_of", column="local", **new_york),
+        column("at", "timestamptz"),
+        column("local", "timestamp"),
+    ]
+    source.register({**declare("public.logins"), "dimensions": days}, "ft_days")
+    position = export(source, tmp_path, ["logins"])
+    flags = ("--parquet", str(tmp_path), "--snapshot-lsn", position)
+    code, _, err = source.seed("--fact", "ft_days", *flags)
+    assert code == 0, err
+    exported = source.groups("ft_days")
+    code, _, err = source.seed("--fact", "ft_days")
+    assert code == 0, err
+    assert source.groups("ft_days") == exported
+    assert len({dimensions[1] for dimensions in exported}) == 5
+
+    day = column("day", "date", kind="date_of", column="at", **new_york)
+    source.register({**declare("public.logins"), "dimensions": [day]}, "ft_by_day")
+    source.register(declare("public.logins", ("name", "text")), "ft_by_name")
+    for fact, name in (("ft_by_day", "at"), ("ft_by_name", "name")):
+        code, _, err = source.seed("--fact", fact, *flags)
         assert (code, f"has {name} as timestamp" in err) == (17, True), err

@@ -1,7 +1,7 @@
-{# A row of the change log for a unit test, with the change as wal2json prints it. `new` and `old` are
-   the images as {column: value}; make_image adds the other columns of the table, so that a test shows
-   only those that it is about. `more` are further fields. `spaced` prints the JSON with blanks, as
-   wal2json does not. #}
+{# A row of the change log for a unit test, with the change as wal2json prints it. `new` and `old`
+   are the images as {column: value}; make_image adds the other columns of the table, so that a test
+   shows only those that it is about. `more` are further fields. `spaced` prints the JSON with
+   blanks, as wal2json does not. #}
 {% macro make_change(
     action, new=none, old=none, table='public.notifications', more={}, spaced=false, at='0/10',
     ordinal=1

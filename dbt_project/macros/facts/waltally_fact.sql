@@ -24,12 +24,10 @@
     {%- set waits = load_result('bound').data[0][0] -%}
 
     {%- if waits -%}
-        {%- do log(
-            model.name ~ ' waits and stays as it is: ' ~ waits ~ '. Run spark-submit spark/seed.py --fact '
-            ~ model.name ~ '.',
-            info=true
-        ) -%}
-        {% call noop_statement('main', 'WAITS') %}{{ sql }}{% endcall %}
+        {% call noop_statement(
+            'main',
+            'WAITS: ' ~ waits ~ '; run spark-submit spark/seed.py --fact ' ~ model.name
+        ) %}{{ sql }}{% endcall %}
         {{ adapter.commit() }}
         {{ return({'relations': [] if is_new else [relation]}) }}
     {%- endif -%}

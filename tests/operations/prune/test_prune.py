@@ -276,7 +276,7 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(tmp_path: Path, models: Mo
 
         # A rebuild has nothing to stand on until there is a new seed.
         database.execute("delete from cdc.model_watermark")
-        with pytest.raises(BuildFailed, match="after the historical seed at 3/"):
+        with pytest.raises(BuildFailed, match="after the baseline at 3/"):
             pipeline.build()
         pipeline.seed()
         pipeline.build()
