@@ -82,7 +82,8 @@ def test_status_and_build_agree_on_a_fact_whose_log_is_pruned(pipeline: Pipeline
     assert code == 3
     (finding,) = body["findings"]
     assert "The fact ft_service_stats waits for a seed" in finding["message"]
-    assert finding["remedy"] == "`spark-submit spark/seed.py --fact ft_service_stats`, then `dbt build`"
+    seed = "`spark-submit spark/seed.py --fact ft_service_stats`"
+    assert finding["remedy"] == f"{seed}, then `dbt build`"
     pipeline.seed()
     pipeline.build()
     assert status(pipeline)[1]["findings"] == []
