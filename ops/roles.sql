@@ -119,7 +119,8 @@ from (
     (:'schema', 'slot_position', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select, insert, update', :'dbt'),
     (:'schema', 'fact', 'select', :'dbt'),
-    (:'schema', 'fact', 'select', :'spark'),
+    -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
+    (:'schema', 'fact', 'select, update (registered_at)', :'spark'),
     (:'schema', 'fact', 'select', :'reader'),
     (:'schema', 'baseline', 'select', :'dbt'),
     (:'schema', 'baseline_group', 'select', :'dbt'),

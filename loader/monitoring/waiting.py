@@ -69,12 +69,20 @@ def _without_baseline(found: TargetState, state: FactState, fact: Fact) -> Waiti
         return Waiting(
             f"has no baseline, {_PARTIAL}", f"`spark-submit spark/seed.py`, {_THEN_BUILD}"
         )
-    is_seeded = any(each.baseline is not None for each in found.facts)
-    if is_seeded or _late(found, fact, found.record.start_lsn) is not None:
+    if not _is_whole(found, fact):
         return Waiting("waits for a seed: it has no baseline", f"{_seed(fact)}, {_THEN_BUILD}")
     if mark is None:
         return Waiting("waits for its first build", "`dbt build`", is_finding=False)
     return Waiting("waits for a build: its rows were counted by another declaration", "`dbt build`")
+
+
+def _is_whole(found: TargetState, fact: Fact) -> bool:
+    """Whether a fact can be built from the log alone: nothing of the slot was ever seeded."""
+    return (
+        all(each.baseline is None for each in found.facts)
+        and found.record.pruned_from_lsn is None
+        and _late(found, fact, found.record.start_lsn) is None
+    )
 
 
 def _unfollowed(found: TargetState, fact: Fact) -> str | None:

@@ -65,8 +65,6 @@ where
 
 _REJECTED = "select count(*) from {}.rejected_changes where fact = %s and slot_name = %s"
 
-_REJECTED = "select count(*) from {}.rejected_changes where fact = %s and slot_name = %s"
-
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_ROWS = """
 select fact_name, reason, sum(row_count)::bigint from {}.baseline_rejection

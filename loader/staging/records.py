@@ -20,6 +20,8 @@ class SlotPosition:
     start_lsn: int
     position_lsn: int
     stored_changes: int = 0
+    pruned_from_lsn: int | None = None
+    """Where the log began before its first prune; None where it was never pruned."""
 
 
 @dataclass(frozen=True)

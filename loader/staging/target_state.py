@@ -21,7 +21,8 @@ system_identifier,
 source_database,
 start_lsn,
 position_lsn,
-stored_changes
+stored_changes,
+pruned_from_lsn
 """
 
 _STATE = f"""
@@ -78,7 +79,7 @@ def read_slot_position(
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:
     """Return the record from a row of the statement SLOT_POSITIONS."""
-    slot, system, database, start, position, changes = row
+    slot, system, database, start, position, changes, pruned_from = row
     return SlotPosition(
         slot,
         system,
@@ -86,6 +87,7 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
         lsn.parse(start),
         lsn.parse(position),
         changes,
+        lsn.parse(pruned_from) if pruned_from else None,
     )
 
 

@@ -308,6 +308,7 @@ def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
         source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
         source.must("setup")
         source.insert(4)
+        before = source.value("select pg_current_wal_insert_lsn()")
         source.execute(TO_UNRELATED, 5)
         wait_until(lambda: running.process.poll() is not None, "it dies")
         assert running.process.returncode == -signal.SIGKILL
@@ -315,11 +316,13 @@ def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
     source.must("run", "--once")
     assert staged_of(source, "notifications") == 7
     at = source.value("select followed #>> '{public.unrelated,*}' from cdc.slot_position")
-    inserted = source.value(
+    held = source.value(
         "select count(*) from cdc.change_log "
         "where payload::jsonb ->> 'table' = 'unrelated' and commit_lsn >= %s", at
     )  # fmt: skip
-    assert staged_of(source, "unrelated") == inserted >= 1
+    assert staged_of(source, "unrelated") == held >= 1
+    if source.value("select %s::pg_lsn <= %s::pg_lsn", at, before):
+        assert held == 6, "what the log says that it holds is there"
 
 
 def test_run_before_a_fact_is_registered_says_so(source: Database) -> None:

@@ -66,6 +66,30 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     assert notes(pipeline) == []
 
 
+def test_status_and_build_agree_on_a_fact_whose_log_is_pruned(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    pipeline.source.insert(3)
+    pipeline.must("run", "--once")
+    assert status(pipeline)[0] == 0, "the log alone is enough for it"
+    # As a prune leaves it.
+    pipeline.target.execute(
+        "update cdc.slot_position set pruned_from_lsn = start_lsn, start_lsn = position_lsn; "
+        "delete from cdc.change_log"
+    )
+    pipeline.build()
+    assert pipeline.target.value("select to_regclass(%s)", FACT) is None, "the build waits"
+    code, body = status(pipeline)
+    assert code == 3
+    (finding,) = body["findings"]
+    assert "The fact ft_service_stats waits for a seed" in finding["message"]
+    seed = "`spark-submit spark/seed.py --fact ft_service_stats`"
+    assert finding["remedy"] == f"{seed}, then `dbt build`"
+    pipeline.seed()
+    pipeline.build()
+    assert status(pipeline)[1]["findings"] == []
+    assert pipeline.differences() == []
+
+
 def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
     pipeline.begin()
     assert "could not count" not in build(pipeline)

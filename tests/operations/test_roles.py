@@ -148,6 +148,7 @@ FORBIDDEN = {
         "delete from cdc.change_log",
         "update cdc.slot_position set position_lsn = position_lsn",
         "update cdc.model_watermark set applied_lsn = applied_lsn",
+        "update cdc.fact set declaration = declaration",
         "update analytics.ft_service_stats set count = 0",
         "create schema another",
     ],

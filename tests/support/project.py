@@ -48,5 +48,6 @@ def notify_model(live: str, archived: str) -> str:
         'notification_status': 'text',
     }},
     measures={{'live_count': {{'count': 'live'}}, 'archived_count': {{'count': 'archived'}}}},
+    derived={{'count': 'live_count + archived_count'}},
 ) }}}}
 """

@@ -28,10 +28,13 @@ OTHER = replace(STATE, name="ft_other", relation="analytics.ft_other")
 
 
 def why(
-    state: FactState, followed: dict[str, Any] = EVERY, others: tuple[FactState, ...] = ()
+    state: FactState,
+    followed: dict[str, Any] = EVERY,
+    others: tuple[FactState, ...] = (),
+    pruned_from: int | None = None,
 ) -> waiting.Waiting | None:
     registered = Registration(1, (notify(),), (), followed)
-    slot = SlotPosition("s", "7", "notify", 0x10, 0x40)
+    slot = SlotPosition("s", "7", "notify", 0x10, 0x40, pruned_from_lsn=pruned_from)
     found = TargetState(slot, NOW, NOW, None, None, None, registered, [state, *others])
     return waiting.why(found, state)
 
@@ -63,6 +66,11 @@ WAITS: dict[str, tuple[Any, str, str]] = {
             "state": replace(UNBUILT, baseline=None),
             "followed": {**EVERY, "public.notifications": {"*": "0/11"}},
         },
+        "waits for a seed: it has no baseline",
+        SEED,
+    ),
+    "new in a slot that was never seeded, with a log that is pruned": (
+        {"state": replace(UNBUILT, baseline=None), "pruned_from": 0x8},
         "waits for a seed: it has no baseline",
         SEED,
     ),
