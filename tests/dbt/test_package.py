@@ -23,7 +23,8 @@ class HostProject(Project):
         shutil.copytree(ROOT / "dbt_project/integration_tests", home, dirs_exist_ok=True)
         (home / "packages.yml").write_text(f"packages:\n  - local: {ROOT}\n")
         shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
-        done = dbtRunner().invoke(self.arguments("deps", *QUIET[:-1]))
+        places = ("--project-dir", str(home), "--profiles-dir", str(home))
+        done = dbtRunner().invoke(["deps", *places, *QUIET[:-1]])
         assert done.success, done.exception
 
 

@@ -49,6 +49,7 @@
 
     union all
 
+    {{ waltally.mark_reading() }}
     select
         {%- for dimension in declared.dimensions %}
         stored.{{ waltally.quote_name(dimension.name) }} as d{{ loop.index0 }},

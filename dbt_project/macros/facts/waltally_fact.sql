@@ -6,7 +6,8 @@
     {%- set is_new = load_cached_relation(this) is none -%}
     {%- set declared = config.get('meta').waltally -%}
     {%- set derived = config.get('meta').derived -%}
-    {%- set reads_table = waltally.has_declared_columns(declared) -%}
+    {%- set reads_table = waltally.has_declared_columns(declared) if declared.kind == 'current_rows'
+        else waltally.mark_reading() in sql -%}
 
     {{ run_hooks(pre_hooks, inside_transaction=false) }}
 
