@@ -129,7 +129,9 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     for each in traffic:
         each.start()
         stack.callback(each.stop)
-    console.print(f"{len(traffic) * 4} sessions write from here on: {example.about}")
+    console.print(
+        f"{len(traffic) * 4} sessions write from here on: {example.about}", soft_wrap=True
+    )
 
     commands.export("DBT_PROJECT_DIR", str(example.project.relative_to(ROOT)))
     # What tells the commands which source is meant, where there are several.

@@ -33,7 +33,7 @@ class Sessions(Generic[S]):
         seed: int = 1,
         rate: float | None = None,
     ) -> None:
-        self._dsn, self._join_session, self._changes = dsn, join, changes
+        self._dsn, self._join_session, self.changes = dsn, join, changes
         self._sessions, self._seed = sessions, seed
         self._pause = 1 / rate if rate else 0.0
         self._starts = count()
@@ -62,7 +62,7 @@ class Sessions(Generic[S]):
         for number in range(self._sessions):
             connection = psycopg2.connect(self._dsn, application_name="traffic")
             rng = Random(f"{self._seed} {start} {number}")
-            worker = Worker(self._join_session(connection.cursor(), rng), self._changes)
+            worker = Worker(self._join_session(connection.cursor(), rng), self.changes)
             self._workers.append(worker)
             self._threads.append(
                 Thread(target=self._work, args=(worker, connection, transactions), daemon=True)

@@ -49,7 +49,7 @@ class ShopSession(BaseSession):
     def amount(self) -> Decimal | None:
         """Return a price, a refund, a price of many decimals, zero or none."""
         digits = self.rng.randint(0, 4)
-        value = Decimal(self.rng.randint(-90_000, 400_000)).scaleb(-digits)
+        value = Decimal(self.rng.randint(-90 * 10**digits, 400 * 10**digits)).scaleb(-digits)
         return self.rng.choice((value, value, value, Decimal(0), None))
 
     def insert(self, keys: Sequence[Key]) -> int:

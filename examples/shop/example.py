@@ -60,18 +60,11 @@ EXAMPLE = Example(
     total="select coalesce(sum(order_count), 0)::bigint from analytics.ft_orders",
     total_of="orders",
     table="""
-        select day::text, coalesce(channel, 'unknown'), sum(amount)
+        select day::text, coalesce(channel, 'unknown'), round(amount, 2)
         from analytics.ft_orders
         where
-            day in (
-                select day
-                from analytics.ft_orders
-                group by day
-                order by sum(order_count) desc, day
-                limit 8
-            )
+            day in (select distinct day from analytics.ft_orders order by day desc limit 8)
             and coalesce(channel, 'unknown') in ('web', 'app', 'phone', 'unknown')
-        group by day, channel
     """,
     corner="day",
 )

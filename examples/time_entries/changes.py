@@ -11,7 +11,7 @@ from demo.base_session import BaseSession
 from demo.clock import awkward_time
 from demo.worker import Changes
 
-_PROJECTS = 10_000
+_PROJECTS = 600
 """New projects have a number up to this one, so that a number is sometimes used again."""
 
 
@@ -40,7 +40,7 @@ class OfficeSession(BaseSession):
     def hours(self) -> Decimal | None:
         """Return a duration, a correction, zero, or none while the clock runs."""
         digits = self.rng.randint(0, 3)
-        value = Decimal(self.rng.randint(-200, 900)).scaleb(-digits)
+        value = Decimal(self.rng.randint(-2 * 10**digits, 9 * 10**digits)).scaleb(-digits)
         return self.rng.choice((value, value, value, Decimal(0), None))
 
     def insert(self, count: int = 1, ids: Sequence[int] = ()) -> int:
@@ -178,7 +178,7 @@ def change_project(session: OfficeSession) -> int:
         (
             ("budget = %s", session.hours()),
             ("is_open = %s", session.rng.random() < 0.5),
-            ("name = %s", 'O\'Neil & "sons" \\ {"action":"D"}'),
+            ("name = %s", f'O\'Neil & "sons" \\ {session.rng.randint(1, 999)}'),
             ("brief = %s", session.rng.randbytes(8_000).hex()),
             ("brief = %s", None),
         )

@@ -73,7 +73,7 @@ def test_every_moment_has_the_day_that_the_database_gives_it(
                 )
             )
             wanted = connection.execute(
-                f"select moment, {query} from unnest(%(moments)s) as moment".encode(),
+                f"select moment, {query} from unnest(%(moments)s::text[]) as moment".encode(),
                 {"zone": zone, "column_zone": column_zone, "moments": moments},
             ).fetchall()
             # A day beyond the years 1 to 9999 is another rule's.

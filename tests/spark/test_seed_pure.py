@@ -113,7 +113,9 @@ def test_a_condition_that_is_null_is_not_true(
     declaration["dimensions"] = [column("state", "text", nulls="count")]
     fact = parse("f", LIVE, declaration)
     found = counted(spark, [(each,) for each in ("a", "b", "c", None)], fact)
-    assert {row["dimensions"][0] for row in found} == set(expected)
+    assert {(row["dimensions"][0], row["reason"]) for row in found} == {
+        (each, None) for each in expected
+    }
 
 
 def test_a_condition_on_a_uuid_compares_its_text(spark: SparkSession) -> None:
