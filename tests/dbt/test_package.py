@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from dbt.cli.main import dbtRunner
 
-from tests.dbt.warehouse import QUIET, ROOT, Project, Warehouse, messages
+from tests.dbt.project import QUIET, Project, messages
+from tests.dbt.warehouse import Warehouse
 from tests.dbt.workload import LIVE, change, row
+from tests.support import ROOT
 
 SERVICE = "00000000-0000-0000-0000-000000000001"
 

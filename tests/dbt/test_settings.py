@@ -8,7 +8,8 @@ import jinja2
 import psycopg2
 import pytest
 
-from tests.dbt.warehouse import DATABASE, SHIPPED, Project, Warehouse, messages
+from tests.dbt.project import Project, messages
+from tests.dbt.warehouse import DATABASE, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from tests.support import ROOT, Database, wait_until
 
