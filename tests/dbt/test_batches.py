@@ -144,11 +144,11 @@ def test_the_loader_builds_until_no_slice_is_left(
 
 
 def recording(
-    calls: list[None], apply: Callable[[builder.Models], None]
-) -> Callable[[builder.Models], None]:
-    def recorded(models: builder.Models) -> None:
+    calls: list[None], apply: Callable[[builder.Models, int | None], None]
+) -> Callable[[builder.Models, int | None], None]:
+    def recorded(models: builder.Models, registration: int | None = None) -> None:
         calls.append(None)
-        apply(models)
+        apply(models, registration)
 
     return recorded
 

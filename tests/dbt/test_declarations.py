@@ -52,7 +52,7 @@ def declare(macro: str, *values: Any, **named: Any) -> Any:
         "return": give,
         "waltally": macros,
         "modules": SimpleNamespace(re=re),
-        "model": SimpleNamespace(name=named.pop("model", "ft_orders")),
+        "model": SimpleNamespace(name=named.pop("model", "ft_orders"), resource_type="model"),
         "exceptions": SimpleNamespace(raise_compiler_error=refuse),
     }
     for file in (ROOT / "dbt_project/macros/declaration").glob("*.sql"):
