@@ -78,7 +78,13 @@ begin
     -- With other expressions the derived columns of every group are computed anew.
     perform set_config(
         'waltally.redefined',
-        case when state.definition is distinct from '{{ waltally.hash_derived() }}' then 'on' else 'off' end,
+        case
+            when
+                state.definition is distinct from '{{ waltally.hash_derived() }}'
+                or state.built_by is distinct from state.declaration
+                then 'on'
+            else 'off'
+        end,
         true
     );
     perform set_config('waltally.rebuild', case when is_rebuild then 'on' else 'off' end, true);
