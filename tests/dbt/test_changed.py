@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dbt.warehouse import START, Warehouse, messages
+from tests.dbt.project import messages
+from tests.dbt.warehouse import START, Warehouse
 from tests.dbt.workload import LIVE, SERVICES, change, row
 from waltally import lsn
 
@@ -161,3 +162,14 @@ def test_a_build_with_tests_passes_while_a_fact_waits(warehouse: Warehouse) -> N
     assert "ft_service_stats" in warehouse.waits("--select", "ft_service_stats")
     assert warehouse.execute("select to_regclass('analytics.ft_service_stats')") == [(None,)]
     assert [line[2] for line in contents(warehouse)] == [1]
+
+
+def test_a_column_of_somebody_else_stays(warehouse: Warehouse) -> None:
+    """Only a change of what the model declares takes columns away."""
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(*NAMES)
+    warehouse.execute("alter table analytics.ft_changing add column note text default 'mine'")
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(*NAMES)
+    warehouse.build("--full-refresh", *NAMES)
+    assert warehouse.execute("select count, note from analytics.ft_changing") == [(2, "mine")]

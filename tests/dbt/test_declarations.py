@@ -11,7 +11,8 @@ from typing import Any
 import jinja2
 import pytest
 
-from tests.dbt.warehouse import Project, Warehouse, messages
+from tests.dbt.project import Project, messages
+from tests.dbt.warehouse import Warehouse
 from tests.support import ROOT
 
 TABLE = {"rows": "public.orders"}
@@ -51,7 +52,7 @@ def declare(macro: str, *values: Any, **named: Any) -> Any:
         "return": give,
         "waltally": macros,
         "modules": SimpleNamespace(re=re),
-        "model": SimpleNamespace(name=named.pop("model", "ft_orders")),
+        "model": SimpleNamespace(name=named.pop("model", "ft_orders"), resource_type="model"),
         "exceptions": SimpleNamespace(raise_compiler_error=refuse),
     }
     for file in (ROOT / "dbt_project/macros/declaration").glob("*.sql"):

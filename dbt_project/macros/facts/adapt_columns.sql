@@ -10,7 +10,7 @@ declare
     changes text;
 begin
     {%- if reads_table %}
-    if not {{ waltally.is_rebuild() }} and not {{ waltally.is_redefined() }} then
+    if not {{ waltally.is_redefined() }} then
         return;
     end if;
     {%- else %}
