@@ -29,7 +29,8 @@ class _Compared:
     @property
     def difference(self) -> str:
         """How much too large the fact's is; negative where it is too small."""
-        return f"{_EXACT.subtract(Decimal(self.fact), Decimal(self.counted)):f}"
+        exact = f"{_EXACT.subtract(Decimal(self.fact), Decimal(self.counted)):f}"
+        return exact.rstrip("0").rstrip(".") if "." in exact else exact
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ ARCHIVE = (
     " where notification_status = 'created' and num_nulls(service_id, template_id) = 0 limit 4)"
     " returning *) insert into notification_history (id, service_id, template_id,"
     " notification_type, notification_status, created_at) select id, service_id, template_id,"
-    " notification_type, notification_status, created_at from gone"
+    " notification_type, notification_status, created_at from gone on conflict do nothing"
 )
 ONE_TRANSACTION = ("--vars", "slice_changes: 1")
 """What a build applies: the watermark is then where the next transaction commits."""
