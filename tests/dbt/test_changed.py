@@ -151,3 +151,13 @@ def test_a_view_that_needs_a_lost_column_is_named(warehouse: Warehouse) -> None:
     warehouse.execute("drop view reader")
     warehouse.build(*NAMES)
     assert [line[1:] for line in contents(warehouse)] == [(SERVICES[0], 1)]
+
+
+def test_a_build_with_tests_passes_while_a_fact_waits(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.seed_fact("ft_changing", {}, at=START)
+    done = warehouse.dbt("build", "--select", "ft_service_stats", *NAMES[1:])
+    assert done.success, messages(done)
+    assert "ft_service_stats" in warehouse.waits("--select", "ft_service_stats")
+    assert warehouse.execute("select to_regclass('analytics.ft_service_stats')") == [(None,)]
+    assert [line[2] for line in contents(warehouse)] == [1]

@@ -157,6 +157,9 @@ def audited(
         made.must("setup")
         # Nothing was written since the fact was built, so the log goes on from there.
         database.execute(
-            "update cdc.slot_position set start_lsn = (select min(snapshot_lsn) from cdc.baseline)"
+            "update cdc.slot_position set start_lsn = at, followed = jsonb_build_object("
+            " 'public.notifications', jsonb_build_object('*', at::text),"
+            " 'public.notification_history', jsonb_build_object('*', at::text))"
+            " from (select min(snapshot_lsn) as at from cdc.baseline) as stored"
         )
         yield made

@@ -21,7 +21,8 @@ if state.counted_by is distinct from state.declaration then
                     || state.followed_lsn || ' on';
             end if;
         elsif
-            state.position_lsn > state.snapshot_lsn
+            state.snapshot_lsn >= state.start_lsn
+            and state.position_lsn > state.snapshot_lsn
             and coalesce(state.followed_lsn > state.snapshot_lsn, true)
         then
             waits := format(
