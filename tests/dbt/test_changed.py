@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dbt.warehouse import START, Warehouse, messages
+from tests.dbt.project import messages
+from tests.dbt.warehouse import START, Warehouse
 from tests.dbt.workload import LIVE, SERVICES, change, row
 from waltally import lsn
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.dbt.project import messages
 from tests.dbt.test_facts import change
-from tests.dbt.warehouse import SLOT, START, Warehouse, messages
+from tests.dbt.warehouse import SLOT, START, Warehouse
 
 MODEL = ("--select", "current_projects", "rejected_changes")
 PROJECTS = ("time", "projects")

@@ -11,7 +11,8 @@ from typing import Any
 import jinja2
 import pytest
 
-from tests.dbt.warehouse import Project, Warehouse, messages
+from tests.dbt.project import Project, messages
+from tests.dbt.warehouse import Warehouse
 from tests.support import ROOT
 
 TABLE = {"rows": "public.orders"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from tests.dbt.warehouse import Warehouse, messages
+from tests.dbt.project import messages
+from tests.dbt.warehouse import Warehouse
 from tests.dbt.workload import Row, image
 
 ORDERS = ("--select", "ft_orders", "rejected_changes")

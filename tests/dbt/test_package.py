@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from dbt.cli.main import dbtRunner
 
-from tests.dbt.warehouse import QUIET, ROOT, Project, Warehouse, messages
+from tests.dbt.project import QUIET, Project, messages
+from tests.dbt.warehouse import Warehouse
 from tests.dbt.workload import LIVE, change, row
+from tests.support import ROOT
 
 SERVICE = "00000000-0000-0000-0000-000000000001"
 
@@ -23,7 +25,8 @@ class HostProject(Project):
         shutil.copytree(ROOT / "dbt_project/integration_tests", home, dirs_exist_ok=True)
         (home / "packages.yml").write_text(f"packages:\n  - local: {ROOT}\n")
         shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
-        done = dbtRunner().invoke(self.arguments("deps", *QUIET[:-1]))
+        places = ("--project-dir", str(home), "--profiles-dir", str(home))
+        done = dbtRunner().invoke(["deps", *places, *QUIET[:-1]])
         assert done.success, done.exception
 
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.dbt.warehouse import FACT, SLOT, Warehouse, messages
+from tests.dbt.project import messages
+from tests.dbt.warehouse import FACT, SLOT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, change, row
 from waltally import lsn
 

@@ -1,7 +1,7 @@
 {# Decide what this transaction applies: the changes with from_lsn <= commit LSN < to_lsn. A normal
-   batch adds them to the table as it is. A rebuild adds them to the baseline. Refuse what cannot be
-   right, with a remedy; let a fact whose baseline is still to come wait, and leave its table as it
-   is.
+   batch adds them to the table as it is. A rebuild adds them to the baseline. Refuse what cannot
+   be right, with a remedy; let a fact whose baseline is still to come wait, and leave its table as
+   it is.
 
    One statement after the lock reads everything that is decided on (read_batch_state): two
    statements could see a position from before and a baseline from after a seed.
@@ -10,9 +10,9 @@
    many changes. A backlog is then applied in several builds of bounded size. A rebuild is not cut,
    because readers would see counts of the past.
 
-   A rebuild happens when it is asked for, when the table is new, when the watermark is missing, when
-   the baseline or the declaration has changed, and when a TRUNCATE took away what a measure of
-   several tables holds mixed. #}
+   A rebuild happens when it is asked for, when the table is new, when the watermark is missing,
+   when the baseline or the declaration has changed, and when a TRUNCATE took away what a measure
+   of several tables holds mixed. #}
 {% macro bound_batch(declared, reads_table) %}
 {%- set relation = waltally.quote_literal(this.include(database=false) | string) %}
 {%- set replaces_rows = not reads_table and load_cached_relation(this) is not none %}

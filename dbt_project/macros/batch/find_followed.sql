@@ -1,6 +1,6 @@
-{# SQL text, for a row `log` of slot_position: from which position the log holds every column that the
-   fact needs; null where one is not followed yet. A fact that needs no column of a table, only its
-   rows, asks for the first of the table's. #}
+{# SQL text, for a row `log` of slot_position: from which position the log holds every column that
+   the fact needs; null where one is not followed yet. A fact that needs no column of a table, only
+   its rows, asks for the first of the table's. #}
 {% macro find_followed(declared) -%}
     (
         select case when count(*) = count(needed.since) then max(needed.since) end

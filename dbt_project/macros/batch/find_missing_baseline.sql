@@ -1,5 +1,5 @@
-{# A step of bound_batch, for a rebuild: why the fact waits, null where it does not. It waits where it
-   was added or changed and its own baseline is not there yet: what it held stays as it was. #}
+{# A step of bound_batch, for a rebuild: why the fact waits, null where it does not. It waits where
+   it was added or changed and its own baseline is not there yet: what it held stays as it was. #}
 {% macro find_missing_baseline(declared, replaces_rows) -%}
 if state.counted_by is distinct from state.declaration then
             if state.baseline_id is not null then

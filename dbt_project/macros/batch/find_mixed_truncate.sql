@@ -1,5 +1,5 @@
-{# A step of bound_batch: make a rebuild of a normal batch in which a table is truncated whose rows a
-   measure adds up together with those of another table. What it had added is not known. #}
+{# A step of bound_batch: make a rebuild of a normal batch in which a table is truncated whose rows
+   a measure adds up together with those of another table. What it had added is not known. #}
 {% macro find_mixed_truncate(declared) -%}
     {%- set mixed = [] -%}
     {%- for measure in declared.measures if measure.of | length > 1 -%}

@@ -1,5 +1,5 @@
-{# A step of bound_batch, where other columns make all rows go: wait while another slot could not put
-   its rows in again. #}
+{# A step of bound_batch, where other columns make all rows go: wait while another slot could not
+   put its rows in again. #}
 {% macro find_unready_slot() -%}
 select
                 format('it gets other columns, and slot %s is not set up and seeded for them', other.slot_name)

@@ -1,5 +1,5 @@
-{# A step of bound_batch: read the slot's position, the fact's registration, the model's watermark and
-   the baseline. followed_lsn is the position from which the log holds everything that the fact
+{# A step of bound_batch: read the slot's position, the fact's registration, the model's watermark
+   and the baseline. followed_lsn is the position from which the log holds everything that the fact
    needs; null where something is not followed yet. #}
 {% macro read_batch_state(declared) -%}
 select

@@ -1,5 +1,5 @@
-{# A step of bound_batch: refuse a batch of which the log may lack changes, because one of the fact's
-   tables or columns was not followed from its start on. #}
+{# A step of bound_batch: refuse a batch of which the log may lack changes, because one of the
+   fact's tables or columns was not followed from its start on. #}
 {% macro refuse_unfollowed() -%}
 if
         waits is null

@@ -1,6 +1,6 @@
-{# The last TRUNCATE of each of the fact's tables in the bounded batch: part, commit_lsn, ordinal. The
-   condition is that of the index change_log_truncates, word for word, or the whole batch would be
-   read. #}
+{# The last TRUNCATE of each of the fact's tables in the bounded batch: part, commit_lsn, ordinal.
+   The condition is that of the index change_log_truncates, word for word, or the whole batch would
+   be read. #}
 {% macro read_truncates(tables) %}
 with truncates as (
     select

@@ -1,5 +1,6 @@
 {# Check what a model says in current_rows() and return it in full, as a fact with one row in each
-   group: its columns are the dimensions, and null is a value but in the key. A column may be the slot. #}
+   group: its columns are the dimensions, and null is a value but in the key. A column may be the
+   slot. #}
 {% macro declare_current_rows(table, key, columns) %}
     {%- if columns is not mapping or not columns -%}
         {%- do waltally.refuse_declaration(

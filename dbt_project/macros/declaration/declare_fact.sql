@@ -1,6 +1,6 @@
-{# Check what a model says in waltally.fact() and return it in full, with every default: what dbt's manifest
-   holds, `loader setup` registers, and loader and Spark read. An error is one sentence, while dbt
-   parses. `derived` is checked and stays out: the rows that count do not depend on it. #}
+{# Check what a model says in waltally.fact() and return it in full, with every default: what dbt's
+   manifest holds, `loader setup` registers, and loader and Spark read. An error is one sentence,
+   while dbt parses. `derived` is checked and stays out: the rows that count do not depend on it. #}
 {% macro declare_fact(tables, dimensions, measures, where={}, derived={}) %}
     {%- set declared = {
         'version': 1,

@@ -24,7 +24,7 @@
             'sum of measure ' ~ name ~ ' is ' ~ spec['sum'] ~ '; it takes a column'
         ) -%}
     {%- endif -%}
-    {#- The seed remembers purged rows by their group: of two such tables it could not tell whose. -#}
+    {#- The seed remembers purged rows by group: of two such tables it could not tell whose. -#}
     {%- set ignoring = tables | selectattr('deletes', 'equalto', 'ignore')
         | selectattr('name', 'in', of) | map(attribute='name') | list -%}
     {%- if ignoring | length > 1 -%}
@@ -34,9 +34,7 @@
         ) -%}
     {%- endif -%}
     {%- set type = 'bigint' if is_count else spec.get('type', 'numeric') -%}
-    {%- set numeric = modules.re.fullmatch('numeric[(](\\d+), ?(\\d+)[)]', type) if type is string -%}
-    {%- if type not in ['bigint', 'numeric']
-        and not (numeric and numeric[2] | int <= numeric[1] | int and 0 < numeric[1] | int <= 1000) -%}
+    {%- if type not in ['bigint', 'numeric'] and not waltally.is_numeric_type(type) -%}
         {%- do waltally.refuse_declaration(
             'measure ' ~ name ~ ' is of type ' ~ type
             ~ '; a sum is numeric, numeric(p, s) or bigint, because any other type would round it'

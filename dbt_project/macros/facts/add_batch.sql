@@ -3,7 +3,8 @@
 {% macro add_batch(declared, derived, batch) %}
     {%- set measures = declared.measures | map(attribute='name') | list -%}
     {%- set keys = waltally.quote_names(declared.dimensions | map(attribute='name')) -%}
-    {%- set columns = 'id, ' ~ keys ~ ', ' ~ waltally.quote_names(derived.keys() | list + measures) -%}
+    {%- set computed = waltally.quote_names(derived.keys() | list + measures) -%}
+    {%- set columns = 'id, ' ~ keys ~ ', ' ~ computed -%}
     insert into {{ this }} as stored ({{ columns }})
     select {{ columns }}
     from {{ batch }}

@@ -1,7 +1,7 @@
 {# Everything that a batch adds to a fact, from the CTE `deltas`: the deltas; in a rebuild the
    baseline, less what the table holds; and for a part with a TRUNCATE less what the table holds of
-   it. is_stored says that the row comes from the table. The dimensions are d0, d1, ..., the measures
-   m0, m1, ... #}
+   it. is_stored says that the row comes from the table. The dimensions are d0, d1, ..., the
+   measures m0, m1, ... #}
 {% macro collect_contributions(declared, reads_table) %}
     {%- set keys = waltally.number_names('d', declared.dimensions | length) -%}
     {%- set summed = waltally.list_values(declared) | selectattr('kind', 'equalto', 'sum')
@@ -49,6 +49,7 @@
 
     union all
 
+    {{ waltally.mark_reading() }}
     select
         {%- for dimension in declared.dimensions %}
         stored.{{ waltally.quote_name(dimension.name) }} as d{{ loop.index0 }},

@@ -3,12 +3,12 @@
    each_change  judge change by change, and keep position and payload. Otherwise changes that look
                 alike are judged together, which is most of what makes a batch cheap.
 
-   One row for each image that counts, with its number of changes and its sign: 1 for the new image,
-   -1 for the old one. Its dimensions are d0, d1, ..., and what it adds to the sum of a column is s0,
-   s1, ..., in the order of the declaration; the fact's own names could be those of the columns here.
-   Three kinds of row have no sign: the last TRUNCATE of each part; changes that cannot be counted,
-   with rejected_reason; images that belong to no group, where left_out says how many rows more or
-   fewer there are. What a TRUNCATE took away has no row.
+   One row for each image that counts, with its number of changes and its sign: 1 for the new
+   image, -1 for the old one. Its dimensions are d0, d1, ..., and what it adds to the sum of a
+   column is s0, s1, ..., in the order of the declaration; the fact's own names could be those of
+   the columns here. Three kinds of row have no sign: the last TRUNCATE of each part; changes that
+   cannot be counted, with rejected_reason; images that belong to no group, where left_out says how
+   many rows more or fewer there are. What a TRUNCATE took away has no row.
 
    A column that an old image lacks is never guessed: it may have changed too. #}
 {% macro compute_deltas(declared, each_change=false) %}
@@ -90,7 +90,7 @@ judged as (
     offset 0
 ),
 
--- A join with constants. A lateral join over wide rows would be memoized, at the price of a hash each.
+-- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
 images as (
     select
         {%- for column in kept + ['part', 'action', 'source_table', 'rejected_reason'] %}
@@ -127,10 +127,11 @@ select
     {%- for dimension in declared.dimensions %}
     {%- if dimension.kind == 'slot' %}
     '{{ waltally.get_slot_name() }}'::text as d{{ loop.index0 }},
-    {%- else %}
-    {%- set place = values.index(values | selectattr('name', 'defined') | selectattr('name', 'equalto', dimension.name) | first) %}
-    v{{ place }}::{{ dimension.type }} as d{{ loop.index0 }},
     {%- endif %}
+    {%- set output = loop.index0 %}
+    {%- for value in values if value.name == dimension.name %}
+    v{{ values.index(value) }}::{{ dimension.type }} as d{{ output }},
+    {%- endfor %}
     {%- endfor %}
     {%- for value in sums %}
     coalesce(v{{ values.index(value) }}, '0')::numeric as s{{ loop.index0 }},

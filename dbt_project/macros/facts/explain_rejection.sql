@@ -2,7 +2,9 @@
    has_new which images count, with the values of each image as read_fact_value gives them. #}
 {% macro explain_rejection(declared, values) -%}
         {%- set firsts = {} -%}
-        {%- for value in values -%}{%- do firsts.setdefault(value.column, loop.index0) -%}{%- endfor -%}
+        {%- for value in values -%}
+            {%- do firsts.setdefault(value.column, loop.index0) -%}
+        {%- endfor -%}
         case
             when not is_json then 'the payload is not valid JSON'
             when is_undecodable then 'the text of the row does not fit the target''s encoding'

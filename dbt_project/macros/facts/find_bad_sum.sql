@@ -10,7 +10,8 @@
             when {{ is_summed }} and not {{ waltally.get_staging_schema() }}.takes('numeric', {{ text }})
                 then {{ waltally.quote_literal(named ~ ' is not a number') }}
     {%- if measure.type != 'numeric' %}
-    {%- set decimals = 0 if measure.type == 'bigint' else modules.re.findall('[0-9]+', measure.type)[1] | int %}
+    {%- set digits = modules.re.findall('[0-9]+', measure.type) -%}
+    {%- set decimals = digits[1] | int if digits else 0 %}
             when {{ is_summed }} and scale(trim_scale(({{ text }})::numeric)) > {{ decimals }}
                 then {{ waltally.quote_literal(named ~ ' has more than ' ~ decimals ~ ' decimals') }}
     {%- endif -%}

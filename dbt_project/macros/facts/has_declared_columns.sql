@@ -4,13 +4,17 @@
     {%- if not execute or load_cached_relation(this) is none -%}
         {{ return(false) }}
     {%- endif -%}
-    {%- set printed = {'timestamp': 'timestamp without time zone', 'timestamptz': 'timestamp with time zone'} -%}
+    {%- set printed = {
+        'timestamp': 'timestamp without time zone',
+        'timestamptz': 'timestamp with time zone',
+    } -%}
     {%- set stored, key = {}, {} -%}
     {%- for name, type, place in waltally.look_at_columns(waltally.name_key(declared)) -%}
         {%- do stored.update({name: type}) -%}
         {%- if place -%}{%- do key.update({place: name}) -%}{%- endif -%}
     {%- endfor -%}
-    {%- set columns = declared.dimensions + (declared.measures if declared.kind == 'fact' else []) -%}
+    {%- set measures = declared.measures if declared.kind == 'fact' else [] -%}
+    {%- set columns = declared.dimensions + measures -%}
     {%- set different = [] -%}
     {%- for column in columns
         if stored.get(column.name) != printed.get(column.type, column.type | replace(' ', '')) -%}

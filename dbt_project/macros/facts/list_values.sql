@@ -8,7 +8,8 @@
     {%- for dimension in declared.dimensions if dimension.column is not none -%}
         {%- do values.append(dict(dimension, place=columns.index(dimension.column))) -%}
     {%- endfor -%}
-    {%- for column in declared.measures | map(attribute='column') | select | unique(case_sensitive=true) -%}
+    {%- for column in declared.measures | map(attribute='column') | select
+        | unique(case_sensitive=true) -%}
         {%- set of = declared.measures | selectattr('column', 'equalto', column)
             | map(attribute='of') | sum(start=[]) -%}
         {%- set parts = declared.tables | map(attribute='name') | select('in', of) | list -%}

@@ -1,4 +1,4 @@
-{# The columns of the model's table: name, type as PostgreSQL prints it, and place in a constraint. #}
+{# The columns of the model's table: name, type as PostgreSQL prints it, place in a constraint. #}
 {% macro look_at_columns(constraint) %}
     {{ return(run_query(
         'select a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod), '

@@ -1,7 +1,7 @@
-{# SQL text: what a column of an image, as read_image_value gives it, is for the fact: a day in place
-   of a moment, true or false in place of what a condition asks about, null in place of what this table does not
-   sum. Null where the image lacks the
-   column. A text that is no moment becomes one that is no value: explain_rejection finds it. #}
+{# SQL text: what a column of an image, as read_image_value gives it, is for the fact: a day in
+   place of a moment, true or false in place of what a condition asks about, null in place of what
+   this table does not sum. Null where the image lacks the column. A text that is no moment becomes
+   one that is no value: explain_rejection finds it. #}
 {% macro read_fact_value(value, image) -%}
     {%- if value.kind in ['date_of', 'month_of'] -%}
         case

@@ -1,7 +1,7 @@
 {# The changes of the batch that may matter to a fact, each with the values of its images: old_c0,
    new_c0, old_c1, ... in the order of list_columns, as read_image_value gives them, and with what
-   list_field_names says of it. is_cancelled: a TRUNCATE of the table comes later. `kept` are columns
-   of the change log to keep. #}
+   list_field_names says of it. is_cancelled: a TRUNCATE of the table comes later. `kept` are
+   columns of the change log to keep. #}
 {% macro read_fields(declared, kept) %}
 {%- set columns = waltally.list_columns(declared) -%}
 {%- set kind = waltally.list_field_names() -%}

@@ -1,17 +1,19 @@
-{# The materialization of facts and current rows. Lock, bounds, merge and watermark share one transaction, each a
-   statement of its own: what follows the lock sees what it waited for. A full refresh is a batch
-   like any other, so the table is never swapped and readers never find it missing. #}
+{# The materialization of facts and current rows. Lock, bounds, merge and watermark share one
+   transaction, each a statement of its own: what follows the lock sees what it waited for. A full
+   refresh is a batch like any other, so the table is never swapped and readers never find it
+   missing. #}
 {% materialization waltally_fact, adapter='postgres' %}
     {%- set relation = this.incorporate(type='table') -%}
     {%- set is_new = load_cached_relation(this) is none -%}
     {%- set declared = config.get('meta').waltally -%}
     {%- set derived = config.get('meta').derived -%}
-    {%- set reads_table = waltally.has_declared_columns(declared) -%}
+    {%- set reads_table = waltally.has_declared_columns(declared) if declared.kind == 'current_rows'
+        else waltally.mark_reading() in sql -%}
 
     {{ run_hooks(pre_hooks, inside_transaction=false) }}
 
     {% call statement('pins') %}
-        {#- Looking at the columns has begun a transaction, and no isolation level could be set in it. -#}
+        {#- A look at columns has begun a transaction, and no isolation level could be set in it. -#}
         rollback;
         begin;
         {{ waltally.pin_transaction() }}
@@ -42,7 +44,9 @@
     {%- endif -%}
 
     {% do apply_grants(
-        relation, config.get('grants'), should_revoke=should_revoke(relation, full_refresh_mode=false)
+        relation,
+        config.get('grants'),
+        should_revoke=should_revoke(relation, full_refresh_mode=false),
     ) %}
     {% do persist_docs(relation, model) %}
     {{ run_hooks(post_hooks, inside_transaction=true) }}

@@ -4,6 +4,7 @@
    to test. #}
 {% macro postgres__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
     {% call statement('pins') %}{{ waltally.pin_session() }}{% endcall %}
-    {%- set tested_sql = 'select 1 as waits where false' if waltally.is_test_of_waiting_fact() else main_sql -%}
+    {%- set tested_sql = 'select 1 as waits where false' if waltally.is_test_of_waiting_fact()
+        else main_sql -%}
     {{ default__get_test_sql(tested_sql, fail_calc, warn_if, error_if, limit) }}
 {%- endmacro %}

@@ -1,5 +1,5 @@
-{# SQL text: is a measure of a group other than its recount? Purged rows, which a table whose deletes
-   are ignored keeps, may be above it. #}
+{# SQL text: is a measure of a group other than its recount? Purged rows, which a table whose
+   deletes are ignored keeps, may be above it. #}
 {% macro is_recount_different(declared, measure, counted, recounted) -%}
     {%- set keeps_purged = declared.tables | selectattr('deletes', 'equalto', 'ignore')
         | selectattr('name', 'in', measure.of) | list -%}

@@ -1,4 +1,4 @@
-{# SQL: every group of every fact, and every current row, that is not what the source tables give. #}
+{# SQL: each group of a fact and each current row that is not what the source tables give. #}
 {% macro recount_facts() %}
 {%- set found = [] -%}
 {%- for node in (graph.nodes.values() if execute else []) if node.config.meta.waltally -%}

@@ -1,5 +1,5 @@
-{# SQL text: why a change of a row cannot be applied; null where it can. An old image has to hold the
-   key and no more; a new one may lack what has not changed. #}
+{# SQL text: why a change of a row cannot be applied; null where it can. An old image has to hold
+   the key and no more; a new one may lack what has not changed. #}
 {% macro explain_row_rejection(declared, values) -%}
         {%- set keys = values | selectattr('name', 'in', declared.key) | list -%}
         case

@@ -1,8 +1,8 @@
-{# The changes of a batch to a table's rows, for apply_rows: the last TRUNCATE, and each change after
-   it with has_old and has_new, which say whether the image names a row; the old key and the new
-   values as old_0, new_0, ..., typed; and has_0, ..., which say whether the new image holds them. An
-   unchanged value that is stored out of line is absent. `kept` are columns of the change log to
-   keep. #}
+{# The changes of a batch to a table's rows, for apply_rows: the last TRUNCATE, and each change
+   after it with has_old and has_new, which say whether the image names a row; the old key and the
+   new values as old_0, new_0, ..., typed; and has_0, ..., which say whether the new image holds
+   them. An unchanged value that is stored out of line is absent. `kept` are columns of the change
+   log to keep. #}
 {% macro read_row_changes(declared, kept=[]) %}
 {%- set values = waltally.list_values(declared) -%}
 with fields as (
