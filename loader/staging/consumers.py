@@ -38,7 +38,11 @@ select
         and baseline.declaration = fact.declaration
         and baseline.system_identifier = log.system_identifier
     ),
-    exists (select from {0}.baseline where baseline.slot_name = fact.slot_name)
+    exists (
+        select from {0}.baseline
+        where baseline.slot_name = fact.slot_name
+        and baseline.system_identifier = log.system_identifier
+    )
 from {0}.fact
 inner join {0}.slot_position as log on log.slot_name = fact.slot_name
 order by fact.fact_name
