@@ -43,7 +43,7 @@ def count_groups(
     sums = max(len(each.summed) for each in counts)
     entries = [each.entry(number, is_bytes, sums) for number, each in enumerate(counts)]
     if len(entries) == 1:
-        # Arrays of one would cost a third of the time.
+        # Rows need no arrays then.
         counted = rows.where(counts[0].is_counted).select(*entries[0])
     else:
         each_entry = (
@@ -119,7 +119,7 @@ class _Counting:
         ]
 
     def group(self, is_bytes: Sequence[bool]) -> Column:
-        """Return the group as a struct with the columns of COLUMNS."""
+        """Return the group as a struct of COLUMNS."""
         fact = self._part.fact
         texts: list[Column] = []
         reason, left_out = sql.when(sql.lit(False), ""), sql.when(sql.lit(False), "")
@@ -141,7 +141,7 @@ class _Counting:
         names = [dimension.name for dimension in fact.dimensions]
         example = sql.struct(
             *(text.alias(name) for text, name in zip(cut, names, strict=True)),
-            # A refused number stands beside them under the reason itself.
+            # The number that the reason is about.
             sql.when(reason.isNull(), sql.col("refused_text")).alias("value"),
         )
         return sql.struct(

@@ -69,7 +69,7 @@ def seed(settings: Settings) -> Summary:
     for fact in facts:
         of_fact = known.get(fact.name)
         is_unknown = of_fact == "other" or (not is_compared and known_facts.remembers(fact))
-        found = purged.get(fact.name, Purged("unknown", None, None) if is_unknown else NONE)
+        found = purged.get(fact.name, purged_rows.UNKNOWN if is_unknown else purged_rows.NONE)
         notes = purged_notes(fact, of_fact if isinstance(of_fact, KnownFact) else None, found)
         summaries.append(FactSummary(fact, stored[fact.name], found, notes))
     return Summary(
@@ -79,9 +79,6 @@ def seed(settings: Settings) -> Summary:
         time.monotonic() - begun,
         summaries,
     )
-
-
-NONE = Purged("kept", 0, 0)
 
 
 def refuse_old(
@@ -105,7 +102,10 @@ def can_compare(
     found = [
         known_facts.find(target, settings, fact) for fact in facts if known_facts.remembers(fact)
     ]
-    needs_changes = any(isinstance(each, KnownFact) and each.position is not None for each in found)
+    needs_changes = any(
+        isinstance(each, KnownFact) and each.is_comparable and each.position is not None
+        for each in found
+    )
     if source is None or not needs_changes:
         return True
     try:
@@ -178,7 +178,7 @@ def compare(
     except AuditIncomplete:
         if not settings.forget_purged:
             raise
-        return {each.fact.name: Purged("unknown", None, None) for each in compared}
+        return {each.fact.name: purged_rows.UNKNOWN for each in compared}
     return {
         each.fact.name: purged_rows.find_purged(
             target, settings, each, emptied.get(each.fact.name, frozenset()), snapshot_lsn

@@ -33,9 +33,20 @@ class KnownFact:
     """Whether it stands on a baseline; otherwise it lacks the rows from before the log."""
 
     @property
-    def is_complete(self) -> bool:
-        """Whether it can be brought forward to what all rows, purged ones too, add up to."""
-        return self.is_seeded and self.position is not None
+    def is_comparable(self) -> bool:
+        """Whether what it has beyond the stored rows was purged.
+
+        So it is where the fact can be brought forward to what all rows add up to. Otherwise it
+        lacks rows, and only counts of a table alone tell where it has more than are stored.
+        """
+        is_complete = self.is_seeded and self.position is not None
+        return is_complete or all(
+            measure.kind == "count" and measure.of == (part.name,)
+            for part in self.fact.tables
+            if part.deletes == "ignore"
+            for measure in self.fact.measures
+            if part.name in measure.of
+        )
 
 
 def remembers(fact: Fact) -> bool:

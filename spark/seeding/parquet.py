@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 
 from waltally.errors import SettingError, TableUnfit
 from waltally.facts import Dimension, Fact
-from waltally.tables import Table
+from waltally.tables import Table, quoted
 
 _WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 _TEXTS = (types.StringType, types.BinaryType, types.BooleanType, types.DecimalType, types.DateType)
@@ -55,18 +55,18 @@ def table_rows(spark: SparkSession, path: str, facts: Sequence[Fact], table: Tab
         raise TableUnfit(
             f"{found} has no column {', '.join(lacking)}", f"export {', '.join(columns)}"
         )
-    uuids = _uuids(facts, table)
     listed = []
     for place, value in enumerate(values):
         kind = read.schema[value.column].dataType
-        if not _fits(kind, value, facts, table):
+        used_as = _types(facts, table, value)
+        if not _fits(kind, value, used_as):
             raise TableUnfit(
                 f"{found} has {value.column} as {kind.simpleString()}, whose text there is not the"
                 " database's",
-                f"export it as text, as `select {value.column}::text` gives it",
+                f"export it as text, as `select {quoted(value.column)}::text` gives it",
             )
         column = sql.col(f"`{value.column.replace('`', '``')}`")
-        listed.append(_column(column, kind, value, uuids).alias(column_name(place)))
+        listed.append(_column(column, kind, value, "uuid" in used_as).alias(column_name(place)))
     return read.select(*listed) if listed else read.select(sql.lit("").alias(column_name(0)))
 
 
@@ -79,53 +79,36 @@ def exists(spark: SparkSession, place: str) -> bool:
     return bool(target.getFileSystem(hadoop).exists(target))
 
 
-def _uuids(facts: Sequence[Fact], table: Table) -> frozenset[Value]:
-    """Return the values that are dimensions of type uuid: their bytes are ids, not a bytea."""
-    found = (
-        part.dimension(dimension)
-        for part in parts_of(facts, table)
+def _types(facts: Sequence[Fact], table: Table, value: Value) -> frozenset[str]:
+    """Return the types of all dimensions that the value is; a condition needs it as a text."""
+    parts = parts_of(facts, table)
+    types_ = {
+        dimension.type
+        for part in parts
         for dimension in part.fact.dimensions
-        if dimension.type == "uuid"
-    )
-    return frozenset(value for value in found if value is not None)
+        if part.dimension(dimension) == value
+    }
+    in_conditions = {part.text(each.column) for part in parts for each in part.fact.where}
+    return frozenset(types_ | ({"text"} if value in in_conditions else set()))
 
 
-def _fits(kind: types.DataType, value: Value, facts: Sequence[Fact], table: Table) -> bool:
+def _fits(kind: types.DataType, value: Value, used_as: frozenset[str]) -> bool:
     if not isinstance(kind, _FITTING[value.kind]):
         return False
-    if value in _uuids(facts, table):
+    if "uuid" in used_as:
         return isinstance(kind, (types.StringType, types.BinaryType))
     if value.kind == "text" and isinstance(kind, _TIMES):
-        return value in _times(facts, table)
+        # As a text it would matter whether the database's column has a time zone.
+        return used_as <= {"timestamp", "timestamptz"}
     # A time in a zone of its own cannot come from a column that is in another one.
     return not (isinstance(kind, types.TimestampType) and value.column_timezone != "UTC")
 
 
-def _times(facts: Sequence[Fact], table: Table) -> frozenset[Value]:
-    """Return the values that are typed as times: elsewhere the form of a time's text matters."""
-    parts = parts_of(facts, table)
-    typed = {
-        part.dimension(dimension)
-        for part in parts
-        for dimension in part.fact.dimensions
-        if dimension.type in ("timestamp", "timestamptz")
-    }
-    untyped = {part.text(each.column) for part in parts for each in part.fact.where}
-    untyped |= {
-        value
-        for part in parts
-        for dimension in part.fact.dimensions
-        if dimension.type not in ("timestamp", "timestamptz")
-        and (value := part.dimension(dimension)) is not None
-    }
-    return frozenset(value for value in typed - untyped if value is not None)
-
-
-def _column(column: Column, kind: types.DataType, value: Value, uuids: frozenset[Value]) -> Column:
+def _column(column: Column, kind: types.DataType, value: Value, is_uuid: bool) -> Column:
     """Return the value as the database's reader gives it: a uuid's bytes, or a text."""
     if isinstance(kind, types.BinaryType):
-        return column if value in uuids else sql.lower(sql.hex(column))
-    text = column.cast("string")
+        return column if is_uuid else sql.lower(sql.hex(column))
+    text = sql.lower(column) if is_uuid else column.cast("string")
     if isinstance(kind, types.TimestampType):
         text = sql.concat(text, sql.lit("+00"))
     if value.kind == "text" or value.kind == "number":

@@ -42,6 +42,10 @@ class Purged:
     groups: int | None
 
 
+NONE = Purged("kept", 0, 0)
+UNKNOWN = Purged("unknown", None, None)
+
+
 def bring_forward(
     known: Sequence[KnownFact],
     spark: SparkSession,
@@ -57,7 +61,11 @@ def bring_forward(
     that the change log does not reach back to stays as it is. Raises AuditIncomplete,
     SnapshotTooOld where changes are pruned meanwhile, SourceBehind.
     """
-    begins = {each.fact.name: each.position for each in known if each.position is not None}
+    begins = {
+        each.fact.name: each.position
+        for each in known
+        if each.is_comparable and each.position is not None
+    }
     if not begins:
         return {}
     if source is not None and position < max(begins.values()):
@@ -117,28 +125,28 @@ def find_purged(
     from other rows.
     """
     fact = known.fact
+    if not known.is_comparable:
+        if known.position is None and not settings.forget_purged:
+            raise AuditIncomplete(
+                f"the change log does not reach back to {fact.relation}, so the rows that were"
+                " purged cannot be told from others",
+                FORGET,
+            )
+        return UNKNOWN
+    others = sorted({name for part in fact.tables for name in _emptied_with(fact, part, emptied)})
+    if others and settings.forget_purged:
+        return UNKNOWN
+    if others:
+        raise AuditIncomplete(
+            f"a TRUNCATE emptied {', '.join(others)}, which {fact.relation} adds up together with"
+            " a table whose deletes are ignored, after the fact was built",
+            f"`dbt build`, then run the {settings.work} again; {FORGET}",
+        )
     is_later = known.position is not None and position < known.position
     for part in fact.tables:
         if part.deletes == "count" or (is_later and part.name in emptied):
             # An export from before a TRUNCATE: the fact no longer has what there was then.
             continue
-        if not known.is_complete and not _is_told_by_count(fact, part):
-            if known.position is None and not settings.forget_purged:
-                raise AuditIncomplete(
-                    f"the change log does not reach back to {fact.relation}, so the rows purged"
-                    f" from {part.table} cannot be told from others",
-                    FORGET,
-                )
-            return Purged("unknown", None, None)
-        others = _emptied_with(fact, part, emptied)
-        if others and not settings.forget_purged:
-            raise AuditIncomplete(
-                f"a TRUNCATE emptied {', '.join(others)}, which {fact.relation} adds up together"
-                f" with {part.name}, after the fact was built",
-                f"`dbt build`, then run the {settings.work} again; {FORGET}",
-            )
-        if others:
-            return Purged("unknown", None, None)
         sign = -1 if is_later else 1
         target.execute(_comparison(settings, known, part, emptied, sign).encode())
     incoming = incoming_table(settings).quoted
@@ -156,18 +164,12 @@ def find_purged(
     return Purged(outcome, int(str(row[0])), int(str(row[1])))
 
 
-def _is_told_by_count(fact: Fact, part: FactTable) -> bool:
-    """Return whether counts of this table alone tell a purge in a fact that is not complete."""
-    of_part = [each for each in fact.measures if part.name in each.of]
-    return all(each.kind == "count" and each.of == (part.name,) for each in of_part)
-
-
-def _emptied_with(fact: Fact, part: FactTable, emptied: frozenset[str]) -> list[str]:
+def _emptied_with(fact: Fact, part: FactTable, emptied: frozenset[str]) -> frozenset[str]:
     """Return the emptied parts whose former share of a measure of the part is not known."""
-    if part.name in emptied:
-        return []
+    if part.deletes == "count" or part.name in emptied:
+        return frozenset()
     together = {name for each in fact.measures if part.name in each.of for name in each.of}
-    return sorted(together & emptied)
+    return emptied & together
 
 
 def _comparison(

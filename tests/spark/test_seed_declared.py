@@ -350,3 +350,22 @@ def test_times_of_an_export_are_those_of_the_database_or_refused(
     for fact, name in (("ft_by_day", "at"), ("ft_by_name", "name")):
         code, _, err = source.seed("--fact", fact, *flags)
         assert (code, f"has {name} as timestamp" in err) == (17, True), err
+
+
+def test_an_id_of_an_export_meets_a_condition_in_any_case(source: Source, tmp_path: Path) -> None:
+    with source.connect() as connection:
+        connection.execute("create table calls (id uuid)")
+        connection.execute("insert into calls select gen_random_uuid() from generate_series(1, 3)")
+    [(one,)] = source.ask("select min(id::text) from calls")
+    where = [{"column": "id", "test": "in", "values": [one], "is_null": None}]
+    source.register(declare("public.calls", ("id", "uuid"), where=where), "ft_calls")
+    with dbapi.connect(source.dsn) as reader, reader.cursor() as cursor:
+        cursor.execute("select upper(id::text) as id from calls")
+        pyarrow.parquet.write_table(cursor.fetch_arrow_table(), tmp_path / "calls.parquet")
+    [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
+    for flags in ((), ("--parquet", str(tmp_path), "--snapshot-lsn", position)):
+        with source.connect() as connection:
+            connection.execute("delete from cdc.baseline")
+        code, _, err = source.seed("--fact", "ft_calls", *flags)
+        assert code == 0, err
+        assert source.groups("ft_calls") == {("rows", one): [1]}
