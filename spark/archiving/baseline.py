@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
-from common.arrow_source import rows
+from common.arrow_source import Snapshot
 from common.connections import Connection, exported_snapshot, resolved
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
-from warehouse.fact import columns
+from warehouse import groups
 
 from archiving.manifests import Baseline, Origin
 from archiving.settings import ArchiveSettings
 from waltally import lsn
 from waltally.facts import Declaration, Fact, parse
-from waltally.tables import Table, literal, quoted
+from waltally.tables import Table, quoted
 
 SCHEMA = "part string, dimensions array<string>, sums array<string>"
 """The columns of a baseline's files: cdc.baseline_group, the numbers as texts."""
@@ -43,18 +42,12 @@ class OpenBaseline:
     """A baseline before it has files, in a snapshot that ends with `open_baselines`."""
 
     baseline: Baseline
-    conninfo: str = field(repr=False)
-    snapshot: str
+    snapshot: Snapshot
     query: str
 
     def groups(self, spark: SparkSession) -> DataFrame:
         """Return its groups, with the columns of SCHEMA."""
-        dimensions, sums = columns(self.baseline.fact)
-        ddl = ", ".join(f"{name} string" for name in ("part", *dimensions, *sums))
-        found = rows(spark, self.conninfo, [self.query], ddl, self.snapshot)
-        return found.select(
-            "part", sql.array(*dimensions).alias("dimensions"), sql.array(*sums).alias("sums")
-        )
+        return groups.read(spark, self.snapshot, [self.query], self.baseline.fact)
 
 
 @contextlib.contextmanager
@@ -73,45 +66,28 @@ def open_baselines(
                 Table(str(relation_schema), str(relation_name)),
                 cast(Declaration, declaration),
             )
-            groups, totals = _size(target, settings, fact)
+            query = groups.baseline_query(fact, settings.schema, settings.slot)
+            count, totals = _size(target, query, fact)
             baseline = Baseline(
                 Origin(str(system), origin.source_database),
                 fact,
                 str(id_),
                 lsn.parse(str(at)),
-                groups,
+                count,
                 totals,
                 (),
             )
-            opened.append(
-                OpenBaseline(baseline, resolved(target), snapshot, _query(settings, fact))
-            )
+            opened.append(OpenBaseline(baseline, Snapshot(resolved(target), snapshot), query))
         yield opened
 
 
-def _size(target: Connection, settings: ArchiveSettings, fact: Fact) -> tuple[int, tuple[str, ...]]:
+def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
     """Return how many groups a baseline has, and the sum of each measure over them."""
     totals = ", ".join(
-        f"coalesce(trim_scale(sum(measures[{place}])), 0)::text"
-        for place, _ in enumerate(fact.measures, 1)
+        f"coalesce(trim_scale(sum(sum_{place}::numeric)), 0)::text"
+        for place in range(len(fact.measures))
     )
-    row = target.execute(
-        f"select count(*), {totals} from {_groups(settings, fact)}".encode()
-    ).fetchone()
+    row = target.execute(f"select count(*), {totals} from ({query}) as groups".encode()).fetchone()
     assert row is not None
     count, *found = row
     return int(str(count)), tuple(map(str, found))
-
-
-def _query(settings: ArchiveSettings, fact: Fact) -> str:
-    dimensions, sums = columns(fact)
-    selected = [f"dimensions[{place}] as {name}" for place, name in enumerate(dimensions, 1)]
-    selected += [f"measures[{place}]::text as {name}" for place, name in enumerate(sums, 1)]
-    return f"select part, {', '.join(selected)} from {_groups(settings, fact)}"
-
-
-def _groups(settings: ArchiveSettings, fact: Fact) -> str:
-    return (
-        f"{Table(settings.schema, 'baseline_group').quoted}"
-        f" where slot_name = {literal(settings.slot)} and fact_name = {literal(fact.name)}"
-    )

@@ -19,7 +19,7 @@ Side = Literal["old", "new"]
 ACTIONS: dict[Side, str] = {"old": "UD", "new": "IU"}
 """By image, the actions that have it."""
 
-_SIDES: tuple[Side, ...] = ("old", "new")
+SIDES: tuple[Side, ...] = ("old", "new")
 
 
 def columns(fact: Fact) -> tuple[str, ...]:
@@ -152,13 +152,13 @@ def is_unmoved(fact: Fact) -> Column:
     for place, each in enumerate(fact.dimensions):
         if each.column is not None:
             # Two moments of one day are one group.
-            old, new = (sql.get(text_column(side), place) for side in _SIDES)
+            old, new = (sql.get(text_column(side), place) for side in SIDES)
             same &= _is_same(fact, each.column) | sql.coalesce(old == new, sql.lit(False))
     for measure in fact.measures:
         if measure.column is not None:
             same &= _is_same(fact, measure.column)
     for condition in fact.where:
-        old, new = (value(fact, side, condition.column) for side in _SIDES)
+        old, new = (value(fact, side, condition.column) for side in SIDES)
         same &= holds(condition, old) == holds(condition, new)
     return same
 

@@ -14,8 +14,6 @@ from pyspark.sql import functions as sql
 from deltas import images, messages, sums
 from waltally.facts import Fact
 
-_SIDES: tuple[images.Side, ...] = ("new", "old")
-
 
 def signed_deltas(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     """Return what the changes add to each group: part, dimensions, sums.
@@ -144,7 +142,7 @@ def classify(changes: DataFrame, fact: Fact, slot: str, with_purges: bool = Fals
         .withColumns(
             {
                 images.field(side, place): messages.field(f"{side}_row", fact, column)
-                for side in _SIDES
+                for side in images.SIDES
                 for place, column in enumerate(images.columns(fact))
             }
         )
@@ -160,16 +158,16 @@ def classify(changes: DataFrame, fact: Fact, slot: str, with_purges: bool = Fals
         }
     )
     valued = resolved.withColumns(
-        {images.text_column(side): images.texts(fact, side, slot) for side in _SIDES}
+        {images.text_column(side): images.texts(fact, side, slot) for side in images.SIDES}
     )
     is_update = sql.coalesce(action == "U", sql.lit(False))
     moved = valued.where(~(is_update & images.is_unmoved(fact)))
     imaged = moved.withColumns(
         {
-            **{f"has_{side}": images.counts(fact, side) for side in _SIDES},
-            **{f"{side}_sums": images.sums(fact, side) for side in _SIDES},
-            **{f"{side}_absent": images.absent(fact, side) for side in _SIDES},
-            **{f"{side}_refusal": images.refusal(fact, side) for side in _SIDES},
+            **{f"has_{side}": images.counts(fact, side) for side in images.SIDES},
+            **{f"{side}_sums": images.sums(fact, side) for side in images.SIDES},
+            **{f"{side}_absent": images.absent(fact, side) for side in images.SIDES},
+            **{f"{side}_refusal": images.refusal(fact, side) for side in images.SIDES},
         }
     )
     return imaged.withColumn("reason", _reason())

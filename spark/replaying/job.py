@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import dataclass
 
 from archiving import files, manifests
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
-from common.connections import connect, database_errors
+from common.arrow_source import Snapshot
+from common.connections import connect, database_errors, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete
 from common.registration import registered_facts
 from common.spark_errors import spark_errors
 from deltas import sums
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from warehouse import groups, watermark
 
-from replaying import positions, replayed_fact, warehouse_fact
+from replaying import positions, replayed_fact
 from replaying.result import Difference, Replay, ReplayedFact
 from replaying.settings import ReplaySettings
 from waltally.errors import SettingError
@@ -24,6 +27,16 @@ from waltally.facts import Fact
 
 MAX_DIFFERENCES = 1000
 """The most differences of a fact that are listed; all are counted."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The archive of one slot."""
+
+    slot: str
+    spark: SparkSession
+    folder: Folder
+    contents: Contents
 
 
 def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
@@ -40,115 +53,84 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
             raise ArchiveIncomplete(
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
             )
+        archive = Archive(settings.slot, spark, folder, contents)
         if settings.compare:
-            found = compared(settings, spark, folder, contents, output)
+            found = compared(settings, archive, output)
         else:
             position = positions.position_of(settings, spark, folder, contents)
             positions.require(contents, contents.from_lsn, position)
-            found = [
-                replayed(
-                    settings,
-                    spark,
-                    folder,
-                    contents,
-                    position,
-                    fact,
-                    positions.baseline_before(contents, fact, position),
-                    None,
-                    output,
-                )
-                for fact in positions.facts_at(contents, position, settings.facts)
-            ]
+            found = []
+            for fact in positions.facts_at(contents, position, settings.facts):
+                baseline = positions.baseline_before(contents, fact, position)
+                found.append(replayed(archive, position, fact, baseline, output))
     return Replay(settings.slot, found, time.monotonic() - begun)
 
 
 def compared(
-    settings: ReplaySettings,
-    spark: SparkSession,
-    folder: Folder,
-    contents: Contents,
-    output: Folder | None,
+    settings: ReplaySettings, archive: Archive, output: Folder | None
 ) -> list[ReplayedFact]:
     """Replay each fact to its own position, on its own baseline, and compare the two."""
     found = []
     with contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "replay")) as target:
         for fact in registered_facts(target, settings.schema, settings.slot, settings.facts):
-            with warehouse_fact.open_fact(target, settings, fact) as built:
-                position = built.position
-                baseline = positions.baseline_of(contents, fact, built.baseline_id)
+            with exported_snapshot(target) as name:
+                built = watermark.read(target, settings.schema, settings.slot, fact)
+                position = built.applied_lsn
+                baseline = positions.baseline_of(archive.contents, fact, built.baseline_id)
+                query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
+                snapshot = Snapshot(resolved(target), name)
                 # A checkpoint, so that the target does not keep an old snapshot meanwhile.
-                present = built.rows(spark).localCheckpoint()
-            found.append(
-                replayed(
-                    settings, spark, folder, contents, position, fact, baseline, present, output
-                )
-            )
+                present = groups.read(archive.spark, snapshot, [query], fact).localCheckpoint()
+            found.append(replayed(archive, position, fact, baseline, output, present))
     return found
 
 
 def replayed(
-    settings: ReplaySettings,
-    spark: SparkSession,
-    folder: Folder,
-    contents: Contents,
+    archive: Archive,
     position: int,
     fact: Fact,
     baseline: Baseline | None,
-    present: DataFrame | None,
     output: Folder | None,
+    present: DataFrame | None = None,
 ) -> ReplayedFact:
     """Compute one fact at the position, on the baseline or on nothing; store and compare it.
 
     `present` is what dbt has built, None where that is not asked. Raises ArchiveIncomplete.
     """
     declared = baseline.fact if baseline else fact
-    groups = computed(settings, spark, folder, contents, position, declared, baseline).persist()
+    rebuilt = computed(archive, position, declared, baseline).persist()
     if output:
-        rows = replayed_fact.as_rows(groups, declared)
+        rows = replayed_fact.as_rows(rebuilt, declared)
         rows.write.option("compression", "zstd").parquet(output.path(declared.name))
-    totals = sums.totals(groups, declared)
-    names = [measure.name for measure in declared.measures]
+    measures = [measure.name for measure in declared.measures]
+    dimensions = [dimension.name for dimension in declared.dimensions]
+    totals = dict(zip(measures, sums.totals(rebuilt, declared), strict=True))
     differing, listed = None, []
     if present is not None:
-        both = sums.both(declared, present, groups).where("left <> right").persist()
+        both = sums.both(declared, present, rebuilt).where("left <> right").persist()
         differing = both.count()
         listed = [
             Difference(
-                dict(zip([each.name for each in declared.dimensions], row[0], strict=True)),
-                dict(zip(names, row[1], strict=True)),
-                dict(zip(names, row[2], strict=True)),
+                dict(zip(dimensions, row["dimensions"], strict=True)),
+                dict(zip(measures, row["left"], strict=True)),
+                dict(zip(measures, row["right"], strict=True)),
             )
             for row in both.orderBy("dimensions").limit(MAX_DIFFERENCES).collect()
         ]
         both.unpersist()
-    count = groups.count()
-    groups.unpersist()
-    return ReplayedFact(
-        declared,
-        position,
-        baseline,
-        count,
-        dict(zip(names, totals, strict=True)),
-        differing,
-        listed,
-    )
+    count = rebuilt.count()
+    rebuilt.unpersist()
+    return ReplayedFact(declared, position, baseline, count, totals, differing, listed)
 
 
-def computed(
-    settings: ReplaySettings,
-    spark: SparkSession,
-    folder: Folder,
-    contents: Contents,
-    position: int,
-    fact: Fact,
-    baseline: Baseline | None,
-) -> DataFrame:
+def computed(archive: Archive, position: int, fact: Fact, baseline: Baseline | None) -> DataFrame:
     """Return the fact's groups at the position. Raises ArchiveIncomplete."""
+    contents, place = archive.contents, (archive.spark, archive.folder)
     begin = baseline.snapshot_lsn if baseline else contents.from_lsn
     positions.require(contents, begin, position)
     with positions.missing_files_refused():
-        changes = files.read_changes(spark, folder, contents.files(begin, position)).where(
+        changes = files.read_changes(*place, contents.files(begin, position)).where(
             (sql.col("commit_lsn") >= begin) & (sql.col("commit_lsn") < position)
         )
-        groups = files.read_groups(spark, folder, list(baseline.files if baseline else ()))
-    return replayed_fact.replayed(groups, changes, fact, settings.slot)
+        before = files.read_groups(*place, list(baseline.files if baseline else ()))
+    return replayed_fact.replayed(before, changes, fact, archive.slot)

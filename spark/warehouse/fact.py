@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from common import arrow_source, slot_position
+from common import slot_position
 from common.arrow_source import Snapshot
 from common.connections import Connection, exported_snapshot, resolved
 from common.errors import SnapshotTooOld
@@ -15,13 +15,12 @@ from common.settings import Settings
 from common.slot_position import RegisteredSlot
 from counting import ranges
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
 from waltally.facts import Fact
-from waltally.tables import Table, literal, quoted
-from warehouse import watermark
+from waltally.tables import Table
+from warehouse import groups, watermark
 from warehouse.rejected import Rejected
 
 
@@ -47,33 +46,11 @@ class Built:
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """Return the slot's rows of the fact, to be read within `open_fact`: dimensions, sums."""
-        return self._read(spark, self.queries).drop("part")
+        return groups.read(spark, self.snapshot, self.queries, self.fact).drop("part")
 
     def remembered(self, spark: SparkSession) -> DataFrame:
         """Return what the newest baseline has of purged rows: part, dimensions, sums."""
-        return self._read(spark, [self.remembered_query])
-
-    def _read(self, spark: SparkSession, queries: Sequence[str]) -> DataFrame:
-        dimensions, sums = columns(self.fact)
-        names = ("part", *dimensions, *sums)
-        found = arrow_source.rows(
-            spark,
-            self.snapshot.conninfo,
-            queries,
-            ", ".join(f"{name} string" for name in names),
-            self.snapshot.name,
-        )
-        return found.select(
-            "part", sql.array(*dimensions).alias("dimensions"), sql.array(*sums).alias("sums")
-        )
-
-
-def columns(fact: Fact) -> tuple[list[str], list[str]]:
-    """Return what the dimensions and the sums are called in queries, by their places."""
-    return (
-        [f"dimension_{place}" for place in range(len(fact.dimensions))],
-        [f"sum_{place}" for place in range(len(fact.measures))],
-    )
+        return groups.read(spark, self.snapshot, [self.remembered_query], self.fact)
 
 
 @contextlib.contextmanager
@@ -102,27 +79,6 @@ def refuse_gap(start: int, position: int, relation: Table) -> None:
         )
 
 
-def rows_query(fact: Fact, slot: str, source: str, condition: str = "true") -> str:
-    """Return the query of the slot's rows in a part of the fact's table: part, dimensions, sums."""
-    dimensions, sums = columns(fact)
-    selected = [
-        f"{quoted(each.name)}::text as {name}"
-        for each, name in zip(fact.dimensions, dimensions, strict=True)
-    ]
-    # Current rows have no measure: each is there once.
-    selected += [
-        f"{'1' if fact.kind == 'current_rows' else quoted(each.name)}::text as {name}"
-        for each, name in zip(fact.measures, sums, strict=True)
-    ]
-    mine = [
-        f"{quoted(each.name)} = {literal(slot)}" for each in fact.dimensions if each.kind == "slot"
-    ]
-    return (
-        f"select null::text as part, {', '.join(selected)} from {source}"
-        f" where {' and '.join([condition, *mine])}"
-    )
-
-
 def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
     registered = slot(target, settings)
     built = watermark.read(target, settings.schema, settings.slot, fact)
@@ -135,7 +91,7 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
     ).fetchone()
     baseline_lsn, baseline_id, counted = newest or (None, None, registered.table_identities)
     queries = [
-        rows_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
+        groups.fact_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
         for leaf in ranges.leaves(target, fact.relation)
         for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
     ]
@@ -148,21 +104,9 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
         built.baseline_id == baseline_id,
         snapshot,
         queries,
-        _remembered(settings, fact),
+        groups.baseline_query(fact, settings.schema, settings.slot, "purged"),
         cast(TableIdentities, counted or {}),
         _rejected(target, settings, fact),
-    )
-
-
-def _remembered(settings: Settings, fact: Fact) -> str:
-    dimensions, sums = columns(fact)
-    selected = [f"dimensions[{place}] as {name}" for place, name in enumerate(dimensions, 1)]
-    selected += [f"purged[{place}]::text as {name}" for place, name in enumerate(sums, 1)]
-    return (
-        f"select part, {', '.join(selected)}"
-        f" from {Table(settings.schema, 'baseline_group').quoted}"
-        f" where slot_name = {literal(settings.slot)} and fact_name = {literal(fact.name)}"
-        " and purged is not null"
     )
 
 
