@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -30,7 +30,7 @@ class Example:
 
     name: str
     slots: tuple[str, ...]
-    """One per source; the source's database has the same name where there are several."""
+    """One per source."""
     about: str
     """What the sessions write, for the demo's reader."""
     create: Callable[[str], None]
@@ -59,6 +59,15 @@ class Example:
         """Whether facts and change log are in a database of their own, as several sources need."""
         return len(self.slots) > 1
 
+    @property
+    def warehouse(self) -> str:
+        """The database of facts and change log."""
+        return "warehouse" if self.has_warehouse else "postgres"
+
+    def database(self, slot: str) -> str:
+        """Return the database that a slot is of."""
+        return slot if self.has_warehouse else "postgres"
+
 
 def names() -> list[str]:
     """Return the examples' names."""
@@ -69,15 +78,3 @@ def load(name: str) -> Example:
     """Return the example with this name."""
     found: Example = import_module(f"examples.{name}.example").EXAMPLE
     return found
-
-
-def databases(
-    example: Example, dsn: Callable[[str], str], plain: str
-) -> tuple[Mapping[str, str], str]:
-    """Return the slots with the DSNs of their sources, and the warehouse's DSN.
-
-    `dsn` gives the DSN of a database. A single source is its own warehouse: the database `plain`.
-    """
-    if not example.has_warehouse:
-        return {example.slots[0]: dsn(plain)}, dsn(plain)
-    return {slot: dsn(slot) for slot in example.slots}, dsn("warehouse")

@@ -12,10 +12,9 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import Popen
 from types import FrameType
 
 import psycopg2
@@ -28,7 +27,7 @@ from demo.cluster import Cluster, ClusterError
 from demo.commands import CommandFailed, Commands
 from demo.comparison import differences
 from demo.example import ROOT, Example
-from waltally.settings import DEFAULT_SLOT
+from demo.operate import operate
 
 _SERVER = {"fsync": "off", "shared_buffers": "256MB", "max_wal_size": "4GB"}
 _REPLACED = ("PG", "LOADER_", "DBT_")
@@ -110,13 +109,14 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     else:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         stack.callback(cluster.remove)
-    sources, warehouse = examples.databases(example, cluster.dsn, "postgres")
+    sources = {slot: cluster.dsn(example.database(slot)) for slot in example.slots}
+    warehouse = cluster.dsn(example.warehouse)
 
     began = time.monotonic()
     console.print(f"A private server and {chosen.rows:,} rows of history")
     cluster.create()
     cluster.start()
-    make_sources(example, cluster, chosen.rows)
+    make_databases(example, cluster, chosen.rows)
     console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
 
     shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
@@ -133,37 +133,7 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
         f"{len(traffic) * 4} sessions write from here on: {example.about}", soft_wrap=True
     )
 
-    commands.export("DBT_PROJECT_DIR", str(example.project.relative_to(ROOT)))
-    # What tells the commands which source is meant, where there are several.
-    chosen_source: dict[str, dict[str, str]] = {slot: {} for slot in example.slots}
-    if example.has_warehouse:
-        commands.export("PGDATABASE", "warehouse")
-        commands.export("LOADER_TARGET_DSN", "dbname=warehouse")
-        for slot in example.slots:
-            chosen_source[slot] = {"LOADER_SLOT": slot, "LOADER_SOURCE_DSN": f"dbname={slot}"}
-    elif example.slots[0] != DEFAULT_SLOT:
-        commands.export("LOADER_SLOT", example.slots[0])
-
-    commands.run("dbt", "deps")
-    for each_source in chosen_source.values():
-        commands.run("loader", "setup", **each_source)
-        commands.run("spark-submit", "spark/seed.py", **each_source)
-    loaders = [
-        commands.start("loader", "run", "--build", **each_source)
-        for each_source in chosen_source.values()
-    ]
-    watch(example, warehouse, chosen.seconds, commands, loaders, console)
-    for each in traffic:
-        each.stop()
-    written = sum(each.counts.total() for each in traffic)
-    console.print(f"The sessions stop after {written:,} changes")
-    for loader in loaders:
-        commands.stop(loader)
-    for each_source in chosen_source.values():
-        commands.run("loader", "run", "--once", **each_source)
-        commands.run("dbt", "build", **each_source)
-    if not example.has_warehouse:  # elsewhere dbt does not see the source's tables
-        commands.run("dbt", "test", "--vars", "recount: true")
+    operate(example, warehouse, commands, traffic, chosen.seconds, console)
 
     console.print(show.pivot(warehouse, example.corner, example.table))
     wrong = [
@@ -175,15 +145,14 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     return len(wrong)
 
 
-def make_sources(example: Example, cluster: Cluster, rows: int) -> None:
-    """Make and fill the sources, with as many rows in all, and the warehouse's database."""
-    sources, _ = examples.databases(example, cluster.dsn, "postgres")
-    if example.has_warehouse:
-        for name in (*sources, "warehouse"):
-            create_database(cluster, name)
-    for number, dsn in enumerate(sources.values(), start=1):
+def make_databases(example: Example, cluster: Cluster, rows: int) -> None:
+    """Make the databases that the server lacks, and fill the sources with as many rows in all."""
+    for name in {example.warehouse, *map(example.database, example.slots)} - {"postgres"}:
+        create_database(cluster, name)
+    for number, slot in enumerate(example.slots, start=1):
+        dsn = cluster.dsn(example.database(slot))
         example.create(dsn)
-        example.fill(dsn, rows // len(sources), number)
+        example.fill(dsn, rows // len(example.slots), number)
 
 
 def create_database(cluster: Cluster, name: str) -> None:
@@ -195,37 +164,6 @@ def create_database(cluster: Cluster, name: str) -> None:
             cursor.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
     finally:
         connection.close()
-
-
-def watch(
-    example: Example,
-    warehouse: str,
-    seconds: int,
-    commands: Commands,
-    loaders: Sequence[Popen[bytes]],
-    console: Console,
-) -> None:
-    """Print the counts as they move, for this long after the fact's first build."""
-    until = None
-    while until is None or time.monotonic() < until:
-        time.sleep(2)
-        for loader in loaders:
-            if loader.poll() is not None:
-                raise commands.failure(loader, "ended by itself")
-        now = show.pipeline_state(
-            warehouse, example.recounts[0].fact, example.total, len(example.slots)
-        )
-        if now is None:
-            console.print("  the fact is being built for the first time")
-            continue
-        until = until or time.monotonic() + seconds
-        age = "no change yet" if now.age is None else f"newest change {now.age:.1f} s old"
-        console.print(
-            f"  {now.total:,} {example.total_of}, {age}, "
-            f"{now.unstaged_bytes / 1000:,.0f} kB not staged",
-            highlight=False,
-            soft_wrap=True,
-        )
 
 
 def main(arguments: list[str] | None = None) -> int:

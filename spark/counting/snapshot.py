@@ -27,6 +27,8 @@ from waltally.login import one_line
 from waltally.tables import Table, quoted
 
 _POLL_SECONDS = 0.1
+_WAIT_WHILE_HOLDING_MS = 10
+"""Milliseconds, well below any deadlock_timeout, after which the server looks for a deadlock."""
 Notify = Callable[[str], None]
 
 
@@ -87,20 +89,46 @@ def export(
 def lock(
     connection: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
 ) -> None:
-    """Hold ACCESS SHARE on the tables and their leaves in an open transaction."""
+    """Hold ACCESS SHARE on the tables and their leaves in an open transaction.
+
+    It waits only while it holds no lock. Otherwise an application that locks the tables in another
+    order would meet a deadlock, and the server might roll the application's transaction back.
+    """
+    tables = list(source_tables(facts))
+    while (blocked := _first_blocked(connection, settings, facts, tables, deadline)) is not None:
+        tables.remove(blocked)
+        tables.insert(0, blocked)
+
+
+def _first_blocked(
+    connection: Connection,
+    settings: Settings,
+    facts: Sequence[Fact],
+    tables: Sequence[Table],
+    deadline: float,
+) -> Table | None:
+    """Lock the tables in this order; return the one that was not free, with no lock held.
+
+    The first is waited for. Raises SnapshotBlocked.
+    """
     connection.execute("begin")
-    for table in source_tables(facts):
+    for place, table in enumerate(tables):
         columns = ", ".join(map(quoted, needed_columns(facts, table)))
         left = max(int((deadline - time.monotonic()) * 1000), 1)
-        connection.execute(f"set local lock_timeout = {left}")
+        patience = min(left, _WAIT_WHILE_HOLDING_MS) if place else left
+        connection.execute(f"set local lock_timeout = {patience}")
         try:
             # LOCK TABLE would need the right to select every column.
             connection.execute(f"select {columns} from {table.quoted} limit 0")
         except psycopg.errors.LockNotAvailable:
+            connection.execute("rollback")
+            if patience < left:
+                return table
             raise SnapshotBlocked(
                 f"table {table} was locked for {settings.timeout:.0f} s",
                 "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
             ) from None
+    return None
 
 
 def connect_replication(conninfo: str) -> LogicalReplicationConnection:
