@@ -85,7 +85,6 @@ def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
         connections.connect(dsn, "LOADER_SOURCE_DSN")
 
 
-@pytest.mark.slow
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made = guarded.commands
     made.must(SPARK_ROLE, *SEED, **guarded.both(SPARK_ROLE))
