@@ -142,7 +142,7 @@ def is_same(expected: Any, actual: Any) -> bool:
     if expected is None or actual is None:
         return expected is actual
     if isinstance(expected, bool):
-        return str(expected).lower() == actual
+        return bool(str(expected).lower() == actual)
     if isinstance(expected, int | float):
         return Decimal(str(expected)) == Decimal(actual)
     return str(expected) == str(actual)
