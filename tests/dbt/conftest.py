@@ -8,7 +8,7 @@ import pytest
 
 from demo.cluster import Cluster
 from tests.dbt.project import Project
-from tests.dbt.warehouse import Warehouse, set_environment, warehouse_cluster
+from tests.dbt.staged import Warehouse, set_environment, warehouse_cluster
 
 
 @pytest.fixture(scope="session")

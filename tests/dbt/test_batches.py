@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from loader.build import builder
-from tests.dbt.warehouse import DATABASE, FACT, SLOT, Warehouse
+from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
 from waltally.settings import Settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.dbt.project import messages
-from tests.dbt.warehouse import START, Warehouse
+from tests.dbt.staged import START, Warehouse
 from tests.dbt.workload import LIVE, SERVICES, change, row
 from waltally import lsn
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.dbt.warehouse import FACT, Warehouse
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import Source
 
 # Where a build stops when another session holds this: the places where it could do half its work.

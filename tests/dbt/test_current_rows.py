@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.dbt.project import messages
+from tests.dbt.staged import SLOT, START, Warehouse
 from tests.dbt.test_facts import change
-from tests.dbt.warehouse import SLOT, START, Warehouse
 
 MODEL = ("--select", "current_projects", "rejected_changes")
 PROJECTS = ("time", "projects")

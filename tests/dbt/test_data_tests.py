@@ -8,7 +8,7 @@ import pytest
 from dbt.artifacts.schemas.run import RunExecutionResult
 
 from tests.dbt.project import messages
-from tests.dbt.warehouse import SHIPPED, Warehouse
+from tests.dbt.staged import SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
 RECOUNT = "{recount: true}"

@@ -12,7 +12,7 @@ import jinja2
 import pytest
 
 from tests.dbt.project import Project, messages
-from tests.dbt.warehouse import Warehouse
+from tests.dbt.staged import Warehouse
 from tests.support import ROOT
 
 TABLE = {"rows": "public.orders"}

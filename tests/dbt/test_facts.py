@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.dbt.project import messages
-from tests.dbt.warehouse import Warehouse
+from tests.dbt.staged import Warehouse
 from tests.dbt.workload import Row, image
 
 ORDERS = ("--select", "ft_orders", "rejected_changes")

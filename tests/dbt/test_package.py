@@ -9,7 +9,7 @@ import pytest
 from dbt.cli.main import dbtRunner
 
 from tests.dbt.project import QUIET, Project, messages
-from tests.dbt.warehouse import Warehouse
+from tests.dbt.staged import Warehouse
 from tests.dbt.workload import LIVE, change, row
 from tests.support import ROOT
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.dbt.project import messages
-from tests.dbt.warehouse import FACT, Warehouse
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 

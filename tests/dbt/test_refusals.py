@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.dbt.project import messages
-from tests.dbt.warehouse import FACT, SLOT, Warehouse
+from tests.dbt.staged import FACT, SLOT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, change, row
 from waltally import lsn
 

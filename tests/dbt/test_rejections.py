@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.dbt.project import messages
-from tests.dbt.warehouse import FACT, Warehouse
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Row, change, row
 
 NO_UNIT_TESTS = ("--exclude", "path:examples", "test_type:unit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.dbt.project import messages
-from tests.dbt.warehouse import FACT, SLOT, Warehouse
+from tests.dbt.staged import FACT, SLOT, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from waltally import lsn
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dbt.warehouse import FACT, SHIPPED, Warehouse
+from tests.dbt.staged import FACT, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 
 from tests.dbt.project import Project, messages
-from tests.dbt.warehouse import DATABASE, SHIPPED, Warehouse
+from tests.dbt.staged import DATABASE, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from tests.support import ROOT, Database, wait_until
 

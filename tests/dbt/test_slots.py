@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.dbt.staged import SLOT, START, Warehouse
 from tests.dbt.test_facts import change
-from tests.dbt.warehouse import SLOT, START, Warehouse
 
 OTHER = "another_slot"
 MODELS = ("--select", "ft_hours", "current_projects", "rejected_changes")

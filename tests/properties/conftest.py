@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.dbt.project import Project
-from tests.dbt.warehouse import FACT, Warehouse, set_environment, warehouse_cluster
+from tests.dbt.staged import FACT, Warehouse, set_environment, warehouse_cluster
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dbt.warehouse import SLOT, START, STEP, Warehouse
+from tests.dbt.staged import SLOT, START, STEP, Warehouse
 from tests.fact_oracle import Group, Totals
 from tests.properties.declared import histories
 from tests.properties.test_deltas import SLOW
