@@ -188,7 +188,8 @@ def test_no_role_may_copy_the_server(whole: RoleCommands, tmp_path: Path) -> Non
 
 
 def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: RoleCommands) -> None:
-    columns = "(service_id, template_id, notification_type, notification_status, ctid)"
+    names = ("service_id", "template_id", "notification_type", "notification_status", "ctid")
+    columns = "(" + ", ".join(f'"{name}"' for name in names) + ")"
     whole.database.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
     try:
         done = whole.run(SPARK_ROLE, *SEED)
