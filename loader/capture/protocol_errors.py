@@ -9,10 +9,10 @@ from waltally.errors import LoaderError, RowTooLarge, SlotLost
 from waltally.server_errors import ServerError, connection_error, is_too_large
 
 _UNDECODABLE = "could not map filenode"
-"""The server's decoder lost track of a table that was rewritten while the slot was being made.
+"""The server's decoder lost track of a table's file, and fails at the same place at each try.
 
-It fails at the same place each time. Internal errors are never translated. Source: PostgreSQL,
-src/backend/replication/logical/reorderbuffer.c.
+Seen right after a slot was made amid TRUNCATEs. Internal errors are never translated. Source:
+PostgreSQL, src/backend/replication/logical/reorderbuffer.c.
 """
 
 

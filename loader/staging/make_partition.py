@@ -51,8 +51,8 @@ def make_partition(cursor: extensions.cursor, schema: str, number: int) -> None:
     if found.state == "attached":
         return
     parent, partition = (sql.Identifier(schema, n) for n in ("change_log", name))
-    first, end = map(lsn.show, partition_bounds(number))
-    bounds = (first, end)
+    first, end = partition_bounds(number)
+    bounds = (lsn.show(first), lsn.show(end))
     if found.state != "missing":
         if not found.is_ours:
             raise _in_the_way(schema, name)

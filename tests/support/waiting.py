@@ -6,9 +6,14 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], claim: str, seconds: float = 60.0) -> None:
-    """Poll until the condition holds; fail with the claim where it does not in time."""
+def wait_until(
+    condition: Callable[[], object], claim: str, seconds: float = 60.0, pause: float = 0.05
+) -> None:
+    """Poll until the condition holds; fail with the claim where it does not in time.
+
+    `pause` is the time between two looks, in seconds.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not in {seconds:g} s: {claim}"
-        time.sleep(0.05)
+        time.sleep(pause)
