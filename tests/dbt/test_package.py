@@ -103,5 +103,8 @@ def test_every_case_of_the_rules_passes_whatever_the_slot_is(
     host_warehouse.build()
     monkeypatch.setenv("LOADER_SLOT", "another")
     done = host_warehouse.dbt("test", "--select", "test_type:unit")
+    results = getattr(done.result, "results", [])
+    failed = {each.node.name: each.message for each in results if each.status != "pass"}
+    assert not failed, failed
     assert done.success, messages(done)
-    assert len(getattr(done.result, "results", [])) > 100
+    assert len(results) > 100

@@ -13,8 +13,9 @@
     {{ run_hooks(pre_hooks, inside_transaction=false) }}
 
     {% call statement('pins') %}
-        {#- A look at columns has begun a transaction, and no isolation level could be set in it. -#}
-        rollback;
+        {#- A look at columns has begun a transaction, and no isolation level could be set in it. It
+            may hold the profile's `set role` too, which a rollback would undo. -#}
+        commit;
         begin;
         {{ waltally.pin_transaction() }}
     {% endcall %}
