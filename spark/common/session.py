@@ -26,6 +26,8 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # Adaptive execution merges small partitions; this only limits how large one can get.
     "spark.sql.shuffle.partitions": "64",
+    # Noting the line of Python that made each expression takes most of the time of a small job.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """`spark-submit --conf` overrides each of them."""
 

@@ -76,6 +76,7 @@ def orders(audited: Audited) -> Iterator[Orders]:
         yield made
 
 
+@pytest.mark.slow
 def test_every_fact_is_audited_and_a_sum_that_is_wrong_by_a_cent_is_found(
     audited: Audited, orders: Orders
 ) -> None:

@@ -22,6 +22,7 @@ from waltally.facts import Fact, parse
 from waltally.session_settings import _VALUES
 from waltally.tables import Table
 
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
 SLOT = "east"
 SCHEMA = "commit_lsn long, ordinal long, action string, payload string"
 PEEK = (
@@ -61,7 +62,7 @@ def logged(spark: SparkSession, connection: psycopg.Connection[Any]) -> DataFram
     return spark.createDataFrame(found, SCHEMA).repartition(2)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_any_history_comes_to_what_a_recount_says(
     spark: SparkSession, connection: psycopg.Connection[Any], seed: int
 ) -> None:
@@ -183,7 +184,7 @@ def stored_services(connection: psycopg.Connection[Any]) -> set[tuple[Any, ...]]
     return set(connection.execute(f"select {columns} from services".encode()).fetchall())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", SEEDS[:5])
 def test_current_rows_follow_the_table_by_its_key_alone(
     spark: SparkSession, connection: psycopg.Connection[Any], seed: int
 ) -> None:
