@@ -19,8 +19,8 @@ $(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-s
 	install -m 755 ops/spark-submit $(BIN)/spark-submit
 	touch $@
 
-demo: install  ## Run the whole pipeline on a private server with live traffic
-	$(BIN)/python -m demo.run
+demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries
+	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE))
 
 acceptance: install  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"
@@ -43,11 +43,11 @@ check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@echo "Types (mypy)"
-	@$(BIN)/mypy --no-error-summary waltally loader spark demo tests benchmarks
+	@$(BIN)/mypy --no-error-summary waltally loader spark demo examples tests benchmarks
 	@echo "Import rules (import-linter)"
 	@found=$$(PYTHONPATH=spark $(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
 	@echo "Lint of SQL (sqlfluff)"
-	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project
+	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project examples/*/models
 	@echo "dbt parse"
 	@mkdir -p target && cp profiles.yml.example target/profiles.yml
 	@$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats

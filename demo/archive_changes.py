@@ -1,11 +1,12 @@
 """Kinds of change to `notification_history`; each returns how many rows it changed.
 
 The statement that deletes rows also writes them to `truth.purged`: so each row is recorded once, by
-the session that deleted it, with the dimensions that it had then.
+the session that deleted it, as it was then.
 """
 
 from __future__ import annotations
 
+from demo.clock import awkward_time
 from demo.session import STATUSES, Session
 
 _COPIED = (
@@ -16,9 +17,12 @@ _COPIED = (
 _PURGE = """
 with gone as (
     delete from notification_history where id = any(%s::uuid[])
-    returning service_id, template_id, notification_type, notification_status
+    returning
+        service_id, template_id, notification_type, notification_status, key_type, created_at
 )
-insert into truth.purged (service_id, template_id, notification_type, notification_status)
+insert into truth.purged (
+    service_id, template_id, notification_type, notification_status, key_type, created_at
+)
 select * from gone
 """
 
@@ -67,6 +71,16 @@ def history_change_dimensions(session: Session) -> int:
         "update notification_history set service_id = %s, template_id = %s, notification_type = %s "
         "where id = any(%s::uuid[])",
         *session.dimensions(),
+        session.some_ids("notification_history", 3),
+    )
+
+
+def history_move_in_time(session: Session) -> int:
+    """Archived rows get another time of creation and another kind of key."""
+    return session.run(
+        "update notification_history set created_at = %s, key_type = %s where id = any(%s::uuid[])",
+        awkward_time(session.rng),
+        session.rng.choice(["normal", "team", "test"]),
         session.some_ids("notification_history", 3),
     )
 

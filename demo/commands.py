@@ -26,19 +26,29 @@ class Commands:
     def __init__(
         self, cwd: Path, environment: Mapping[str, str], logs: Path, console: Console
     ) -> None:
-        self._cwd, self._environment, self._logs, self._console = cwd, environment, logs, console
+        self._cwd, self._environment, self._logs = cwd, dict(environment), logs
+        self._console = console
         self._logged: dict[int, Path] = {}
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def run(self, *command: str) -> None:
-        """Run the command to its end and print how long it took; raise CommandFailed."""
+    def export(self, name: str, value: str) -> None:
+        """Set an environment variable for the commands from here on."""
+        self._show(f"export {name}={shlex.quote(value)}")
+        self._environment[name] = value
+
+    def run(self, *command: str, **more: str) -> None:
+        """Run the command to its end and print how long it took; raise CommandFailed.
+
+        `more` is added to its environment.
+        """
         began = time.monotonic()
-        self.check(self.start(*command))
+        self.check(self.start(*command, **more))
         self._console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
 
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
-        """Start the command in the background."""
-        self._console.print(f"[bold]$ {shlex.join(command)}[/bold]", highlight=False)
+    def start(self, *command: str, **more: str) -> subprocess.Popen[bytes]:
+        """Start the command in the background; `more` is added to its environment."""
+        assignments = "".join(f"{name}={shlex.quote(value)} " for name, value in more.items())
+        self._show(assignments + shlex.join(command))
         log = self._logs / f"{len(self._logged) + 1} {Path(command[0]).name}.log"
         try:
             with log.open("wb") as output:
@@ -46,7 +56,7 @@ class Commands:
                 process = subprocess.Popen(
                     command,
                     cwd=self._cwd,
-                    env=self._environment,
+                    env={**self._environment, **more},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -61,7 +71,7 @@ class Commands:
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """Ask the process to stop as a supervisor would, by SIGTERM; raise CommandFailed."""
         began = time.monotonic()
-        self._console.print(f"[bold]$ kill -TERM {process.pid}[/bold]", highlight=False)
+        self._show(f"kill -TERM {process.pid}")
         process.terminate()
         self.check(process, _PATIENCE)
         self._console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
@@ -81,6 +91,9 @@ class Commands:
         output = log.read_text(errors="replace").splitlines()
         shown = "\n".join(f"    {line}" for line in output[-60:])
         return CommandFailed(f"{log.stem} {what}:\n{shown}")
+
+    def _show(self, line: str) -> None:
+        self._console.print(f"$ {line}", style="bold", markup=False, highlight=False)
 
     def end_all(self) -> None:
         """End every process that still runs, and its children."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from demo.session import NEXT_STATUS, STATUSES, Session
+from demo.clock import awkward_time
+from demo.session import KEY_TYPES, NEXT_STATUS, STATUSES, Session
 
 _SET_STATUS = (
     "update notifications set notification_status = %s, updated_at = now() "
@@ -63,6 +64,16 @@ def null_dimension(session: Session) -> int:
     return session.run(
         f"update notifications set {lost} = null where id = any(%s::uuid[])",
         session.some_ids("notifications", 2),
+    )
+
+
+def move_in_time(session: Session) -> int:
+    """Rows get another time of creation and another kind of key."""
+    return session.run(
+        "update notifications set created_at = %s, key_type = %s where id = any(%s::uuid[])",
+        awkward_time(session.rng),
+        session.rng.choice(KEY_TYPES),
+        session.some_ids("notifications", session.rng.randint(1, 5)),
     )
 
 

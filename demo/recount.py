@@ -62,7 +62,11 @@ from {staging}.change_log
 where
     slot_name = %(slot)s
     and commit_lsn >= coalesce(
-        (select snapshot_lsn from {staging}.historical_snapshot where slot_name = %(slot)s), '0/0'
+        (
+            select snapshot_lsn from {staging}.baseline
+            where slot_name = %(slot)s and fact_name = 'ft_service_stats'
+        ),
+        '0/0'
     )
 """
 

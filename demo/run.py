@@ -1,6 +1,6 @@
 """`make demo`: the whole pipeline on live traffic against a private server, and the recount.
 
-python -m demo.run --rows 500000 --seconds 20
+python -m demo.run --example shop --rows 500000 --seconds 20
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import Popen, TimeoutExpired
 from types import FrameType
 
+import psycopg2
+from psycopg2 import sql
 from rich.console import Console
 
-from demo import recount, show, source
+from demo import example as examples
+from demo import show
 from demo.cluster import Cluster, ClusterError
 from demo.commands import CommandFailed, Commands
-from demo.traffic import Traffic
+from demo.comparison import differences
+from demo.example import ROOT, Example
+from demo.operate import operate
 
-_ROOT = Path(__file__).parent.parent
 _SERVER = {"fsync": "off", "shared_buffers": "256MB", "max_wal_size": "4GB"}
 _REPLACED = ("PG", "LOADER_", "DBT_")
 
@@ -36,6 +39,9 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
         prog="demo.run",
         description="Run the whole pipeline on live traffic, then recount.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "--example", choices=examples.names(), default="notify", help="a folder of examples/"
     )
     parser.add_argument("--rows", type=int, default=500_000, help="rows before the slot is made")
     parser.add_argument("--seconds", type=int, default=20, help="how long live counts are shown")
@@ -87,7 +93,8 @@ def cleaned_up() -> Iterator[ExitStack]:
 
 
 def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
-    """Run everything; return how many groups of the fact differ from the recount."""
+    """Run everything; return how many groups of the facts differ from the recounts."""
+    example = examples.load(chosen.example)
     home = Path(tempfile.mkdtemp(prefix="waltally-demo-"))
     cluster = Cluster(_SERVER)
     if chosen.keep:
@@ -102,67 +109,61 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     else:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         stack.callback(cluster.remove)
-    dsn = cluster.dsn()
+    sources = {slot: cluster.dsn(example.database(slot)) for slot in example.slots}
+    warehouse = cluster.dsn(example.warehouse)
 
     began = time.monotonic()
     console.print(f"A private server and {chosen.rows:,} rows of history")
     cluster.create()
     cluster.start()
-    source.create(dsn)
-    live_rows = chosen.rows * 2 // 5
-    source.fill(dsn, live_rows=live_rows, history_rows=chosen.rows - live_rows)
-    source.set_identity(dsn, "covering")
+    make_databases(example, cluster, chosen.rows)
     console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
 
-    shutil.copy(_ROOT / "profiles.yml.example", home / "profiles.yml")
-    commands = Commands(_ROOT, environment(cluster, home), home, console)
+    shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+    commands = Commands(ROOT, environment(cluster, home), home, console)
     stack.callback(commands.end_all)
-    traffic = Traffic(dsn, rate=20, identity="covering")
-    traffic.start()
-    stack.callback(traffic.stop)
-    console.print("Four sessions write from here on: inserts, moves, archiving, purges, rollbacks")
+    traffic = [
+        example.traffic(dsn, seed=number, rate=20, truncates=False)
+        for number, dsn in enumerate(sources.values(), start=1)
+    ]
+    for each in traffic:
+        each.start()
+        stack.callback(each.stop)
+    console.print(
+        f"{len(traffic) * 4} sessions write from here on: {example.about}", soft_wrap=True
+    )
 
-    commands.run("loader", "setup")
-    commands.run("spark-submit", "spark/seed.py")
-    loader = commands.start("loader", "run", "--build")
-    watch(dsn, chosen.seconds, commands, loader, console)
-    traffic.stop()
-    console.print(f"The sessions stop after {traffic.counts.total():,} changes")
-    commands.stop(loader)
-    commands.run("loader", "run", "--once")
-    commands.run("dbt", "build")
-    commands.run("dbt", "test", "--vars", "recount: true")
+    operate(example, warehouse, commands, traffic, chosen.seconds, console)
 
-    console.print(show.counts_by_status(dsn))
-    wrong = recount.differences(dsn)
-    for group, recounted, counted in wrong[:10]:
-        console.print(group, counted, "but recounted", recounted, soft_wrap=True)
+    console.print(show.pivot(warehouse, example.corner, example.table))
+    wrong = [
+        each for recount in example.recounts for each in differences(recount, sources, warehouse)
+    ]
+    for each_wrong in wrong[:10]:
+        console.print(str(each_wrong), markup=False, highlight=False, soft_wrap=True)
     console.print(f"[bold]difference from a recount: {len(wrong)}[/bold]", highlight=False)
     return len(wrong)
 
 
-def watch(
-    dsn: str, seconds: int, commands: Commands, loader: Popen[bytes], console: Console
-) -> None:
-    """Print the counts as they move, for this long after the fact's first build."""
-    until = None
-    while until is None or time.monotonic() < until:
-        try:
-            loader.wait(2)
-        except TimeoutExpired:
-            now = show.pipeline_state(dsn)
-        else:
-            raise commands.failure(loader, "ended by itself")
-        if now is None:
-            console.print("  the fact is being built for the first time")
-            continue
-        until = until or time.monotonic() + seconds
-        age = "no change yet" if now.age is None else f"newest change {now.age:.1f} s old"
-        console.print(
-            f"  {now.rows:,} notifications, {age}, {now.unstaged_bytes / 1000:,.0f} kB not staged",
-            highlight=False,
-            soft_wrap=True,
-        )
+def make_databases(example: Example, cluster: Cluster, rows: int) -> None:
+    """Make the databases that the server lacks, and fill the sources with as many rows in all."""
+    for name in {example.warehouse, *map(example.database, example.slots)} - {"postgres"}:
+        create_database(cluster, name)
+    for number, slot in enumerate(example.slots, start=1):
+        dsn = cluster.dsn(example.database(slot))
+        example.create(dsn)
+        example.fill(dsn, rows // len(example.slots), number)
+
+
+def create_database(cluster: Cluster, name: str) -> None:
+    """Make an empty database."""
+    connection = psycopg2.connect(cluster.dsn())
+    try:
+        connection.autocommit = True  # it refuses a transaction
+        with connection.cursor() as cursor:
+            cursor.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    finally:
+        connection.close()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,16 +1,15 @@
-"""What a change of the traffic works with: a cursor, random numbers, and the ids to choose from."""
+"""What a change of Notify's traffic works with: a session, and the ids to choose from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from random import Random
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import execute_values
 
+from demo.base_session import BaseSession
 from demo.source import Identity, transaction
 
 STATUSES = (
@@ -23,6 +22,9 @@ STATUSES = (
     "permanent-failure",
     "technical-failure",
 )
+
+KEY_TYPES = ("normal", "normal", "normal", "team", "test")
+"""The kinds of key that notifications are sent with; a test key's are no real ones."""
 
 NEXT_STATUS: dict[str | None, tuple[str, ...]] = {
     "created": ("sending", "sending", "technical-failure"),
@@ -51,27 +53,11 @@ def templates_of(dsn: str) -> list[Template]:
 
 
 @dataclass
-class Session:
-    """One session's open transaction, and the notifications that it deleted in earlier ones."""
+class Session(BaseSession):
+    """A session that writes notifications; it deletes and inserts by their ids."""
 
-    cursor: Cursor
-    rng: Random
     templates: Sequence[Template]
     identity: Identity
-    deleted: list[str] = field(default_factory=list)
-    """Ids whose deletion is committed, to be inserted again later."""
-    deleting: list[str] = field(default_factory=list)
-    """Ids deleted in the open transaction."""
-
-    def run(self, statement: str, *values: Any) -> int:
-        """Execute a statement and return how many rows it touched."""
-        self.cursor.execute(statement, values or None)
-        return self.cursor.rowcount
-
-    def fetch(self, statement: str, *values: Any) -> list[Any]:
-        """Execute a statement and return its first column."""
-        self.cursor.execute(statement, values or None)
-        return [row[0] for row in self.cursor.fetchall()]
 
     def new_id(self) -> str:
         """Return an id that no row has, even where the same seed has run before."""
@@ -108,7 +94,7 @@ class Session:
                 f"{row_id[:8]}@example.gov.uk",
                 *self.dimensions(),
                 status,
-                self.rng.choice(["normal", "normal", "normal", "team", "test"]),
+                self.rng.choice(KEY_TYPES),
                 odd,
             )
             for row_id in ids

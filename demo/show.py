@@ -1,88 +1,74 @@
-"""What the demo prints from the database: its state while it runs, and a table at the end."""
+"""What the demo prints from the warehouse: its state while it runs, and a table at the end."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import NamedTuple
 
 from rich.table import Table
 
 from demo.source import transaction
 
+# Over all slots: the number that have built the model, the most that is not staged, the oldest of
+# their newest changes.
 _STATE = """
 select
-    (select coalesce(sum("count"), 0)::bigint from analytics.ft_service_stats),
-    pg_wal_lsn_diff(pg_current_wal_lsn(), slot_position.position_lsn)::bigint,
-    (
+    count(model_watermark.applied_lsn),
+    max(pg_wal_lsn_diff(pg_current_wal_lsn(), slot_position.position_lsn))::bigint,
+    max((
         select extract(epoch from clock_timestamp() - change_log.committed_at)::float
         from cdc.change_log
         where
             change_log.slot_name = slot_position.slot_name
-            and change_log.commit_lsn < (
-                select max(model_watermark.applied_lsn)
-                from cdc.model_watermark
-                where
-                    model_watermark.slot_name = slot_position.slot_name
-                    and model_watermark.model_name = 'analytics.ft_service_stats'
-            )
+            and change_log.commit_lsn < model_watermark.applied_lsn
         order by change_log.commit_lsn desc, change_log.ordinal desc
         limit 1
-    )
+    ))
 from cdc.slot_position
-"""
-
-_BY_STATUS = """
-select
-    services.name,
-    notification_status,
-    sum(stats."count")::bigint
-from analytics.ft_service_stats as stats
-inner join services on services.id = stats.service_id
-where services.name in (
-    select services.name
-    from analytics.ft_service_stats
-    inner join services on services.id = ft_service_stats.service_id
-    group by services.name
-    order by sum(ft_service_stats."count") desc
-    limit %s
-)
-group by services.name, notification_status
-order by services.name, notification_status
+left join cdc.model_watermark
+    on model_watermark.slot_name = slot_position.slot_name
+    and model_watermark.model_name = %s
 """
 
 
 class PipelineState(NamedTuple):
     """The state of the pipeline."""
 
-    rows: int
-    """The sum of `count` over the fact."""
+    total: int
+    """What the fact counts altogether."""
     unstaged_bytes: int
     """WAL that the server has written since the position of record."""
     age: float | None
     """Seconds since the commit of the newest change that the fact holds; None before the first."""
 
 
-def pipeline_state(dsn: str) -> PipelineState | None:
-    """Read the state of the pipeline; None before the fact is built for the first time."""
+def pipeline_state(dsn: str, fact: str, total: str, slots: int) -> PipelineState | None:
+    """Read the state of the pipeline; None before all slots have built the fact.
+
+    `total` is SQL that gives what the fact counts altogether.
+    """
     with transaction(dsn) as cursor:
-        cursor.execute("select to_regclass('analytics.ft_service_stats') is not null")
-        if cursor.fetchall() == [(False,)]:
+        cursor.execute(_STATE, (f"analytics.{fact}",))
+        [(built, unstaged_bytes, age)] = cursor.fetchall()
+        if built < slots:
             return None
-        cursor.execute(_STATE)
-        row = cursor.fetchone()
-    assert row is not None, "loader setup has written the slot's position"
-    return PipelineState(*row)
+        cursor.execute(total)
+        [(counted,)] = cursor.fetchall()
+    return PipelineState(counted, unstaged_bytes, age)
 
 
-def counts_by_status(dsn: str, services: int = 5) -> Table:
-    """Return the largest services' counts by status, as the fact has them."""
+def pivot(dsn: str, corner: str, query: str) -> Table:
+    """Return a table of what the query gives: the name of a row and of a column, and the number."""
     with transaction(dsn) as cursor:
-        cursor.execute(_BY_STATUS, (services,))
-        cells = {(row[0], row[1]): row[2] for row in cursor}
-    names = sorted({service for service, _ in cells})
-    table = Table("status", *names, padding=0)
+        cursor.execute(query)
+        cells: dict[tuple[str, str], int | Decimal] = {
+            (row, column): number for row, column, number in cursor
+        }
+    columns = sorted({column for _, column in cells})
+    table = Table(corner, *columns, padding=0)
     table.columns[0].no_wrap = True
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for status in sorted({status for _, status in cells}):
-        table.add_row(status, *(f"{cells.get((name, status), 0):,}" for name in names))
+    for each in table.columns[1:]:
+        each.justify = "right"
+    for row in sorted({row for row, _ in cells}):
+        table.add_row(row, *(f"{cells.get((row, column), 0):,}" for column in columns))
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -28,7 +28,9 @@ create table truth.purged (
     service_id uuid,
     template_id uuid,
     notification_type notification_type not null,
-    notification_status text
+    notification_status text,
+    key_type text,
+    created_at timestamp
 );
 """
 
@@ -86,15 +88,15 @@ def fill(
         connection.close()
 
 
-def set_identity(dsn: str, identity: Identity) -> None:
-    """Give both tables the replica identity; 'covering' also makes the dimensions not null."""
+def set_identity(dsn: str, identity: Identity, columns: Sequence[str] = DIMENSIONS) -> None:
+    """Give both tables the replica identity; 'covering' also makes the columns not null."""
     with transaction(dsn) as cursor:
         for table in TABLES:
             if identity == "full":
                 cursor.execute(f"alter table {table} replica identity full")
                 continue
-            not_null = ", ".join(f"alter {column} set not null" for column in DIMENSIONS)
+            not_null = ", ".join(f"alter {column} set not null" for column in columns)
             index = f"{table}_identity"
             cursor.execute(f"alter table {table} {not_null}")
-            cursor.execute(f"create unique index {index} on {table} (id, {', '.join(DIMENSIONS)})")
+            cursor.execute(f"create unique index {index} on {table} (id, {', '.join(columns)})")
             cursor.execute(f"alter table {table} replica identity using index {index}")

@@ -1,28 +1,19 @@
-"""Random concurrent traffic on the source: several sessions, all kinds of change, one seed."""
+"""Random concurrent traffic on Notify's tables."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Mapping
-from itertools import count
-from random import Random
-from threading import Event, Thread
-
-import psycopg2
 
 from demo.mix import mix
 from demo.session import Session, templates_of
+from demo.sessions import Sessions
 from demo.source import Identity
-from demo.worker import Worker
 
 
-class Traffic:
-    """Sessions that write until stopped, or a number of transactions each.
+class Traffic(Sessions[Session]):
+    """Sessions that write notifications.
 
-    `rate` is in transactions per second and session; None means without pauses. `weights` replaces
-    the weights of the kinds of change that it names (demo/mix.py). The seed fixes what each session
-    tries; the ids of new rows and the order between the sessions differ from run to run.
+    `weights` replaces the weights of the kinds of change that it names (demo/mix.py).
     """
 
     def __init__(
@@ -35,80 +26,11 @@ class Traffic:
         truncates: bool = False,
         weights: Mapping[str, int] | None = None,
     ) -> None:
-        self._dsn, self._seed = dsn, seed
-        self._identity: Identity = identity
-        self._mix = mix(identity, truncates, weights)
-        self._sessions = sessions
-        self._pause = 1 / rate if rate else 0.0
-        self._starts = count()
-        self._stopped = Event()
-        self._threads: list[Thread] = []
-        self._workers: list[Worker] = []
-        self._errors: list[Exception] = []
-
-    @property
-    def counts(self) -> Counter[str]:
-        """Committed changes that touched a row, by kind; also `worker.OUTCOMES` and `collision`."""
-        total: Counter[str] = Counter()
-        for worker in self._workers:
-            total.update(worker.counts.copy())
-        return total
-
-    def start(self, transactions: int | None = None) -> None:
-        """Begin to write in the background; `transactions` is the most that each session writes.
-
-        A second start continues with other random numbers. Raises RuntimeError while it runs.
-        """
-        if self._threads:
-            raise RuntimeError("the traffic is already running")
-        templates = templates_of(self._dsn)
-        start = next(self._starts)
-        self._stopped.clear()
-        for number in range(self._sessions):
-            connection = psycopg2.connect(self._dsn, application_name="traffic")
-            rng = Random(f"{self._seed} {start} {number}")
-            session = Session(connection.cursor(), rng, templates, self._identity)
-            worker = Worker(session, self._mix)
-            self._workers.append(worker)
-            self._threads.append(
-                Thread(target=self._work, args=(worker, connection, transactions), daemon=True)
-            )
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """End each session after its current transaction; raise the first unexpected error."""
-        self._stopped.set()
-        self._join()
-
-    def run(self, transactions: int) -> None:
-        """Write this many transactions in each session; raise the first unexpected error."""
-        self.start(transactions)
-        self._join()
-
-    def _work(
-        self,
-        worker: Worker,
-        connection: psycopg2.extensions.connection,
-        transactions: int | None,
-    ) -> None:
-        try:
-            due = time.monotonic()
-            for number in count():
-                if number == transactions or self._stopped.wait(max(due - time.monotonic(), 0)):
-                    return
-                # Transactions that are late are not made up for.
-                due = max(due + self._pause, time.monotonic())
-                worker.transaction()
-        except Exception as error:  # raised in the thread that joins
-            self._errors.append(error)
-            self._stopped.set()
-        finally:
-            connection.close()
-
-    def _join(self) -> None:
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
-        if self._errors:
-            raise self._errors.pop(0)
+        super().__init__(
+            dsn,
+            lambda cursor, rng: Session(cursor, rng, templates_of(dsn), identity),
+            mix(identity, truncates, weights),
+            sessions,
+            seed,
+            rate,
+        )

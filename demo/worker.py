@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from psycopg2 import errors
 
-from demo.mix import Mix
-from demo.session import Session
+from demo.base_session import BaseSession
+
+S = TypeVar("S", bound=BaseSession)
+
+# Each returns how many rows it changed; the number is the weight.
+Changes = dict[Callable[[S], int], int]
 
 # Errors that concurrent sessions cause; the server has rolled the transaction back.
-_COLLISIONS = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
+_COLLISIONS = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.LockNotAvailable,
+    errors.UniqueViolation,
+)
 
 _DEEPEST_SAVEPOINT = 2
 
@@ -18,13 +29,13 @@ OUTCOMES = ("savepoint_released", "savepoint_rolled_back", "transaction_rolled_b
 """What can happen to changes; counted beside the kinds of change, where it happened to one."""
 
 
-class Worker:
+class Worker(Generic[S]):
     """Writes transactions through its session; `counts` says what was committed, by kind.
 
     A transaction that collided with another session's is counted as `collision` and not repeated.
     """
 
-    def __init__(self, session: Session, mix: Mix) -> None:
+    def __init__(self, session: S, mix: Changes[S]) -> None:
         self.counts: Counter[str] = Counter()
         self._session = session
         self._changes, self._weights = list(mix), list(mix.values())

@@ -8,9 +8,13 @@
 -- only on tables that exist. Safe to repeat. It sets no password: use \password waltally_loader at the
 -- source and at the target. docs/roles.md says what each right is for.
 --
+-- What it grants on the source's tables and on the facts follows from what `loader setup` registered.
+-- At a target alone it prints the grants that the source needs: paste them there.
+--
 -- Variables, by -v: part (both), loader, dbt, spark, reader (the roles' names), schema (cdc),
--- analytics (analytics), live, archive (the counted tables), services, templates, build (on: the
--- loader may act as the role of dbt, for `loader run --build`).
+-- analytics (analytics), readable (further tables and views of the reader: schema.name,schema.name),
+-- lookups (tables in this database whose id dbt's tests look up, written alike), build (on: the loader
+-- may act as the role of dbt, for `loader run --build`).
 
 \set ON_ERROR_STOP on
 \set QUIET on
@@ -22,15 +26,15 @@
 \if :{?reader} \else \set reader waltally_reader \endif
 \if :{?schema} \else \set schema cdc \endif
 \if :{?analytics} \else \set analytics analytics \endif
-\if :{?live} \else \set live public.notifications \endif
-\if :{?archive} \else \set archive public.notification_history \endif
-\if :{?services} \else \set services public.services \endif
-\if :{?templates} \else \set templates public.templates \endif
+\if :{?readable} \else \set readable '' \endif
+\if :{?lookups} \else \set lookups '' \endif
 \if :{?build} \else \set build on \endif
 
 select
     :'part' in ('both', 'source') as at_source,
     :'part' in ('both', 'target') as at_target,
+    :'part' = 'target' as source_is_elsewhere,
+    to_regclass(format('%I.fact', :'schema')) is not null as is_registered,
     :'part' not in ('both', 'source', 'target') as part_unknown,
     (select rolsuper from pg_roles where rolname = current_user) as superuser
 \gset
@@ -51,17 +55,12 @@ select format('alter role %I replication', :'loader')
 where not (select rolreplication from pg_roles where rolname = :'loader') \gexec
 grant connect on database :"DBNAME" to :"loader";
 
--- Spark: a temporary slot for its snapshot, and the counted columns and the address of each row.
+-- Spark: a temporary slot for its snapshot. The columns that it reads are granted below.
 select format('create role %I login', :'spark')
 where not exists (select from pg_roles where rolname = :'spark') \gexec
 select format('alter role %I replication', :'spark')
 where not (select rolreplication from pg_roles where rolname = :'spark') \gexec
 grant connect on database :"DBNAME" to :"spark";
-select distinct format('grant usage on schema %s to %I', relnamespace::regnamespace, :'spark')
-from pg_class
-where oid in (:'live'::regclass, :'archive'::regclass) \gexec
-grant select (service_id, template_id, notification_type, notification_status, ctid)
-    on :live, :archive to :"spark";
 \endif
 
 \if :at_target
@@ -92,7 +91,7 @@ where
     c.relkind in ('r', 'p', 'v')
     and c.relowner <> to_regrole(quote_ident(owned.owner))
     -- The table that a running seed fills belongs to the role that runs the seed.
-    and c.relname !~ '^historical_counts_incoming_' \gexec
+    and c.relname !~ '^baseline_group_incoming_' \gexec
 select format('alter function %s owner to %I', p.oid::regprocedure, :'loader')
 from pg_proc as p
 where
@@ -108,6 +107,8 @@ alter default privileges for role :"loader" in schema :"schema"
 grant usage on schema :"schema" to :"dbt";
 grant usage, create on schema :"schema" to :"spark";
 grant usage on schema :"analytics" to :"reader", :"spark";
+-- A reader asks what a fact is declared as, and nothing else there.
+grant usage on schema :"schema" to :"reader";
 grant execute on all functions in schema :"schema" to :"dbt", :"spark";
 grant temporary on database :"DBNAME" to :"dbt";
 
@@ -117,20 +118,21 @@ from (
     (:'schema', 'change_log', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select, insert, update', :'dbt'),
-    (:'schema', 'historical_snapshot', 'select', :'dbt'),
-    (:'schema', 'historical_counts', 'select', :'dbt'),
-    (:'schema', 'historical_rejections', 'select', :'dbt'),
+    (:'schema', 'fact', 'select', :'dbt'),
+    -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
+    (:'schema', 'fact', 'select, update (registered_at)', :'spark'),
+    (:'schema', 'fact', 'select', :'reader'),
+    (:'schema', 'baseline', 'select', :'dbt'),
+    (:'schema', 'baseline_group', 'select', :'dbt'),
+    (:'schema', 'baseline_rejection', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'spark'),
-    (:'schema', 'historical_snapshot', 'select, insert, update', :'spark'),
-    (:'schema', 'historical_counts', 'select, insert, delete', :'spark'),
-    (:'schema', 'historical_rejections', 'select, insert, delete', :'spark'),
+    (:'schema', 'baseline', 'select, insert, update, delete', :'spark'),
+    (:'schema', 'baseline_group', 'select, insert, delete', :'spark'),
+    (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select', :'spark'),
     (:'schema', 'archive_position', 'select, insert, update', :'spark'),
-    (:'analytics', 'ft_service_stats', 'select', :'spark'),
-    (:'analytics', 'rejected_changes', 'select', :'spark'),
-    (:'analytics', 'ft_service_stats', 'select', :'reader'),
-    (:'analytics', 'service_totals', 'select', :'reader')
+    (:'analytics', 'rejected_changes', 'select', :'spark')
 ) as given (place, name, rights, grantee)
 where to_regclass(format('%I.%I', given.place, given.name)) is not null \gexec
 -- Partitions that are older than the default privileges above.
@@ -138,12 +140,68 @@ select format('grant select on %s to %I, %I', inhrelid::regclass, :'dbt', :'spar
 from pg_inherits
 where inhparent = to_regclass(format('%I.change_log', :'schema')) \gexec
 
--- If services and templates are in this database, dbt's tests look up each id in them.
 select
-    format('grant usage on schema %s to %I', relnamespace::regnamespace, :'dbt'),
-    format('grant select (id) on %s to %I', oid::regclass, :'dbt')
-from pg_class
-where oid in (to_regclass(:'services'), to_regclass(:'templates')) \gexec
+    format('grant usage on schema %s to %I', c.relnamespace::regnamespace, wanted.grantee),
+    format('grant select%s on %s to %I', wanted.columns, c.oid::regclass, wanted.grantee)
+from (
+    select name, '', :'reader' from unnest(string_to_array(:'readable', ',')) as name
+    union all
+    select name, ' (id)', :'dbt' from unnest(string_to_array(:'lookups', ',')) as name
+) as wanted (name, columns, grantee)
+inner join pg_class as c on c.oid = to_regclass(trim(wanted.name)) \gexec
+
+\if :is_registered
+select
+    format('grant usage on schema %I to %I, %I', relation_schema, :'spark', :'reader'),
+    format('grant select on %I.%I to %I, %I', relation_schema, relation_name, :'spark', :'reader')
+from :"schema".fact
+where to_regclass(format('%I.%I', relation_schema, relation_name)) is not null \gexec
+
+-- The columns that the facts need of the source's tables, and the address of each row.
+prepare source_grants as
+with needed as (
+    select distinct
+        part.value ->> 'schema' as place,
+        part.value ->> 'table' as name,
+        coalesce(part.value -> 'columns' ->> used.name, used.name) as own
+    from :"schema".fact
+    cross join jsonb_array_elements(fact.declaration -> 'tables') as part
+    cross join lateral (
+        select dimension.value ->> 'column'
+        from jsonb_array_elements(fact.declaration -> 'dimensions') as dimension
+        union
+        select condition.value ->> 'column'
+        from jsonb_array_elements(fact.declaration -> 'where') as condition
+        union
+        select measure.value ->> 'column'
+        from jsonb_array_elements(fact.declaration -> 'measures') as measure
+        where measure.value -> 'of' ? (part.value ->> 'name')
+        union
+        select 'ctid'
+    ) as used (name)
+    where used.name is not null
+)
+
+select format('grant usage on schema %I to %I;', place, :'spark')
+from needed
+where :'source_is_elsewhere'::boolean or to_regnamespace(quote_ident(place)) is not null
+union
+select format(
+    'grant select (%s) on %I.%I to %I;',
+    string_agg(format('%I', own), ', ' order by own),
+    place,
+    name,
+    :'spark'
+)
+from needed
+where :'source_is_elsewhere'::boolean or to_regclass(format('%I.%I', place, name)) is not null
+group by place, name
+order by 1 desc;
+\if :source_is_elsewhere
+\else
+execute source_grants \gexec
+\endif
+\endif
 
 -- `loader run --build` with DBT_ROLE set to the role of dbt.
 \if :build
@@ -165,12 +223,18 @@ to :"loader";
 commit;
 
 \if :at_target
-select format('Not there yet, so run this again later: %I.%I', wanted.place, wanted.name)
-from (
-    values
-    (:'schema', 'change_log'),
-    (:'analytics', 'ft_service_stats'),
-    (:'analytics', 'service_totals')
-) as wanted (place, name)
-where to_regclass(format('%I.%I', wanted.place, wanted.name)) is null;
+\if :is_registered
+\if :source_is_elsewhere
+\echo Run at the source:
+execute source_grants;
+\endif
+select format('Not there yet, so run this again later: %I.%I', relation_schema, relation_name)
+from :"schema".fact
+where to_regclass(format('%I.%I', relation_schema, relation_name)) is null;
+\else
+select format('Not there yet, so run this again later: %I.fact', :'schema');
+\endif
+select format('Not there yet, so run this again later: %s', trim(name))
+from unnest(string_to_array(:'readable', ',')) as name
+where trim(name) <> '' and to_regclass(trim(name)) is null;
 \endif

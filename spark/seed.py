@@ -1,4 +1,4 @@
-"""Count both tables at one WAL position: `spark-submit spark/seed.py`."""
+"""Count the facts' tables at one WAL position: `spark-submit spark/seed.py`."""
 
 from seeding.cli import main
 

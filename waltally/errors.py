@@ -97,13 +97,13 @@ class IsStandby(LoaderError):
 
 
 class TableUnfit(LoaderError):
-    """A table does not exist, lacks a dimension, or is of a kind that cannot be followed."""
+    """A table does not exist, lacks a needed column, or is of a kind that cannot be followed."""
 
     exit_code = 17
 
 
 class IdentityTooNarrow(LoaderError):
-    """A table's replica identity does not carry the dimensions of an old row."""
+    """A table's replica identity does not carry what the facts need of an old row."""
 
     exit_code = 18
 
@@ -163,7 +163,7 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """`loader run --build` cannot import dbt; with `--once`: or cannot apply the models."""
+    """dbt cannot be imported or parse the project; `run --once --build`: or apply a model."""
 
     exit_code = 28
 
@@ -175,7 +175,7 @@ class Interrupted(LoaderError):
 
 
 class TableReplaced(LoaderError):
-    """A counted table or a dimension of it is another one than was counted, under the old name."""
+    """A counted table or a column of it is another one than was counted, under the old name."""
 
     exit_code = 35
 

@@ -11,10 +11,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from waltally import libpq
 from waltally.errors import SettingError
-from waltally.tables import COUNTED, Table, parse_tables
 
 DEFAULT_SLOT = "notify_dashboard_replication_slot"
-DEFAULT_TABLES = "public.notifications,public.notification_history"
 DEFAULT_SCHEMA = "cdc"
 DEFAULT_DBT_SCHEMA = "analytics"
 
@@ -38,25 +36,12 @@ class Settings:
     source: str = field(repr=False)
     target: str = field(repr=False)
     slot: str
-    tables: tuple[Table, ...]
     schema: str
     columns: tuple[str, ...] = ()
-    """Columns to keep beside dimensions and keys; empty keeps every column."""
-
-    @property
-    def counted(self) -> tuple[Table, ...]:
-        """The live table and its archive; further ones are only logged."""
-        return self.tables[:COUNTED]
-
-    @property
-    def archive(self) -> Table | None:
-        """The table whose deletes are ignored; None where the setting names one table."""
-        return self.tables[1] if len(self.tables) > 1 else None
+    """Columns to keep beside what the facts need and the keys; empty keeps every column."""
 
     @classmethod
-    def of(
-        cls, source: str, target: str, slot: str, tables: str, schema: str, columns: str = ""
-    ) -> Settings:
+    def of(cls, source: str, target: str, slot: str, schema: str, columns: str = "") -> Settings:
         """Check the settings as given and complete them; the target defaults to the source.
 
         An empty connection string leaves everything to libpq's PG* variables.
@@ -69,7 +54,6 @@ class Settings:
             libpq.with_environment(complete_conninfo(source, "LOADER_SOURCE_DSN"), warehouse),
             warehouse,
             slot,
-            parse_tables(tables),
             schema,
             parse_columns(columns),
         )

@@ -1,19 +1,12 @@
-"""The source tables by name, and the columns that a count belongs to. Pure: executors import it."""
+"""Source tables by name, and how SQL spells names. Pure: executors import it."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from waltally.errors import SettingError
-
-DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
-"""The columns of a counted table whose values a count belongs to."""
-
-COUNTED = 2
-"""The first table is live and the second is its archive; further ones are only logged."""
 
 _PLAIN = re.compile(r'[^\s",.]+')
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",.]+))\s*')
@@ -46,8 +39,10 @@ class Table:
 
 
 def parse_tables(text: str) -> tuple[Table, ...]:
-    """Return the tables of a list like `public.a,"Odd".b`. Raises SettingError."""
-    remedy = "set LOADER_TABLES or --tables to schema.table,schema.table"
+    """Return the tables of a list like `public.a,"Odd".b`, none of a blank. Raises SettingError."""
+    remedy = "set LOADER_TABLES or --tables to schema.table,schema.table, or to nothing"
+    if not text.strip():
+        return ()
     tables = []
     position = 0
     while True:
@@ -80,31 +75,13 @@ def format_tables(tables: Iterable[Table]) -> str:
 
 
 def tables_to_json(tables: Iterable[Table]) -> list[list[str]]:
-    """Return what slot_position.registered_tables holds of the tables."""
+    """Return what slot_position.logged_tables holds of the tables."""
     return [[table.schema, table.name] for table in tables]
 
 
 def tables_from_json(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
-    """Return the tables that slot_position.registered_tables holds."""
+    """Return the tables that slot_position.logged_tables holds."""
     return tuple(Table(schema, name) for schema, name in names)
-
-
-def registration_finding(
-    wanted: Sequence[Table], registered: Sequence[Table], slot: str, *, logged: bool
-) -> SettingError | None:
-    """Return the finding where the tables are not those that setup registered, else None.
-
-    The order tells the live table from its archive. With `logged`, `wanted` also names the tables
-    that are only logged; their order does not matter.
-    """
-    known = registered if logged else registered[:COUNTED]
-    if tuple(wanted[:COUNTED]) == tuple(known[:COUNTED]) and set(wanted) == set(known):
-        return None
-    return SettingError(
-        f"LOADER_TABLES is {format_tables(wanted)}, but `loader setup` registered "
-        f"{format_tables(known)} for the slot {slot}",
-        f"export LOADER_TABLES={shlex.quote(format_tables(registered))}",
-    )
 
 
 def _unquote(part: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from loader.build.builder import Models, export_target
 from loader.staging.change_log import ChangeLog
 from loader.staging.layout import PARTITION_BITS
 from waltally import lsn
-from waltally.settings import DEFAULT_TABLES, Settings
+from waltally.settings import Settings
 
 SLOT = "growth"
 _SCHEMA = "cdc"
@@ -53,13 +53,29 @@ _INSERT = (
 """An insert of 1 KB as wal2json sends it."""
 _MOVE = "update cdc.slot_position set position_lsn = %s where slot_name = %s"
 _BASELINE = """
-insert into cdc.historical_counts
-select %(slot)s, %(table)s, named.*, 1
+insert into cdc.baseline_group (slot_name, fact_name, part, dimensions, measures)
+select
+    %(slot)s,
+    'ft_service_stats',
+    'live',
+    array[named.service_id::text, named.template_id::text, named.type, named.status],
+    '{1, 0}'
 from generate_series(0, %(groups)s - 1) as g
 cross join lateral public.group_at(g) as named;
-insert into cdc.historical_snapshot (slot_name, seed_id, snapshot_lsn, system_identifier)
-select slot_name, gen_random_uuid(), position_lsn, system_identifier from cdc.slot_position
+insert into cdc.baseline (
+    slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier
+)
+select slot_name, fact_name, gen_random_uuid(), declaration, position_lsn, system_identifier
+from cdc.slot_position
+inner join cdc.fact using (slot_name)
 """
+_FOLLOWED = """
+update cdc.slot_position set followed = (
+    select jsonb_object_agg('public.' || name, '{"*": "0/0"}'::jsonb)
+    from unnest(array['notifications', 'notification_history']) as name
+)
+"""
+"""As the loader notes it; here the log is made by SQL."""
 _COUNTED = """
 select
     (select count(*) from analytics.ft_service_stats),
@@ -82,8 +98,7 @@ class Warehouse:
             self._next = _FIRST + (number << PARTITION_BITS)
             self._append(rows // partitions, _APPLIED, 1)
         with transaction(self._dsn) as cursor:
-            table = DEFAULT_TABLES.split(",")[0]
-            cursor.execute(_BASELINE, {"slot": SLOT, "table": table, "groups": groups})
+            cursor.execute(_BASELINE, {"slot": SLOT, "groups": groups})
 
     def stage(self, changes: int, touched: int) -> None:
         """Stage inserts, each a transaction, into so many groups from all over the fact."""
@@ -95,7 +110,7 @@ class Warehouse:
         # Under one name for all, for which dbt parsed the models: parsing takes seconds.
         self._administer(f"alter database {self._name} rename to {_BUILT_NAME}")
         dsn = self._cluster.dsn(_BUILT_NAME)
-        export_target(Settings.of(dsn, dsn, SLOT, DEFAULT_TABLES, _SCHEMA))
+        export_target(Settings.of(dsn, dsn, SLOT, _SCHEMA))
         cpu, began = server_cpu(self._cluster), time.monotonic()
         models.apply()
         seconds = time.monotonic() - began
@@ -141,5 +156,6 @@ def prepare(cluster: Cluster) -> None:
     workload.set_up(cluster, cluster, SLOT)
     with transaction(cluster.dsn()) as cursor:
         cursor.execute(_GROUPS)
+        cursor.execute(_FOLLOWED)
         # The logs are made by SQL; the slot would only hold back their WAL.
         cursor.execute("select pg_drop_replication_slot(%s)", (SLOT,))

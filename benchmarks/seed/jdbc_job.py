@@ -10,12 +10,12 @@ import sys
 from functools import reduce
 
 from counting import ranges
-from counting.counts import COLUMNS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from demo import source
-from waltally.tables import DIMENSIONS, Table
+from demo.source import DIMENSIONS
+from waltally.tables import Table
 
 
 def count_over_jdbc(primary: str, warehouse: str, dsn: str, counts_table: str) -> None:
@@ -32,7 +32,7 @@ def count_over_jdbc(primary: str, warehouse: str, dsn: str, counts_table: str) -
         rows = spark.read.jdbc(primary, table, predicates=conditions, properties=properties)
         parts.append(rows.select(sql.lit(f"public.{table}").alias("source_table"), *DIMENSIONS))
     counts = reduce(DataFrame.unionByName, parts).groupBy("source_table", *DIMENSIONS)
-    counted = counts.agg(sql.count("*").alias("row_count")).select(*COLUMNS)
+    counted = counts.agg(sql.count("*").alias("row_count"))
     counted.write.jdbc(warehouse, counts_table, mode="overwrite", properties=properties)
     spark.stop()
 

@@ -17,7 +17,7 @@ from benchmarks import workload
 from benchmarks.seed.contenders import SLOT
 from demo import source
 from demo.cluster import Cluster
-from waltally.tables import DIMENSIONS
+from demo.source import DIMENSIONS
 
 STATUSES = ("created", "sending", "delivered", "temporary-failure", "permanent-failure")
 LIVE_SHARE = 10

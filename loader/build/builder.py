@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loader")
 
-_SELECT = ("--select", "config.materialized:incremental", "config.materialized:kept_table")
+_SELECT = ("--select", "config.materialized:waltally_fact", "config.materialized:kept_table")
+"""The materializations of this package: a host project's other models are left alone."""
 _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
 _RETRY_SECONDS = 5.0
 _SWITCH_SECONDS = 0.0005
@@ -45,11 +46,10 @@ def export_target(settings: Settings) -> None:
     os.environ["PGCLIENTENCODING"] = "UTF8"
     os.environ["LOADER_SLOT"] = settings.slot
     os.environ["LOADER_SCHEMA"] = settings.schema
-    os.environ["LOADER_TABLES"] = ",".join(table.quoted for table in settings.tables)
 
 
 class Models:
-    """The project's incremental models. Importing dbt takes seconds, so it happens only here."""
+    """The project's facts, as dbt builds them. Importing dbt takes seconds, so only here."""
 
     def __init__(self) -> None:
         """Import dbt. Raises BuildFailed where that fails; another try would fail too."""
@@ -63,11 +63,20 @@ class Models:
                 f"in the repository's root: {sys.executable} -m pip install -r requirements.lock",
             ) from error
         self._manifest: Manifest | None = None
+        self._registration: int | None = None
 
-    def apply(self) -> None:
-        """Run the models once, for a slice of what is staged. Raises BuildFailed."""
+    def apply(self, registration: int | None = None) -> None:
+        """Run the models once, for a slice of what is staged. Raises BuildFailed.
+
+        The project is parsed anew where `registration` is another number than the last time: then
+        `loader setup` has registered other declarations.
+        """
         from dbt.cli.main import dbtRunner
 
+        if registration is not None:
+            if self._registration not in (None, registration):
+                self._manifest = None
+            self._registration = registration
         if self._manifest is None:
             parsed = dbtRunner().invoke(["parse", *_SLICE, *_QUIET])
             self._check(parsed.success, str(parsed.exception))
@@ -103,7 +112,7 @@ def apply_all(settings: Settings, models: Models) -> dict[str, float]:
         is_behind = True
         while is_behind:
             before = after
-            models.apply()
+            models.apply(before.registration)
             after = watermarks.read_watermarks(connection, settings.schema, settings.slot)
             is_behind = after.is_behind(before)
         for model, rejected in after.rejections(first).items():

@@ -5,7 +5,7 @@ The result has the plugin's own form: the action first, columns before identity,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -15,9 +15,12 @@ from loader.capture import wal2json
 from loader.capture.messages import Begin, Change, Commit
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
+from loader.staging.records import Registration
 from waltally.errors import SettingError
+from waltally.facts import Fact, needed_columns
+from waltally.followed import Kept
 from waltally.settings import Settings
-from waltally.tables import DIMENSIONS, Table, literal
+from waltally.tables import Table, literal
 
 Decode = Callable[[bytes], Begin | Commit | Change | None]
 KeptColumns = Mapping[tuple[str, str], frozenset[str]]
@@ -29,6 +32,8 @@ _NOTE = b'"note":"withheld by --columns: not the form of wal2json"}'
 # The bytes of names come in the source's encoding, as they do in a change.
 _QUERY = """
 select
+    n.nspname,
+    c.relname,
     a.attname,
     exists (
         select from pg_index as i
@@ -70,6 +75,7 @@ _encode = msgspec.json.Encoder().encode
 class SourceColumn(NamedTuple):
     """A column of a source table, and its names as the bytes of a change spell them."""
 
+    table: Table
     name: str
     is_key: bool
     spelled_schema: str
@@ -77,57 +83,71 @@ class SourceColumn(NamedTuple):
     spelled_name: str
 
 
-def decoder(connection: ReplicationConnection, settings: Settings, encoding: str) -> Decode:
-    """Return the decoder of the plugin's messages; it keeps all of a change or the named columns.
+def decoder(
+    connection: ReplicationConnection, settings: Settings, registered: Registration, encoding: str
+) -> tuple[Kept, Decode]:
+    """Return which columns of each table are kept, and the decoder that keeps only these.
 
     `encoding` is the source's. Raises SettingError where no table has a column that is named.
     """
     if not settings.columns:
-        return wal2json.decode
+        return dict.fromkeys(registered.tables), wal2json.decode
     try:
-        rows = connection.query(_query(settings.tables))
+        rows = connection.query(_query(registered.tables))
     except ProtocolError as error:
         raise protocol_error(error, settings.slot) from error
     is_utf8 = encoding == "UTF8"
     found = [_source_column(row, "utf-8" if is_utf8 else "latin-1") for row in rows]
-    keep = column_filter(columns_to_keep(found, settings.columns))
-    return _reading(keep if is_utf8 else _bytewise(keep))
+    chosen = columns_to_keep(found, settings.columns, registered.facts)
+    spelled: dict[tuple[str, str], set[str]] = {}
+    kept: dict[Table, set[str]] = {table: set() for table in registered.tables}
+    for column in found:
+        of_table = spelled.setdefault((column.spelled_schema, column.spelled_table), set())
+        if column in chosen:
+            of_table.add(column.spelled_name)
+            kept[column.table].add(column.name)
+    keep = column_filter({table: frozenset(names) for table, names in spelled.items()})
+    return (
+        {table: frozenset(names) for table, names in kept.items()},
+        _reading(keep if is_utf8 else _bytewise(keep)),
+    )
 
 
-def columns_to_keep(found: list[SourceColumn], named: tuple[str, ...]) -> KeptColumns:
-    """Return the columns to keep of each table: those named, the dimensions and the keys.
+def columns_to_keep(
+    found: Sequence[SourceColumn], named: tuple[str, ...], facts: Sequence[Fact]
+) -> frozenset[SourceColumn]:
+    """Return the columns to keep: those named, those that a fact needs, and the keys.
 
     Raises SettingError where a name is no column of any table.
     """
     unknown = sorted(set(named) - {column.name for column in found})
     if unknown:
         raise SettingError(
-            f"LOADER_COLUMNS names {', '.join(unknown)}, which no table of LOADER_TABLES has",
+            f"LOADER_COLUMNS names {', '.join(unknown)}, which no table that is followed has",
             "set LOADER_COLUMNS or --columns to columns of the tables; case counts",
         )
-    wanted = {*named, *DIMENSIONS}
-    names: dict[tuple[str, str], set[str]] = {}
-    for column in found:
-        of_table = names.setdefault((column.spelled_schema, column.spelled_table), set())
-        if column.is_key or column.name in wanted:
-            of_table.add(column.spelled_name)
-    return {table: frozenset(columns) for table, columns in names.items()}
+    needed = {column.table: set(needed_columns(facts, column.table)) for column in found}
+    return frozenset(
+        column
+        for column in found
+        if column.is_key or column.name in named or column.name in needed[column.table]
+    )
 
 
 def column_filter(names: KeptColumns) -> Callable[[Change], Change]:
     """Return a function that removes all other columns from a change.
 
-    A table without names keeps its dimensions. A change that has not the plugin's form keeps only
+    A table that is not known keeps no column. A change that has not the plugin's form keeps only
     its action, so that the models reject it and nothing leaks.
     """
-    otherwise = frozenset(DIMENSIONS)
+    nothing: frozenset[str] = frozenset()
 
     def keep(change: Change) -> Change:
         try:
             row = _decode(change)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _stub(change)
-        of_table = names.get((row.schema, row.table), otherwise)
+        of_table = names.get((row.schema, row.table), nothing)
         if row.columns is not UNSET:
             row.columns = [column for column in row.columns if column.name in of_table]
         if row.identity is not UNSET:
@@ -167,6 +187,6 @@ def _query(tables: tuple[Table, ...]) -> str:
 
 
 def _source_column(row: tuple[str | None, ...], codec: str) -> SourceColumn:
-    name, is_key, *spelled = (str(field) for field in row)
-    schema, table, column = (bytes.fromhex(text[2:]).decode(codec) for text in spelled)
-    return SourceColumn(name, is_key == "t", schema, table, column)
+    schema, table, name, is_key, *spelled = (str(field) for field in row)
+    names = (bytes.fromhex(text[2:]).decode(codec) for text in spelled)
+    return SourceColumn(Table(schema, table), name, is_key == "t", *names)

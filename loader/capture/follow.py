@@ -35,8 +35,10 @@ def follow(
     while not stop.is_set():
         stored = run_state.batches
         try:
-            _one_session(settings, stop, run_state, until, notify)
-            return
+            if _one_session(settings, stop, run_state, until, notify):
+                return
+            failures = 0
+            log.info("`loader setup` has changed what is to be followed")
         except LoaderError as error:
             if run_state.position_lsn and not error.safe:
                 error.safe = f"everything before {lsn.show(run_state.position_lsn)} is stored"
@@ -55,11 +57,14 @@ def follow(
 
 def _one_session(
     settings: Settings, stop: Event, run_state: RunState, until: int | None, notify: Notify
-) -> None:
+) -> bool:
+    """Return whether there is nothing more to do; False where another session has to follow."""
     with closing(Session(settings, stop, run_state, notify)) as session:
         notify(Following())
         log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position_lsn))
         session.follow(until)
+        is_there = until is not None and run_state.position_lsn >= until
+        return stop.is_set() or is_there or not session.is_outdated
 
 
 def _end_of_source(settings: Settings) -> int:

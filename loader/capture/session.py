@@ -26,6 +26,7 @@ log = logging.getLogger("loader")
 _WAIT = 0.25
 _IDLE_SECONDS = 3.0
 _IDLE_BYTES = 1024
+_REGISTRATION_SECONDS = 1.0
 
 
 class Session:
@@ -52,6 +53,8 @@ class Session:
         self._batcher = Batcher(settings.slot, position, clock=time.monotonic)
         self._rows = CopyRows(queue, self._batcher, stop)
         run_state.position_lsn = position
+        self._followed = self._registered = stream.registration
+        self._asked_at = time.monotonic()
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
@@ -66,10 +69,16 @@ class Session:
         self._reader.start()
         stream.monitor.start(stream.pid, self._reader.stop)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether `loader setup` has changed what is to be followed since the session began."""
+        return self._registered != self._followed
+
     def follow(self, until: int | None) -> None:
         """Store what comes until the stop event is set or everything before `until` is stored.
 
-        Raises LoaderError where either side breaks; what was not committed comes again.
+        Ends early where it `is_outdated`: a new session then follows the other tables. Raises
+        LoaderError where either side breaks; what was not committed comes again.
         """
         try:
             self._follow(until)
@@ -108,15 +117,23 @@ class Session:
 
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
-        while not self._stop.is_set() and (until is None or batcher.received_lsn < until):
+        while not self._is_done(until):
             if rows.begin(_WAIT):
                 self._store_batch()
             elif not batcher.in_transaction and (self._idles() or self._is_asked()):
                 self._store_position()
                 if self._writes_own_wal:
                     self._own_wal_end = self._log.wal_position()
+            elif time.monotonic() - self._asked_at >= _REGISTRATION_SECONDS:
+                self._registered = self._log.registration_number()
+                self._asked_at = time.monotonic()
         if not batcher.in_transaction and batcher.received_lsn > batcher.flushed_lsn:
             self._store_position()
+
+    def _is_done(self, until: int | None) -> bool:
+        is_there = until is not None and self._batcher.received_lsn >= until
+        # In the middle of a transaction nothing is stored yet: the new session begins before it.
+        return self._stop.is_set() or is_there or self.is_outdated
 
     def _store_batch(self) -> None:
         """Append one batch and move the position with it, then let it be confirmed."""
@@ -147,7 +164,10 @@ class Session:
         batcher, run_state = self._batcher, self._run_state
         changes, transactions = batcher.rows, batcher.transactions
         since = run_state.open_since = run_state.open_since or time.monotonic()
-        self._log.commit_position(batcher.flushed_lsn, batcher.received_lsn, changes)
+        self._registered = self._log.commit_position(
+            batcher.flushed_lsn, batcher.received_lsn, changes
+        )
+        self._asked_at = time.monotonic()
         run_state.open_since = None
         # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")

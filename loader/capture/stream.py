@@ -16,10 +16,11 @@ from loader.preflight import slot_facts, standby_facts, table_identity
 from loader.preflight.slot_admin import origin_name
 from loader.preflight.slot_state import why_not_followable
 from loader.staging.change_log import ChangeLog
-from loader.staging.records import SlotPosition
-from waltally.errors import Interrupted
+from loader.staging.records import Registration, SlotPosition
+from waltally import failpoints
+from waltally.errors import Interrupted, NotSetUp
+from waltally.followed import renewed
 from waltally.settings import Settings
-from waltally.tables import registration_finding
 
 log = logging.getLogger("loader")
 
@@ -35,6 +36,8 @@ class Stream:
     encoding_checker: EncodingChecker | None
     """Checks each change where the last try met text that the target cannot hold."""
     position_lsn: int
+    registration: int
+    """The number of the registration that it follows."""
     pid: int
     """The walsender's process."""
     status_seconds: float
@@ -60,16 +63,17 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             finding = finding or standby_facts.synchronous_finding(monitor.connection)
             if finding is not None:
                 raise finding
-            _check_tables(settings, change_log, replication, found.record)
+            registered = change_log.registration()
+            _check_tables(settings, change_log, replication, registered)
             change_log.use_encoding(found.encoding)
-            decode = columns.decoder(replication, settings, found.encoding)
+            kept, decode = columns.decoder(replication, settings, registered, found.encoding)
             checker = None
             if check_encoding_to > found.record.position_lsn:
                 checker = EncodingChecker(settings.target, found.encoding, check_encoding_to)
                 on_failure.callback(checker.close)
                 decode = checker.checking(decode)
             position = found.record.position_lsn
-            handshake.start(replication, name, position, settings.tables, found.origin)
+            handshake.start(replication, name, position, registered.tables, found.origin)
             # Only the owner of the slot moves the record and the slot. We own it from here on, so
             # both are read and checked again.
             change_log.acquire_slot_lock()
@@ -82,6 +86,11 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             # Another cluster may have an origin of this name for a source of its own.
             if found.origin is not None and target in (found.server.system_identifier, None):
                 change_log.use_origin(origin_name(name))
+            # Only now: the log goes on from this position with these tables and no others.
+            failpoints.reach("before-followed")
+            followed = renewed(registered.followed, kept, record.position_lsn)
+            change_log.write_followed(registered, followed)
+            failpoints.reach("after-followed")
         except ProtocolError as error:
             raise protocol_error(error, name) from error
         on_failure.pop_all()
@@ -91,6 +100,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         decode,
         checker,
         record.position_lsn,
+        registered.number,
         found.pid,
         found.status_seconds,
         writes_own_wal,
@@ -119,22 +129,21 @@ def _check_tables(
     settings: Settings,
     change_log: ChangeLog,
     replication: ReplicationConnection,
-    record: SlotPosition,
+    registered: Registration,
 ) -> None:
-    """Raise SettingError for other tables than setup registered, TableUnfit for missing ones.
+    """Raise NotSetUp where nothing is registered, TableUnfit for a table that is missing.
 
     The slot skips the changes of a table that is not named, or that has another name now. Where a
     name means another table than was counted, the log can go on, so that is only logged.
     """
-    other = registration_finding(settings.tables, record.tables, settings.slot, logged=True)
-    if other is not None:
-        raise other
-    ((text,),) = replication.query(table_identity.query(settings.tables))
+    if not registered.tables:
+        raise NotSetUp(f"No fact is registered for the slot {settings.slot}", "run `loader setup`")
+    wanted = table_identity.wanted(registered.facts, registered.logged)
+    ((text,),) = replication.query(table_identity.query(wanted))
     found = json.loads(str(text))
-    for table in settings.tables:
+    for table in wanted:
         if str(table) not in found:
-            raise table_identity.missing_finding(table, settings.tables)
+            raise table_identity.missing_finding(table, registered.facts, registered.logged)
     counted = table_identity.read_counted(change_log.connection, settings.schema, settings.slot)
-    finding = table_identity.replaced_finding(counted, found, settings.archive)
-    if finding is not None:
+    for finding in table_identity.replaced_findings(registered.facts, counted, found):
         log.warning(finding.sentence)

@@ -1,4 +1,4 @@
-"""Metrics that are read every few seconds: the slot at the source, the models at the target."""
+"""Metrics that are read every few seconds: the slot at the source, the facts at the target."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from psycopg2 import extensions
 
 from loader.capture.run_state import RunState
+from loader.monitoring import waiting
 from loader.monitoring.sampler import Sampler
 from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock
@@ -134,34 +135,46 @@ class GaugeCollector(Collector):
         yield family
 
     def _of_target(self, target: TargetState) -> Iterator[GaugeMetricFamily]:
-        lag_bytes = self._by_model(
-            "waltally_model_lag_bytes",
-            "WAL between the model's watermark and the position of record; 0 where nothing staged "
+        lag_bytes = self._by_fact(
+            "waltally_fact_lag_bytes",
+            "WAL between the fact's watermark and the position of record; 0 where nothing staged "
             "is left to apply.",
         )
-        lag_seconds = self._by_model(
-            "waltally_model_lag_seconds",
-            "How long ago the model was applied; 0 where nothing staged is left to apply.",
+        lag_seconds = self._by_fact(
+            "waltally_fact_lag_seconds",
+            "How long ago the fact was applied; 0 where nothing staged is left to apply.",
         )
-        rejected = self._by_model(
+        rejected = self._by_fact(
             "waltally_has_rejected_changes",
-            "1 where the model met changes it could not count, until a new seed has counted them.",
+            "1 where the fact met changes it could not count, until a new seed has counted them.",
         )
-        for model in target.models:
-            labels = [self._settings.slot, model.name]
-            behind = max(0, target.record.position_lsn - model.applied_lsn)
-            lag_bytes.add_metric(labels, behind if model.is_behind else 0)
-            lag_seconds.add_metric(labels, target.age(model.moved_at) if model.is_behind else 0)
-            rejected.add_metric(labels, float(model.rejected_lsn is not None))
-        yield from (lag_bytes, lag_seconds, rejected)
+        waits = self._by_fact(
+            "waltally_fact_waits",
+            "1 where the fact waits for a seed, the loader or a build, as `loader status` says.",
+        )
+        age = self._by_fact("waltally_baseline_age_seconds", "How old the fact's baseline is.")
+        for state in target.facts:
+            labels = [self._settings.slot, state.relation]
+            why = waiting.why(target, state)
+            waits.add_metric(labels, float(why is not None and why.is_finding))
+            if state.baseline is not None:
+                age.add_metric(labels, target.age(state.baseline.counted_at))
+            mark = state.watermark
+            if mark is None:
+                continue
+            behind = max(0, target.record.position_lsn - mark.applied_lsn)
+            lag_bytes.add_metric(labels, behind if mark.is_behind else 0)
+            lag_seconds.add_metric(labels, target.age(mark.moved_at) if mark.is_behind else 0)
+            rejected.add_metric(labels, float(mark.rejected_lsn is not None))
+        yield from (lag_bytes, lag_seconds, rejected, waits, age)
 
     def _gauge(self, name: str, meaning: str, value: float) -> GaugeMetricFamily:
         family = GaugeMetricFamily(name, meaning, labels=["slot"])
         family.add_metric([self._settings.slot], value)
         return family
 
-    def _by_model(self, name: str, meaning: str) -> GaugeMetricFamily:
-        return GaugeMetricFamily(name, meaning, labels=["slot", "model"])
+    def _by_fact(self, name: str, meaning: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(name, meaning, labels=["slot", "fact"])
 
     def _ask_source(self, connection: extensions.connection) -> SourceSample:
         # The position is read first, so the end of the WAL cannot be before it.

@@ -80,8 +80,8 @@ class Metrics:
         self._freshness = Histogram(
             "waltally_freshness_seconds",
             "From the commit at the source to the end of the build that made it visible in the "
-            "model: the newest change of each build.",
-            ["slot", "model"],
+            "fact: the newest change of each build.",
+            ["slot", "fact"],
             registry=registry,
             buckets=_FRESHNESS,
         )

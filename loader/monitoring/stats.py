@@ -1,24 +1,32 @@
-"""`loader stats`: one service's counts as the fact has them; no other table is counted or read."""
+"""`loader stats`: what a fact says of some groups; no other table is counted or read."""
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from decimal import MAX_PREC, Context, Decimal, localcontext
 from typing import Any
 
+import psycopg2
+from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.staging.target_state import LACKS_SEED, rejected_count
+from loader.monitoring.stats_query import Query, parse_query
+from loader.staging.fact_states import rejected_count
 from loader.staging.watermarks import MORE_IS_STAGED
 from waltally.database import connect, explained
 from waltally.errors import NotSetUp, SettingError
-from waltally.tables import quoted
+from waltally.facts import Fact, parse
+from waltally.tables import Table, quoted
 
-JSON_VERSION = 1
+JSON_VERSION = 2
 """Increased whenever a field of the JSON changes its meaning or is removed."""
 
-_FACT = "ft_service_stats"
+_REGISTERED = """
+select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
+from {}.fact order by fact_name, registered_at desc
+"""
 
 _READABLE = """
 select has_schema_privilege(n.oid, 'usage') and bool_and(has_table_privilege(c.oid, 'select'))
@@ -28,24 +36,8 @@ where n.nspname = %s and c.relname = any(%s)
 group by n.oid
 having count(*) = %s
 """
-
-_COUNTS = """
-select
-    notification_type,
-    notification_status,
-    sum(count)::bigint,
-    sum(live_count)::bigint,
-    sum(archived_count)::bigint
-from {}.ft_service_stats
-where service_id = %s
-group by notification_type, notification_status
-having bool_or(count <> 0 or live_count <> 0 or archived_count <> 0)
-order by notification_type, notification_status
-"""
-
 _STAGING = ("change_log", "model_watermark", "slot_position")
 
-# A model has a row for each slot it ever followed; the newest is the one that feeds it now.
 _FRESHNESS = f"""
 select
     mark.slot_name,
@@ -55,29 +47,17 @@ select
     {MORE_IS_STAGED},
     case when mark.rejected_lsn < mark.applied_lsn then mark.rejected_lsn::text end,
     mark.left_out,
-    {LACKS_SEED}
+    mark.baseline_id is null
 from {{0}}.model_watermark as mark
 inner join {{0}}.slot_position as log using (slot_name)
 where mark.model_name = %s
-order by mark.moved_at desc
-limit 1
+order by mark.slot_name
 """
 
 
 @dataclass(frozen=True)
-class Count:
-    """How many notifications of one type have one status."""
-
-    notification_type: str
-    notification_status: str
-    count: int
-    live_count: int
-    archived_count: int
-
-
-@dataclass(frozen=True)
 class Freshness:
-    """How far the fact has applied the change log."""
+    """How far the fact has applied a slot's changes."""
 
     slot: str
     applied_lsn: str
@@ -90,89 +70,158 @@ class Freshness:
 
 @dataclass(frozen=True)
 class Stats:
-    """A service's counts, and how fresh they are where the role may know that."""
+    """The lines of an answer, and how fresh it is where the role may know that."""
 
-    service_id: str
-    counts: list[Count]
-    freshness: Freshness | None
+    query: Query
+    lines: list[dict[str, Any]]
+    """Dimensions asked for, then the measures; exact numbers, None for a null."""
+    totals: dict[str, Any]
+    """The measures over all lines."""
+    freshness: list[Freshness] | None
+    """By slot; None where this role may not see that."""
     notes: list[str] | None
-    """What the counts lack, one sentence per reason; None where this role may not see that."""
-
-    @property
-    def total(self) -> int:
-        """All of the service's notifications."""
-        return sum(each.count for each in self.counts)
+    """What the numbers lack, one sentence per reason; None where this role may not see that."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON contract (docs/reading.md)."""
+        """Return the JSON contract (docs/reading.md); a number that is not whole is a text."""
         return {
             "version": JSON_VERSION,
-            "service_id": self.service_id,
-            "total": self.total,
-            "counts": [asdict(each) for each in self.counts],
+            "fact": self.query.fact.name,
+            "relation": str(self.query.fact.relation),
+            "where": dict(self.query.where),
+            "by": list(self.query.by),
+            "lines": [{k: _json(v) for k, v in line.items()} for line in self.lines],
+            "totals": {name: _json(value) for name, value in self.totals.items()},
             "notes": self.notes,
-            "freshness": None if self.freshness is None else asdict(self.freshness),
+            "freshness": None if self.freshness is None else [asdict(f) for f in self.freshness],
         }
 
 
-def service(text: str) -> str:
-    """Return a service's id as the fact has it. Raises SettingError for what is no UUID."""
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        raise SettingError(
-            f"{text!r} is not a service's id",
-            "give a UUID, for instance 8b4b1c3e-6a1f-4c8e-9a65-0d6c6d8f1a52",
-        ) from None
+def read_facts(connection: extensions.connection, schema: str) -> list[Fact]:
+    """Return the registered facts of all slots. Raises NotSetUp, MissingRight."""
+    with explained("target"), connection, connection.cursor() as cursor:
+        try:
+            cursor.execute(sql.SQL(_REGISTERED).format(sql.Identifier(schema)))
+        except (pg.UndefinedTable, pg.InvalidSchemaName):
+            raise NotSetUp(
+                f"No fact is registered in schema {schema} of the target", "run `loader setup`"
+            ) from None
+        facts = [parse(name, Table(*place), said) for name, *place, said in cursor.fetchall()]
+    if not facts:
+        raise NotSetUp(
+            f"No fact is registered in schema {schema} of the target", "run `loader setup`"
+        )
+    return facts
 
 
-def read_stats(target: str, schema: str, dbt_schema: str, service_id: str) -> Stats:
-    """Return the counts of a service at one moment; none for an unknown service.
+def read_stats(
+    target: str, schema: str, dbt_schema: str, name: str, where: Sequence[str], by: str
+) -> Stats:
+    """Return what a fact says at one moment; no line for groups that it does not have.
 
-    Raises NotSetUp where the fact was never built, MissingRight, CannotConnect, LoginRefused.
+    `dbt_schema` is where the fact is, empty for where it is registered. Raises SettingError for a
+    fact, a dimension or a value that cannot be, NotSetUp where the fact was never built,
+    MissingRight, CannotConnect, LoginRefused.
     """
     with closing(connect(target, "target")) as connection:
         connection.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        query = parse_query(read_facts(connection, schema), name, where, by)
+        registered = query.fact.relation
+        relation = Table(dbt_schema or registered.schema, registered.name)
         with explained("target"), connection, connection.cursor() as cursor:
             cursor.execute(
                 "select 1 from pg_class inner join pg_namespace as n on n.oid = relnamespace "
                 "where nspname = %s and relname = %s",
-                (dbt_schema, _FACT),
+                (relation.schema, relation.name),
             )
             if cursor.fetchone() is None:
-                raise NotSetUp(
-                    f"There is no table {dbt_schema}.{_FACT} at the target", "`dbt build`"
-                )
-            cursor.execute(sql.SQL(_COUNTS).format(sql.Identifier(dbt_schema)), (service_id,))
-            counts = [Count(*row) for row in cursor]
-            return Stats(service_id, counts, *_freshness(cursor, schema, f"{dbt_schema}.{_FACT}"))
+                raise NotSetUp(f"There is no table {relation} at the target", "`dbt build`")
+            lines = _lines(cursor, query, relation)
+            return Stats(
+                query,
+                lines,
+                _totals(query.fact, lines),
+                *_freshness(cursor, schema, query.fact, relation),
+            )
+
+
+def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dict[str, Any]]:
+    """Return a line per group that is asked for, of the groups that have anything."""
+    fact = query.fact
+    types = {each.name: each.type for each in fact.dimensions}
+    keys = [sql.Identifier(name) for name in query.by]
+    # Current rows have a row for each row of the source and no column that counts them.
+    sums: list[sql.Composable] = [
+        sql.SQL("sum({})").format(sql.Identifier(each.name))
+        if fact.kind == "fact"
+        else sql.SQL("count(*)::numeric")
+        for each in fact.measures
+    ]
+    conditions = [
+        sql.SQL("{} = %s::{}").format(sql.Identifier(name), sql.SQL(types[name]))
+        for name in query.where
+    ]
+    statement = sql.SQL("select {columns} from {table} where {where} {group}").format(
+        columns=sql.SQL(", ").join([*keys, *sums]),
+        table=sql.SQL(relation.quoted.replace("%", "%%")),
+        where=sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
+        group=sql.SQL("group by {0} order by {0}").format(sql.SQL(", ").join(keys))
+        if keys
+        else sql.SQL(""),
+    )
+    try:
+        cursor.execute(statement, tuple(query.where.values()))
+    except psycopg2.DataError as error:
+        raise SettingError(
+            f"A value does not fit its dimension: {error.diag.message_primary}",
+            "the types are: " + ", ".join(f"{n} {types[n]}" for n in query.where),
+        ) from None
+    names = [*query.by, *(each.name for each in fact.measures)]
+    found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    counts = [each.name for each in fact.measures]
+    return [line for line in found if any(line[name] for name in counts)]
+
+
+def _totals(fact: Fact, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    # A sum keeps every digit, however many there are.
+    with localcontext(Context(prec=MAX_PREC)):
+        return {each.name: sum(line[each.name] or 0 for line in lines) for each in fact.measures}
 
 
 def _freshness(
-    cursor: extensions.cursor, schema: str, model: str
-) -> tuple[Freshness | None, list[str] | None]:
-    """Return how fresh the model is and what it lacks; None where a reader may not see that."""
+    cursor: extensions.cursor, schema: str, fact: Fact, relation: Table
+) -> tuple[list[Freshness] | None, list[str] | None]:
+    """Return how fresh the fact is and what it lacks; None where a reader may not see that."""
     cursor.execute(_READABLE, (schema, list(_STAGING), len(_STAGING)))
     if cursor.fetchone() != (True,):
         return None, None
-    cursor.execute(sql.SQL(_FRESHNESS).format(sql.Identifier(schema)), (model,))
-    row = cursor.fetchone()
-    if row is None:
+    cursor.execute(sql.SQL(_FRESHNESS).format(sql.Identifier(schema)), (str(relation),))
+    rows = cursor.fetchall()
+    if not rows:
         return None, None
-    slot, applied, moved_at, position, is_behind, rejected, left_out, lacks_seed = row
-    notes = []
-    if lacks_seed:
-        notes.append(
-            "The counts are partial: the fact has no baseline, so rows from before the slot are "
-            "missing. Try: `spark-submit spark/seed.py`, then `dbt build`"
-        )
-    if rejected:
-        count = rejected_count(cursor, model, slot)
-        notes.append(
-            f"{'Some' if count is None else f'{count:,}'} changes, of all services, could not be "
-            f"counted, the newest at {rejected}. Try: select * from "
-            f"{quoted(model.rpartition('.')[0])}.rejected_changes order by commit_lsn desc;"
-        )
-    if rows := sum((left_out or {}).values()):
-        notes.append(f"{rows:,} rows, of all services, lack a dimension and are left out.")
-    return Freshness(slot, applied, moved_at.isoformat(), position, is_behind), notes
+    found, notes = [], []
+    for slot, applied, moved_at, position, is_behind, rejected, left_out, is_partial in rows:
+        found.append(Freshness(slot, applied, moved_at.isoformat(), position, is_behind))
+        if is_partial:
+            notes.append(
+                f"The numbers are partial: {fact.name} has no baseline of slot {slot}, so rows "
+                "from before the slot are missing. Try: `spark-submit spark/seed.py`, then "
+                "`dbt build`"
+            )
+        if rejected:
+            count = rejected_count(cursor, str(relation), slot)
+            notes.append(
+                f"{'Some' if count is None else f'{count:,}'} changes, of all groups, could not "
+                f"be counted, the newest at {rejected}. Try: select * from "
+                f"{quoted(relation.schema)}.rejected_changes order by commit_lsn desc;"
+            )
+        if lacking := sum((left_out or {}).values()):
+            notes.append(f"{lacking:,} rows, of all groups, lack a dimension and are left out.")
+    return found, notes
+
+
+def _json(value: Any) -> Any:
+    """Return a value as JSON has it: a number keeps every digit, anything else is its text."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else str(value)
+    return value if value is None or isinstance(value, (int, bool)) else str(value)

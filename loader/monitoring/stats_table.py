@@ -1,6 +1,9 @@
-"""A service's counts for a person: statuses down, types across."""
+"""What a fact says, for a person: a line per group that was asked for, and totals."""
 
 from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,35 +13,36 @@ from loader.monitoring.stats import Freshness, Stats
 
 
 def render(stats: Stats) -> RenderableType:
-    """Return the counts as a table with totals, and how fresh they are."""
-    types = sorted({each.notification_type for each in stats.counts})
-    statuses = sorted({each.notification_status for each in stats.counts})
-    numbers = {
-        (each.notification_type, each.notification_status): each.count for each in stats.counts
-    }
-    table = Table("status", show_footer=True)
-    table.columns[0].footer = "total"
-    for kind in types:
-        table.add_column(
-            kind, _shown(sum(numbers.get((kind, s), 0) for s in statuses)), justify="right"
-        )
-    table.add_column("total", _shown(stats.total), justify="right")
-    for status in statuses:
-        row = [numbers.get((kind, status), 0) for kind in types]
-        table.add_row(status, *map(_shown, row), _shown(sum(row)))
-    notes = map(Text, stats.notes or [])
-    return Group(f"service {stats.service_id}", table, _freshness(stats.freshness), *notes)
+    """Return the lines as a table with totals, and how fresh they are."""
+    by = stats.query.by
+    measures = [each.name for each in stats.query.fact.measures]
+    table = Table(show_footer=bool(by))
+    for number, name in enumerate(by):
+        table.add_column(Text(name), "" if number else "total")
+    for name in measures:
+        table.add_column(Text(name), _shown(stats.totals[name]), justify="right")
+    for line in stats.lines if by else [stats.totals]:
+        table.add_row(*(_shown(line[name]) for name in (*by, *measures)))
+    where = ", ".join(f"{name} = {value}" for name, value in stats.query.where.items())
+    head = Text(f"{stats.query.fact.relation}" + (f" where {where}" if where else ""))
+    lines = [Text(line) for line in _freshness(stats.freshness)]
+    return Group(head, table, *lines, *map(Text, stats.notes or []))
 
 
-def _freshness(freshness: Freshness | None) -> str:
+def _freshness(freshness: list[Freshness] | None) -> list[str]:
     if freshness is None:
-        return (
+        return [
             "It is unknown how fresh and complete this is: there is no watermark that this role "
             "may read."
-        )
-    rest = "more is staged" if freshness.is_behind else "nothing more is staged"
-    return f"applied up to {freshness.applied_lsn} at {freshness.moved_at}; {rest}"
+        ]
+    return [
+        f"{each.slot} applied up to {each.applied_lsn} at {each.moved_at}; "
+        + ("more is staged" if each.is_behind else "nothing more is staged")
+        for each in freshness
+    ]
 
 
-def _shown(number: int) -> str:
-    return f"{number:,}"
+def _shown(value: Any) -> Text:
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return Text(f"{value:,}")
+    return Text("null" if value is None else str(value))

@@ -7,21 +7,19 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from loader.monitoring import waiting
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.preflight import slot_facts, standby_facts
-from loader.preflight.findings import table_findings, table_replaced
+from loader.preflight.findings import table_findings, tables_replaced
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
-from loader.staging.records import TargetState
+from loader.staging.records import Baseline, FactState, TargetState
 from waltally import lsn
 from waltally.database import connect
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
 from waltally.settings import Settings
-from waltally.tables import registration_finding
 
-_TAKE_BASELINE = "`spark-submit spark/seed.py`, then `dbt build`"
-
-JSON_VERSION = 1
+JSON_VERSION = 2
 """Increased whenever a field of the JSON changes its meaning or is removed."""
 
 
@@ -40,10 +38,8 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
 
     Raises LoaderError where source or target cannot be asked.
     """
+    findings: list[LoaderError] = []
     with closing(connect(settings.source, "source")) as source:
-        findings = table_findings(settings, source)
-        synchronous = standby_facts.synchronous_finding(source)
-        findings += [synchronous] if synchronous else []
         with closing(connect(settings.target, "target")) as target:
             facts = slot_facts.read_facts(settings, source, target)
             state, server = facts.state, facts.server
@@ -52,11 +48,12 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
                 if facts.record
                 else None
             )
-            replaced = table_replaced(settings, source, target) if found else None
-    findings += [replaced] if replaced else []
-    if facts.record is not None:
-        other = registration_finding(settings.tables, facts.tables, settings.slot, logged=True)
-        findings += [other] if other else []
+            if found is not None:
+                registered = found.registration
+                findings += table_findings(registered.facts, registered.logged, source)
+                findings += tables_replaced(settings, source, target, registered.facts)
+        synchronous = standby_facts.synchronous_finding(source)
+        findings += [synchronous] if synchronous else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
         "source": {
@@ -72,7 +69,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         findings.append(NotSetUp(f"The slot {settings.slot} is not set up", "run `loader setup`"))
     else:
         first = [facts.finding] if facts.finding else []
-        findings = [*first, *findings, *_partial(found), *_passed(body, thresholds)]
+        findings = [*first, *findings, *_waiting(found), *_passed(body, thresholds)]
     body["findings"] = [
         {
             "code": finding.exit_code,
@@ -107,7 +104,7 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
 
 def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
     if found is None:
-        return {"position": None, "seed": None, "models": [], "last_error": None}
+        return {"position": None, "facts": [], "logged_tables": [], "last_error": None}
     position = found.record.position_lsn
     behind = max(0, server.wal_end - position)
     return {
@@ -120,21 +117,8 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
             "stored_changes": found.record.stored_changes,
             "newest_commit_at": _iso(found.newest_commit_at),
         },
-        "seed": _seed(found),
-        "models": [
-            {
-                "name": model.name,
-                "applied_lsn": lsn.show(model.applied_lsn),
-                "moved_at": model.moved_at.isoformat(),
-                "lag_bytes": max(0, position - model.applied_lsn) if model.is_behind else 0,
-                "lag_seconds": found.age(model.moved_at) if model.is_behind else 0.0,
-                "rejected_lsn": _show(model.rejected_lsn),
-                "rejected_count": model.rejected_count,
-                "left_out": model.left_out,
-                "seed_id": model.seed_id,
-            }
-            for model in found.models
-        ],
+        "facts": [_fact(found, each) for each in found.facts],
+        "logged_tables": [str(table) for table in found.registration.logged],
         "last_error": None
         if found.last_error is None or found.last_error_at is None
         else {
@@ -145,28 +129,50 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
     }
 
 
-def _seed(found: TargetState) -> dict[str, Any] | None:
-    if found.seed_id is None:
-        return None
-    reasons = found.rejected_in_seed
+def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
+    mark, waits = state.watermark, waiting.why(found, state)
+    position = found.record.position_lsn
+    is_behind = mark is not None and mark.is_behind
     return {
-        "id": found.seed_id,
+        "name": state.name,
+        "relation": state.relation,
+        "is_registered": state.fact is not None,
+        "rows": state.rows,
+        "waits_for": None
+        if waits is None
+        else {"reason": waits.reason, "remedy": waits.remedy, "is_finding": waits.is_finding},
+        "applied_lsn": _show(mark.applied_lsn if mark else None),
+        "moved_at": _iso(mark.moved_at if mark else None),
+        "lag_bytes": max(0, position - mark.applied_lsn) if mark and is_behind else 0,
+        "lag_seconds": found.age(mark.moved_at) if mark and is_behind else 0.0,
+        "rejected_lsn": _show(mark.rejected_lsn if mark else None),
+        "rejected_count": mark.rejected_count if mark else 0,
+        "left_out": mark.left_out if mark else None,
+        "built_on": mark.baseline_id if mark else None,
+        "baseline": None if state.baseline is None else _baseline(found, state.baseline),
+    }
+
+
+def _baseline(found: TargetState, baseline: Baseline) -> dict[str, Any]:
+    reasons = baseline.rejected
+    return {
+        "id": baseline.id,
+        "snapshot_lsn": lsn.show(baseline.snapshot_lsn),
+        "counted_at": baseline.counted_at.isoformat(),
+        "age_seconds": found.age(baseline.counted_at),
+        "is_of_declaration": baseline.is_of_declaration,
         "rejected_count": None if reasons is None else sum(reasons.values()),
         "rejected_reasons": reasons,
     }
 
 
-def _partial(found: TargetState) -> list[LoaderError]:
-    """Return a finding for each fact that lacks the rows from before the slot."""
-    partial = "so rows from before the slot are missing, and its counts may be below zero"
-    if found.seed_id is None:
-        said, remedy = f"has no baseline, {partial}", _TAKE_BASELINE
-    else:
-        said, remedy = f"was not built since its baseline was taken, {partial}", "`dbt build`"
+def _waiting(found: TargetState) -> list[LoaderError]:
+    """Return a finding for each fact that waits, or that lacks the rows from before the slot."""
+    waits = [(state.name, waiting.why(found, state)) for state in found.facts]
     return [
-        Unhealthy(f"The fact {model.name} {said}", remedy)
-        for model in found.models
-        if model.lacks_seed
+        Unhealthy(f"The fact {name} {each.reason}", each.remedy)
+        for name, each in waits
+        if each is not None and each.is_finding
     ]
 
 
@@ -182,11 +188,13 @@ def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
                 "see that `loader run` runs and what it logs",
             )
         )
-    for model in body["models"]:
-        if model["lag_seconds"] > limit:
+    for fact in body["facts"]:
+        # One that waits stands still until its seed is there, which is a finding of its own.
+        waits = fact["waits_for"] is not None and fact["waits_for"]["is_finding"]
+        if fact["lag_seconds"] > limit and not waits:
             findings.append(
                 Unhealthy(
-                    f"The model {model['name']} was last applied {model['lag_seconds']:.0f} s ago "
+                    f"The fact {fact['name']} was last applied {fact['lag_seconds']:.0f} s ago "
                     "and more is staged",
                     "see that `loader run --build` or a scheduled `dbt build` runs",
                 )

@@ -48,15 +48,16 @@ def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
             facts.add_row("newest change", f"committed {ago(position['newest_commit_at'])}")
         stored = f"{position['stored_changes']:,} changes"
         facts.add_row("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s")
-    if body["seed"] and body["seed"]["rejected_count"]:
-        facts.add_row("baseline", Text(_rejected_in_seed(body["seed"])))
+    if body["logged_tables"]:
+        facts.add_row("only logged", Text(", ".join(body["logged_tables"])))
     if error:
         facts.add_row(
             "last error", Text(f"{duration(error['age_seconds'])} ago: {error['message']}")
         )
     parts: list[RenderableType] = [facts]
-    if body["models"]:
-        parts.append(_models(body["models"]))
+    if body["facts"]:
+        parts.append(_facts(body["facts"]))
+        parts += [Text(line) for fact in body["facts"] for line in _remarks(fact)]
     parts.append("healthy" if body["healthy"] else "not healthy:")
     for finding in body["findings"]:
         parts.append(Text(f"  {finding['message']}\n  Try: {finding['remedy']}"))
@@ -137,31 +138,43 @@ def _held(slot: dict[str, Any]) -> str:
     return f"{held}, lost after {decimal(max(0, safe))} more"
 
 
-def _rejected_in_seed(seed: dict[str, Any]) -> str:
-    reasons = seed["rejected_reasons"].items()
-    return f"could not count {seed['rejected_count']:,} rows: " + "; ".join(
-        f"{reason} ({count:,})" for reason, count in reasons
-    )
-
-
-def _models(models: list[dict[str, Any]]) -> Table:
-    shown = Table("model", "applied up to", "behind", "rejected", "left out", box=None)
-    for model in models:
+def _facts(facts: list[dict[str, Any]]) -> Table:
+    heads = ("fact", "rows", "applied up to", "behind", "rejected", "left out", "baseline")
+    shown = Table(*heads, box=None)
+    for fact in facts:
+        rows, baseline = fact["rows"], fact["baseline"]
         shown.add_row(
-            Text(model["name"]),
-            model["applied_lsn"],
-            _lag(model),
-            _rejected(model),
-            _left_out(model["left_out"]),
+            Text(fact["name"]),
+            "none" if rows is None else f"{rows:,}",
+            fact["applied_lsn"] or "not built",
+            _lag(fact),
+            _rejected(fact),
+            _left_out(fact["left_out"]),
+            "none" if baseline is None else f"{duration(baseline['age_seconds'])} old",
         )
     return shown
 
 
-def _rejected(model: dict[str, Any]) -> str:
-    if not model["rejected_lsn"]:
+def _remarks(fact: dict[str, Any]) -> list[str]:
+    """Return what else there is to say of a fact; what is a finding is said there."""
+    said = []
+    waits, baseline = fact["waits_for"], fact["baseline"]
+    if waits is not None and not waits["is_finding"]:
+        said.append(f"{fact['name']} {waits['reason']}")
+    if baseline is not None and baseline["rejected_count"]:
+        reasons = "; ".join(f"{why} ({n:,})" for why, n in baseline["rejected_reasons"].items())
+        said.append(
+            f"{fact['name']}: its baseline could not count {baseline['rejected_count']:,} rows: "
+            + reasons
+        )
+    return said
+
+
+def _rejected(fact: dict[str, Any]) -> str:
+    if not fact["rejected_lsn"]:
         return "none"
-    count = model["rejected_count"]
-    return f"{'' if count is None else f'{count:,} '}up to {model['rejected_lsn']}"
+    count = fact["rejected_count"]
+    return f"{'' if count is None else f'{count:,} '}up to {fact['rejected_lsn']}"
 
 
 def _left_out(rows: dict[str, int] | None) -> str:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from psycopg2 import extensions
 
-from loader.preflight.source_facts import SERVER, TABLE, ServerFacts, TableFacts, table_facts
+from loader.preflight.source_facts import (
+    SERVER,
+    ServerFacts,
+    TableFacts,
+    table_facts,
+    table_query,
+)
 from waltally.database import explained
+from waltally.facts import Fact
 from waltally.tables import Table
 
 
@@ -18,8 +27,8 @@ def ask_server(connection: extensions.connection, slot: str) -> ServerFacts:
     return ServerFacts(*row)
 
 
-def ask_table(connection: extensions.connection, table: Table) -> TableFacts:
-    """Return a table's facts. Raises LoaderError."""
+def ask_table(connection: extensions.connection, table: Table, facts: Sequence[Fact]) -> TableFacts:
+    """Return what there is to know of a table that the facts need. Raises LoaderError."""
     with explained("source"), connection, connection.cursor() as cursor:
-        cursor.execute(TABLE, (table.schema, table.name))
+        cursor.execute(table_query(table, facts))
         return table_facts(table, cursor.fetchone())

@@ -1,31 +1,114 @@
-"""Everything at source and target that keeps these settings from being followed."""
+"""Everything at source and target that keeps these facts from being followed."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from psycopg2 import extensions
 
 from loader.preflight import checks, standby_facts, table_checks, table_identity
 from loader.preflight.ask_source import ask_server, ask_table
 from loader.preflight.slot_facts import SlotFacts
-from loader.preflight.slot_state import RENEW
-from waltally.errors import LoaderError, SettingError
+from loader.staging.registration import other_slot
+from waltally.database import explained
+from waltally.errors import LoaderError, NotSetUp, SettingError
+from waltally.facts import Fact
 from waltally.settings import Settings
-from waltally.tables import COUNTED, Table, format_tables, registration_finding
+from waltally.tables import Table
 
 
-def source_findings(settings: Settings, source: extensions.connection) -> list[LoaderError]:
+def source_findings(
+    settings: Settings,
+    facts: Sequence[Fact],
+    logged: Iterable[Table],
+    source: extensions.connection,
+) -> list[LoaderError]:
     """Return everything at the source that must be put right before a slot is made."""
     server = checks.server_findings(ask_server(source, settings.slot))
-    found = server + table_findings(settings, source)
+    found = server + table_findings(facts, logged, source)
     synchronous = standby_facts.synchronous_finding(source)
     return found if synchronous is None else [*found, synchronous]
 
 
-def table_findings(settings: Settings, source: extensions.connection) -> list[LoaderError]:
+def table_findings(
+    facts: Sequence[Fact], logged: Iterable[Table], source: extensions.connection
+) -> list[LoaderError]:
     """Return what is wrong with the source's tables."""
-    found = []
-    for number, table in enumerate(settings.tables):
-        found += table_checks.table_findings(ask_table(source, table), number < COUNTED)
+    found: list[LoaderError] = []
+    for table in table_identity.wanted(facts, logged):
+        found += table_checks.table_findings(ask_table(source, table, facts), facts)
+    return found
+
+
+def declaration_findings(facts: Sequence[Fact], logged: Sequence[Table]) -> list[LoaderError]:
+    """Return why these declarations cannot be registered together."""
+    wanted = table_identity.wanted(facts, logged)
+    if not wanted:
+        return [
+            NotSetUp(
+                "The dbt project declares no fact, and LOADER_TABLES names no table: there is "
+                "nothing to follow",
+                "add a model with {{ fact(...) }}, as the README shows; or set LOADER_TABLES to "
+                "tables that are only logged",
+            )
+        ]
+    names = [str(table) for table in wanted]
+    return [
+        SettingError(
+            f"Two tables are both written {name}, and the log could not tell them apart",
+            "rename one of them: no dot in a schema's or a table's name",
+        )
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
+def zone_findings(facts: Sequence[Fact], target: extensions.connection) -> list[LoaderError]:
+    """Return which time zones the target, where the days are computed, does not know by name.
+
+    It would take any other text too, such as UTC+3, and other programs read that the other way.
+    """
+    zones: dict[str, str] = {}
+    for fact in facts:
+        for each in fact.dimensions:
+            for zone in (each.timezone, each.column_timezone):
+                if zone is not None:
+                    zones.setdefault(zone, fact.name)
+    with explained("target"), target, target.cursor() as cursor:
+        cursor.execute(
+            "select zone from unnest(%s::text[]) as zone "
+            "where zone <> all (select name from pg_timezone_names)",
+            (list(zones),),
+        )
+        unknown = [zone for (zone,) in cursor.fetchall()]
+    return [
+        SettingError(
+            f"{zones[zone]} takes days in the time zone {zone!r}, which the target does not know",
+            "write a name of: select name from pg_timezone_names; such as Europe/London or UTC",
+        )
+        for zone in unknown
+    ]
+
+
+def other_slot_findings(
+    settings: Settings, facts: Sequence[Fact], target: extensions.connection
+) -> list[LoaderError]:
+    """Return a finding for each fact that another slot feeds and that cannot tell them apart."""
+    found: list[LoaderError] = []
+    for fact in facts:
+        if fact.has_slot_dimension:
+            continue
+        other = other_slot(target, settings.schema, settings.slot, fact)
+        if other is not None:
+            found.append(
+                SettingError(
+                    f"The fact {fact.name} is fed by the slot {other}: the slot {settings.slot} "
+                    "would mix its rows with those",
+                    "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the "
+                    f"sources apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for "
+                    f"good: loader teardown --purge --slot {other}",
+                )
+            )
     return found
 
 
@@ -43,27 +126,21 @@ def record_findings(
     source: extensions.connection,
     target: extensions.connection,
     facts: SlotFacts,
+    counted: Sequence[Fact],
 ) -> list[LoaderError]:
-    """Return why a slot that is set up cannot be followed with these settings."""
-    found = (
-        facts.finding or table_replaced(settings, source, target),
-        _other_tables(settings, facts.tables),
-    )
-    return [finding for finding in found if finding is not None]
+    """Return why a slot that is set up cannot be followed for the facts that it counts."""
+    if facts.finding is not None:
+        return [facts.finding]
+    return tables_replaced(settings, source, target, counted)
 
 
-def _other_tables(settings: Settings, registered: tuple[Table, ...]) -> SettingError | None:
-    """Return why the counted tables cannot be these; further ones may come and go at setup."""
-    other = registration_finding(settings.counted, registered, settings.slot, logged=False)
-    if other is not None:
-        other.remedy += f"; or, to count {format_tables(settings.counted)} from now on: {RENEW}"
-    return other
-
-
-def table_replaced(
-    settings: Settings, source: extensions.connection, target: extensions.connection
-) -> LoaderError | None:
-    """Return which table or column is no longer the one that was counted, None where all are."""
-    counted = table_identity.read_counted(target, settings.schema, settings.slot)
-    found = table_identity.read_current(source, settings.counted)
-    return table_identity.replaced_finding(counted, found, settings.archive)
+def tables_replaced(
+    settings: Settings,
+    source: extensions.connection,
+    target: extensions.connection,
+    counted: Sequence[Fact],
+) -> list[LoaderError]:
+    """Return which tables or columns are no longer those that the facts counted."""
+    before = table_identity.read_counted(target, settings.schema, settings.slot)
+    now = table_identity.read_current(source, table_identity.wanted(counted))
+    return table_identity.replaced_findings(counted, before, now)

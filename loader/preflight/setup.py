@@ -1,4 +1,4 @@
-"""`loader setup`: check, and make what the loader needs."""
+"""`loader setup`: check, register the facts, and make what the loader needs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from contextlib import closing
 
 from psycopg2 import extensions
 
-from loader.preflight import slot_facts, table_identity
-from loader.preflight.findings import encoding_findings, record_findings, source_findings
+from loader.preflight import slot_facts
+from loader.preflight.findings import (
+    declaration_findings,
+    encoding_findings,
+    other_slot_findings,
+    record_findings,
+    source_findings,
+    zone_findings,
+)
+from loader.preflight.register_facts import Wanted, read_identities, register_facts, unchanged
 from loader.preflight.slot_admin import (
     another_name,
     create_slot,
@@ -15,9 +23,10 @@ from loader.preflight.slot_admin import (
     foreign_slot_finding,
     make_origin,
 )
-from loader.preflight.slot_record import logged_only, note_tables, register, write_record
+from loader.preflight.slot_facts import SlotFacts
+from loader.preflight.slot_record import note_tables, write_record
 from loader.preflight.slot_state import Server, SlotState
-from loader.staging import migrate
+from loader.staging import migrate, registration
 from loader.staging.pruned import hold_off_prunes
 from loader.staging.target_state import clear_last_error
 from waltally import lsn
@@ -36,10 +45,11 @@ from waltally.settings import Settings
 _TRIAL_SECONDS = 3
 
 
-def check(settings: Settings) -> list[LoaderError]:
+def check(settings: Settings, wanted: Wanted) -> list[LoaderError]:
     """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
     with closing(connect(settings.source, "source")) as source:
-        found = source_findings(settings, source)
+        found = declaration_findings(wanted.facts, wanted.logged)
+        found += source_findings(settings, wanted.facts, wanted.logged, source)
         if not found and slot_facts.read_state(source, settings.slot) is None:
             try:
                 create_slot(source, settings.slot, _TRIAL_SECONDS, temporary=True)
@@ -49,6 +59,8 @@ def check(settings: Settings) -> list[LoaderError]:
                 found.append(error)
         with closing(_target(settings, found)) as target:
             found += encoding_findings(source, target)
+            found += zone_findings(wanted.facts, target)
+            found += _other_slots(settings, wanted, target)
             if any(isinstance(each, IsStandby) for each in found):
                 return found
             facts = slot_facts.read_facts(settings, source, target)
@@ -57,7 +69,16 @@ def check(settings: Settings) -> list[LoaderError]:
                     f"The slot {settings.slot} is not set up yet", "run `loader setup`"
                 )
                 return found or [unready]
-            return found + record_findings(settings, source, target, facts)
+            registered = registration.read_registration(target, settings.schema, settings.slot)
+            found += record_findings(settings, source, target, facts, unchanged(registered, wanted))
+            if changes := registration.difference(registered, wanted.facts, wanted.logged):
+                found.append(
+                    NotSetUp(
+                        f"What is registered differs from what is declared: {changes}",
+                        "run `loader setup`",
+                    )
+                )
+            return found
 
 
 def _target(settings: Settings, found: list[LoaderError]) -> extensions.connection:
@@ -68,8 +89,16 @@ def _target(settings: Settings, found: list[LoaderError]) -> extensions.connecti
         raise combine([*found, error]) from None
 
 
-def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
-    """Make the staging schema and the slot where they are missing; return what was done.
+def _other_slots(
+    settings: Settings, wanted: Wanted, target: extensions.connection
+) -> list[LoaderError]:
+    if not migrate.version(target, settings.schema):
+        return []
+    return other_slot_findings(settings, wanted.facts, target)
+
+
+def set_up(settings: Settings, wanted: Wanted, timeout: int, renew: bool) -> list[str]:
+    """Make staging schema and slot where they are missing, register; return what was done.
 
     `timeout` bounds, in seconds, the wait for transactions that are writing at the moment.
     `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
@@ -77,9 +106,12 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
     """
     done: list[str] = []
     with closing(connect(settings.source, "source")) as source:
-        found = source_findings(settings, source)
+        found = declaration_findings(wanted.facts, wanted.logged)
+        found += source_findings(settings, wanted.facts, wanted.logged, source)
         with closing(_target(settings, found)) as target:
             found += encoding_findings(source, target)
+            found += zone_findings(wanted.facts, target)
+            found += _other_slots(settings, wanted, target)
             if found:
                 raise combine(found)
             done += [
@@ -87,34 +119,58 @@ def set_up(settings: Settings, timeout: int, renew: bool) -> list[str]:
                 for name in migrate.upgrade(target, settings.schema)
             ]
             _acquire_setup_lock(target, settings)
+            # Again, now that no other setup can come between.
+            if found := _other_slots(settings, wanted, target):
+                raise combine(found)
             facts = slot_facts.read_facts(settings, source, target)
-            state, server = facts.state, facts.server
             if facts.record is not None and not renew:
-                if found := record_findings(settings, source, target, facts):
+                registered = registration.read_registration(target, settings.schema, settings.slot)
+                counted = unchanged(registered, wanted)
+                if found := record_findings(settings, source, target, facts, counted):
                     raise combine(found)
-                note_tables(settings, table_identity.read_current(source, settings.counted), target)
+                identities = read_identities(source, wanted)
+                with explained("target"), target, target.cursor() as cursor:
+                    note_tables(cursor, settings, identities)
+                    done += register_facts(cursor, settings, wanted)
                 clear_last_error(target, settings.schema, settings.slot)
-                return done + register(settings, target, facts.record.tables)
-            hold_off_prunes(target, settings.schema)
-            if renew and state is not None:
-                if (other := foreign_slot_finding(facts)) is not None:
-                    raise other
-                drop_slot(source, settings.slot)
-                state = None
-            # Read before the slot is made, so that a table renamed during the wait is noticed.
-            noted = table_identity.read_current(source, settings.counted)
-            if state is None:
-                start = create_slot(source, settings.slot, timeout, temporary=False)
-                done.append(f"made the slot {settings.slot} at {lsn.show(start)}")
-            else:
-                start = _take_over(settings.slot, state, server)
-                done.append(f"took over the slot {settings.slot} at {lsn.show(start)}")
-            write_record(target, settings, server, start)
-            clear_last_error(target, settings.schema, settings.slot)
-            note_tables(settings, noted, target, anew=True)
-            done += logged_only(settings)
+                return done
+            done += _begin_log(settings, wanted, facts, source, target, timeout, renew)
             if make_origin(source, settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
+    return done
+
+
+def _begin_log(
+    settings: Settings,
+    wanted: Wanted,
+    facts: SlotFacts,
+    source: extensions.connection,
+    target: extensions.connection,
+    timeout: int,
+    renew: bool,
+) -> list[str]:
+    """Make the slot, anew with `renew`, or take over one that is there; begin its log."""
+    state = facts.state
+    hold_off_prunes(target, settings.schema)
+    if renew and state is not None:
+        if (other := foreign_slot_finding(facts)) is not None:
+            raise other
+        drop_slot(source, settings.slot)
+        state = None
+    # Read before the slot is made, so that a table renamed during the wait is noticed.
+    identities = read_identities(source, wanted)
+    if state is None:
+        start = create_slot(source, settings.slot, timeout, temporary=False)
+        done = [f"made the slot {settings.slot} at {lsn.show(start)}"]
+    else:
+        start = _take_over(settings.slot, state, facts.server)
+        done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
+    # One transaction: nobody finds a slot without its facts, or a fact without its log.
+    with explained("target"), target, target.cursor() as cursor:
+        write_record(cursor, settings, facts.server, start)
+        note_tables(cursor, settings, identities)
+        done += register_facts(cursor, settings, wanted)
+    clear_last_error(target, settings.schema, settings.slot)
     return done
 
 
@@ -144,10 +200,12 @@ def _take_over(name: str, state: SlotState, server: Server) -> int:
 
 
 def _acquire_setup_lock(target: extensions.connection, settings: Settings) -> None:
-    """Wait until no other setup of the slot runs; hold the lock until the session ends."""
-    # Two sources may have slots of the same name, each with its own schema in this database.
+    """Wait until no other setup in the schema runs; hold the lock until the session ends.
+
+    Two slots at once could each find that no other one feeds a fact.
+    """
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(
             "select pg_advisory_lock(hashtext('waltally setup of a slot'), hashtext(%s))",
-            (f"{settings.slot} {settings.schema}",),
+            (settings.schema,),
         )

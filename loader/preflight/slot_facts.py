@@ -15,7 +15,6 @@ from waltally import lsn
 from waltally.database import explained
 from waltally.errors import LoaderError
 from waltally.settings import Settings
-from waltally.tables import Table
 
 SLOT_STATE = (
     "select plugin, database, active_pid, wal_status, confirmed_flush_lsn, restart_lsn, "
@@ -32,11 +31,6 @@ class SlotFacts:
     state: SlotState | None
     record: SlotPosition | None
     server: Server
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """What setup registered; none where the slot is not set up."""
-        return self.record.tables if self.record is not None else ()
 
     @property
     def finding(self) -> LoaderError | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from waltally.tables import DIMENSIONS, Table
+from waltally.facts import Fact, identity_columns, needed_columns
+from waltally.tables import Table, literal
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,13 @@ class TableFacts:
     """What an old row carries under `default` and `using index`."""
     primary_key: tuple[str, ...] = ()
     wide_index: str | None = None
-    """An index that is there already and may become an identity with the dimensions."""
+    """An index that is there already and may become an identity wide enough."""
     by_session: Mapping[str, str] = field(default_factory=dict)
-    """By dimension, the type whose text differs between sessions: its own or one within it."""
+    """By needed column, the type whose text differs between sessions: its own or one within it."""
     names_taken: frozenset[str] = frozenset()
     """Names in the table's schema that end like those that the remedy gives to indexes."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """By needed column, its type; of a domain the type that it is made of."""
 
 
 SERVER = """
@@ -80,23 +83,20 @@ BY_SESSION = (
 )
 """Types whose text depends on lc_monetary, search_path or a renaming, so on the session."""
 
-_DIMENSIONS = ", ".join(f"'{name}'" for name in DIMENSIONS)
-_IS_WIDE = f"array_agg(k.name) @> array[{_DIMENSIONS}]"
-
-TABLE = f"""
+_TABLE = f"""
 with recursive wanted as (
     select c.oid
     from pg_class as c
     inner join pg_namespace as n on n.oid = c.relnamespace
-    where n.nspname = %s and c.relname = %s
+    where n.nspname = {{schema}} and c.relname = {{name}}
 ),
 
--- The type of each dimension, and those within it.
+-- The type of each needed column, and those within it.
 parts (attname, type) as (
     select a.attname, a.atttypid
     from wanted
     inner join pg_attribute as a on a.attrelid = wanted.oid
-    where a.attname = any(array[{_DIMENSIONS}]) and not a.attisdropped
+    where a.attname = any({{columns}}) and not a.attisdropped
     union
     select parts.attname, inner_type.type
     from parts
@@ -114,6 +114,18 @@ parts (attname, type) as (
         where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
     ) as inner_type (type)
     where inner_type.type <> 0
+),
+
+-- The type of each needed column; a domain is followed down to the type that it is made of.
+bases (attname, type) as (
+    select a.attname, a.atttypid
+    from wanted
+    inner join pg_attribute as a on a.attrelid = wanted.oid
+    where a.attname = any({{columns}}) and not a.attisdropped
+    union
+    select bases.attname, t.typbasetype
+    from bases
+    inner join pg_type as t on t.oid = bases.type and t.typtype = 'd'
 ),
 
 keys as (
@@ -160,7 +172,7 @@ select
         where k.indrelid = c.oid and k.indisunique and k.indisvalid and k.indimmediate
         and k.indpred is null and k.indexprs is null
         group by k.index_name
-        having {_IS_WIDE} and bool_and(k.attnotnull)
+        having array_agg(k.name) @> {{identity}} and bool_and(k.attnotnull)
         order by count(*), k.index_name
         limit 1
     ),
@@ -178,18 +190,36 @@ select
                 and t.typname in ({", ".join(f"'{name}'" for name in BY_SESSION)})
             group by parts.attname
         ) as found
+    ),
+    (
+        select jsonb_object_agg(bases.attname, format_type(bases.type, null))
+        from bases
+        inner join pg_type as t on t.oid = bases.type and t.typtype <> 'd'
     )
 from wanted
 inner join pg_class as c on c.oid = wanted.oid
 """
-"""What `table_facts` takes, given a table's schema and name; for whatever driver there is."""
+
+
+def table_query(table: Table, facts: Sequence[Fact]) -> str:
+    """Return SQL for any driver: what `table_facts` takes, about what the facts need of a table."""
+    return _TABLE.format(
+        schema=literal(table.schema),
+        name=literal(table.name),
+        columns=_array(needed_columns(facts, table)),
+        identity=_array(identity_columns(facts, table)),
+    )
+
+
+def _array(names: Iterable[str]) -> str:
+    return f"array[{', '.join(map(literal, names))}]::text[]"
 
 
 def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
-    """Return the facts from the row of the statement TABLE."""
+    """Return the facts from the row of the statement `table_query`."""
     if row is None:
         return TableFacts(table, None, None, {}, None, frozenset())
-    kind, persistence, identity, names, not_null, carried, key, wide_index, taken, types = row
+    kind, persistence, identity, names, not_null, carried, key, wide_index, taken = row[:9]
     return TableFacts(
         table,
         kind,
@@ -199,6 +229,7 @@ def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
         frozenset(carried),
         tuple(key),
         wide_index,
-        types or {},
+        row[9] or {},
         frozenset(taken),
+        row[10] or {},
     )

@@ -1,104 +1,160 @@
-"""What stands in the way of following or counting a table: one finding per function. Pure."""
+"""What stands in the way of following a table, or of counting it for facts. Pure."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 
 from loader.preflight.source_facts import TableFacts
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
-from waltally.tables import DIMENSIONS, quoted
+from waltally.facts import Fact, FactTable, identity_columns
+from waltally.tables import quoted
+
+_SUMMED = ("smallint", "integer", "bigint", "numeric")
+_DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
-def table_findings(facts: TableFacts, counted: bool) -> list[LoaderError]:
-    """Return what is wrong with a table; one that is only logged needs no dimensions."""
-    if not counted:
-        return [unfit] if (unfit := table_fit(facts)) else []
-    unfit = countable(facts)
-    if unfit is not None:
+def table_findings(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
+    """Return what is wrong with a table; one that no fact needs is only logged."""
+    if unfit := countable(found, facts):
+        return unfit
+    narrow = identity_wide(found, identity_columns(facts, found.table))
+    return [narrow] if narrow and _feeds(found, facts) else []
+
+
+def countable(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
+    """Return why the rows of a table cannot be counted for these facts; empty where they can."""
+    feeds = _feeds(found, facts)
+    if (unfit := table_fit(found, bool(feeds))) is not None:
         return [unfit]
-    narrow = identity_wide(facts)
-    return [narrow] if narrow else []
+    if (missing := columns_present(found, feeds)) is not None:
+        return [missing]
+    unreadable = columns_readable(found)
+    return [*([unreadable] if unreadable else []), *types_suit(found, feeds)]
 
 
-def countable(facts: TableFacts) -> LoaderError | None:
-    """Return why the rows of a table cannot be counted, None where they can."""
-    return table_fit(facts) or dimensions_present(facts) or dimensions_readable(facts)
+def _feeds(found: TableFacts, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
+    return [(fact, part) for fact in facts for part in fact.tables if part.table == found.table]
 
 
-def table_fit(facts: TableFacts) -> LoaderError | None:
-    """Only an ordinary, logged table that has the dimensions can be followed."""
-    remedy = "name existing tables in LOADER_TABLES or --tables"
-    if facts.kind is None:
-        return TableUnfit(f"The table {facts.table} does not exist at the source", remedy)
-    if facts.kind == "p":
+def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
+    """Only an ordinary, logged table can be followed."""
+    table = found.table
+    remedy = (
+        "correct the table's name in the declaration, then `loader setup`"
+        if is_counted
+        else "name existing tables in LOADER_TABLES or --tables"
+    )
+    if found.kind is None:
+        return TableUnfit(f"The table {table} does not exist at the source", remedy)
+    if found.kind == "p":
         return TableUnfit(
-            f"The table {facts.table} is partitioned: its changes come under its partitions' names",
-            "name the partitions in LOADER_TABLES; counting a partitioned table is not supported",
+            f"The table {table} is partitioned: its changes come under its partitions' names",
+            "declare each partition as a table of the fact"
+            if is_counted
+            else "name the partitions in LOADER_TABLES or --tables",
         )
-    if facts.kind != "r":
-        return TableUnfit(f"{facts.table} is not a table", remedy)
-    if facts.persistence != "p":
+    if found.kind != "r":
+        return TableUnfit(f"{table} is not a table", remedy)
+    if found.persistence != "p":
         return TableUnfit(
-            f"The table {facts.table} is not logged, so its changes reach no slot",
-            f"alter table {facts.table.quoted} set logged;",
+            f"The table {table} is not logged, so its changes reach no slot",
+            f"alter table {table.quoted} set logged;",
         )
     return None
 
 
-def dimensions_present(facts: TableFacts) -> LoaderError | None:
-    """A counted table must have every dimension."""
-    missing = [name for name in DIMENSIONS if name not in facts.columns]
+def columns_present(
+    found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]
+) -> LoaderError | None:
+    """A table must have every column that its facts need."""
+    missing = {
+        name: fact.name
+        for fact, part in reversed(feeds)
+        for name in fact.needed_columns(part)
+        if name not in found.columns
+    }
     if not missing:
         return None
+    by_fact = ", ".join(sorted(set(missing.values())))
     return TableUnfit(
-        f"The table {facts.table} has no column {', '.join(missing)}",
-        "name tables that have " + ", ".join(DIMENSIONS) + " in LOADER_TABLES",
+        f"The table {found.table} has no column {', '.join(sorted(missing))}, needed by {by_fact}",
+        "correct the name in the declaration; where this table calls the column otherwise, map it: "
+        "'columns': {'name in the fact': 'column of the table'}",
     )
 
 
-def dimensions_readable(facts: TableFacts) -> LoaderError | None:
+def columns_readable(found: TableFacts) -> LoaderError | None:
     """A value must have the same text in every session: the stream and the seed are two."""
-    if not facts.by_session:
+    if not found.by_session:
         return None
-    found = facts.by_session.items()
-    listed = ", ".join(f"column {name} with values of type {type_}" for name, type_ in found)
-    changes = ", ".join(f"alter {quoted(name)} type text" for name, _ in found)
+    listed = ", ".join(f"column {n} with values of type {t}" for n, t in found.by_session.items())
+    changes = ", ".join(f"alter {quoted(name)} type text" for name in found.by_session)
     return TableUnfit(
-        f"The table {facts.table} has {listed}, whose text depends on the session that reads it, "
-        "so it cannot be a dimension",
-        f"alter table {facts.table.quoted} {changes};",
+        f"The table {found.table} has {listed}, whose text depends on the session that reads it, "
+        "so no fact can use it",
+        f"alter table {found.table.quoted} {changes};",
     )
 
 
-def identity_wide(facts: TableFacts) -> LoaderError | None:
-    """An old row must carry the dimensions, or its count cannot be found again.
+def types_suit(found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
+    """A calendar day needs a date or a timestamp; a sum needs numbers that add up exactly."""
+    said = set()
+    for fact, part in feeds:
+        dated = {
+            part.column(each.column)
+            for each in fact.dimensions
+            if each.kind in ("date_of", "month_of") and each.column is not None
+        }
+        for names, fit, use, remedy in (
+            (sorted(dated), _DATED, "the day of", "take a date or a timestamp"),
+            (
+                [part.column(each) for each in fact.summed_columns(part)],
+                _SUMMED,
+                "the sum of",
+                "sum a column of type smallint, integer, bigint or numeric: with other types a "
+                "total depends on the order of its rows, or has none",
+            ),
+        ):
+            for name in names:
+                type_ = found.types.get(name)
+                if type_ is not None and type_ not in fit and (use, name) not in said:
+                    said.add((use, name))
+                    yield TableUnfit(
+                        f"{fact.name} has {use} {found.table}.{name}, which is of type {type_}",
+                        remedy,
+                    )
+
+
+def identity_wide(found: TableFacts, needed: Sequence[str]) -> LoaderError | None:
+    """An old row must carry what the facts need, or its count cannot be found again.
 
     Source: PostgreSQL documentation, "ALTER TABLE", REPLICA IDENTITY.
     """
-    if facts.identity == "f":
+    if found.identity == "f":
         return None
-    missing = [name for name in DIMENSIONS if name not in facts.identity_columns]
-    if not missing and facts.identity != "n":
+    missing = [name for name in needed if name not in found.identity_columns]
+    if not missing and found.identity != "n" and found.identity_columns:
         return None
     return IdentityTooNarrow(
-        f"The replica identity of {facts.table} does not carry {', '.join(missing)}: "
-        "deletes and moves between groups could not be counted",
-        identity_remedy(facts),
+        f"The replica identity of {found.table} does not carry {', '.join(missing) or 'any column'}"
+        ": deletes and moves between groups could not be counted",
+        identity_remedy(found, needed),
     )
 
 
-def identity_remedy(facts: TableFacts) -> str:
+def identity_remedy(found: TableFacts, needed: Sequence[str]) -> str:
     """Return the SQL that gives the table an identity wide enough."""
-    table = facts.table
+    table = found.table
     choose = f"alter table {table.quoted} replica identity"
-    if facts.wide_index is not None:
-        return f"{choose} using index {quoted(facts.wide_index)};"
-    nullable = [name for name in DIMENSIONS if not facts.columns.get(name)]
-    if nullable or not facts.primary_key:
+    if found.wide_index is not None:
+        return f"{choose} using index {quoted(found.wide_index)};"
+    nullable = [name for name in needed if not found.columns.get(name)]
+    if nullable or not found.primary_key:
         why = f"{', '.join(nullable)} may be null" if nullable else "the table has no primary key"
         return f"{choose} full; -- an index would write less WAL, but {why}"
-    index = quoted(_free_name(table.name, facts.names_taken))
-    columns = ", ".join(map(quoted, dict.fromkeys((*facts.primary_key, *DIMENSIONS))))
+    index = quoted(_free_name(table.name, found.names_taken))
+    columns = ", ".join(map(quoted, dict.fromkeys((*found.primary_key, *needed))))
     return (
         f"create unique index concurrently {index} on {table.quoted} ({columns}); "
         f"{choose} using index {index};"

@@ -10,10 +10,11 @@ from psycopg2 import extensions, sql
 
 from waltally.database import explained
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
-from waltally.tables import COUNTED, DIMENSIONS, Table, format_tables, literal
+from waltally.facts import Fact, needed_columns, source_tables
+from waltally.tables import Table, format_tables, literal
 
 TableIdentities = Mapping[str, Mapping[str, int]]
-"""By name: the table's oid under `oid`, the attribute number of each dimension that it has, and
+"""By name: the table's oid under `oid`, the attribute number of each needed column that it has, and
 under `named` the transaction that last gave the table its name.
 
 That is the xmin of the table's row in pg_type. RENAME TO, SET SCHEMA and OWNER TO write that row
@@ -28,59 +29,105 @@ select coalesce(jsonb_object_agg(
     (
         select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
         from pg_attribute as a
-        where a.attrelid = c.oid and a.attname = any(array[DIMENSIONS]) and not a.attisdropped
+        where
+            a.attrelid = c.oid
+            and not a.attisdropped
+            and wanted.columns ? a.attname::text
     ) || jsonb_build_object('oid', c.oid::bigint, 'named', t.xmin::text::bigint)
 ), '{}')::text
-from jsonb_to_recordset('WANTED') as wanted (label text, schema text, name text)
+from jsonb_to_recordset('WANTED')
+    as wanted (label text, schema text, name text, columns jsonb)
 inner join pg_namespace as n on n.nspname = wanted.schema
 inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
 -- A sequence or an index has no row type, and is no table.
 inner join pg_type as t on t.oid = c.reltype
 """
 
+_COUNTED = """
+select fact.fact_name, case when baseline.fact_name is null then log.table_identities
+    else baseline.table_identities end
+from {0}.slot_position as log
+inner join {0}.fact using (slot_name)
+left join {0}.baseline using (slot_name, fact_name)
+where log.slot_name = %s
+"""
 
-def query(tables: Iterable[Table]) -> str:
+
+def wanted(facts: Sequence[Fact], logged: Iterable[Table] = ()) -> dict[Table, tuple[str, ...]]:
+    """Return every table with the columns of it that the facts need; none of a logged one."""
+    tables = dict.fromkeys((*source_tables(facts), *logged))
+    return {table: needed_columns(facts, table) for table in tables}
+
+
+def query(wanted: Mapping[Table, Sequence[str]]) -> str:
     """Return SQL for any driver; its one value is the tables' identities now, as JSON."""
-    wanted = [{"label": str(t), "schema": t.schema, "name": t.name} for t in tables]
-    names = ", ".join(map(literal, DIMENSIONS))
-    return _QUERY.replace("DIMENSIONS", names).replace("'WANTED'", literal(json.dumps(wanted)))
+    listed = [
+        {"label": str(table), "schema": table.schema, "name": table.name, "columns": columns}
+        for table, columns in wanted.items()
+    ]
+    return _QUERY.replace("'WANTED'", literal(json.dumps(listed)))
 
 
-def read_counted(target: extensions.connection, schema: str, slot: str) -> TableIdentities:
-    """Return what the newest baseline counted; without one, what setup found. Raises NotSetUp.
+def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
+    """Return what the identities say of the tables and columns of one fact."""
+    own = {str(table): columns for table, columns in wanted([fact]).items()}
+    return {
+        label: {
+            name: number
+            for name, number in identities[label].items()
+            if name in _ABOUT_THE_TABLE or name in columns
+        }
+        for label, columns in own.items()
+        if label in identities
+    }
 
-    Empty where that is not known: a baseline from an export, or a slot set up by an older loader.
+
+def read_counted(
+    target: extensions.connection, schema: str, slot: str
+) -> dict[str, TableIdentities]:
+    """Return by fact what its baseline counted; without one, what setup found.
+
+    Empty where that is not known: for a baseline from an export. Raises LoaderError.
     """
-    statement = sql.SQL(
-        "select case when seed.slot_name is null then log.source_tables "
-        "else seed.source_tables end from {0}.slot_position as log "
-        "left join {0}.historical_snapshot as seed using (slot_name) where log.slot_name = %s"
-    ).format(sql.Identifier(schema))
     with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(statement, (slot,))
-        row = cursor.fetchone()
-    return (row and row[0]) or {}
+        cursor.execute(sql.SQL(_COUNTED).format(sql.Identifier(schema)), (slot,))
+        return {name: identities or {} for name, identities in cursor.fetchall()}
 
 
-def read_current(source: extensions.connection, tables: Iterable[Table]) -> TableIdentities:
+def read_current(
+    source: extensions.connection, wanted: Mapping[Table, Sequence[str]]
+) -> TableIdentities:
     """Return the tables' identities now. Raises LoaderError."""
     with explained("source"), source, source.cursor() as cursor:
-        cursor.execute(query(tables))
+        cursor.execute(query(wanted))
         row = cursor.fetchone()
     return json.loads(row[0]) if row else {}
 
 
+def replaced_findings(
+    facts: Sequence[Fact], counted: Mapping[str, TableIdentities], found: TableIdentities
+) -> list[LoaderError]:
+    """Return which tables or columns are not those that the facts counted, each table once."""
+    said: dict[str, LoaderError] = {}
+    for fact in facts:
+        finding = replaced_finding(fact, counted.get(fact.name, {}), found)
+        if finding is not None:
+            said.setdefault(str(finding), finding)
+    return list(said.values())
+
+
 def replaced_finding(
-    counted: TableIdentities, found: TableIdentities, archive: Table | None
+    fact: Fact, counted: TableIdentities, found: TableIdentities
 ) -> LoaderError | None:
     """Return which table or column is not the one that was counted, None where all are.
 
     A table that was renamed and renamed back is the same one, but the log lacks the changes made
     under the other name. Tables and columns that are missing now are left to another check. A seed
-    keeps the counts of rows that were purged from `archive`, also of a former archive, unless it
-    runs with --forget-purged.
+    keeps the counts of purged rows of a table whose deletes are ignored, also of a former one,
+    unless it runs with --forget-purged.
     """
-    for name, before in counted.items():
+    remembered = {str(part.table) for part in fact.tables if fact.ignores_deletes(part.table)}
+    for name, before in of_fact(counted, fact).items():
         now = found.get(name, before)
         other = [
             column
@@ -104,7 +151,7 @@ def replaced_finding(
             )
         else:
             continue
-        is_former = name == str(archive) and (now["oid"] != before["oid"] or bool(other))
+        is_former = name in remembered and (now["oid"] != before["oid"] or bool(other))
         seed = "`spark-submit spark/seed.py{}` counts what is there now{}; then `dbt build`"
         return TableReplaced(
             said,
@@ -115,14 +162,14 @@ def replaced_finding(
     return None
 
 
-def missing_finding(table: Table, registered: Sequence[Table]) -> LoaderError:
+def missing_finding(table: Table, facts: Sequence[Fact], logged: Sequence[Table]) -> LoaderError:
     """Return the error for a registered table that the source does not have."""
     said = f"The table {table} does not exist at the source, or has another name now"
-    if table in registered[:COUNTED]:
+    if table in source_tables(facts):
         return TableUnfit(
             said,
             "give the table its name back or make it again; what was written under another name "
             "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    rest = shlex.quote(format_tables(each for each in registered if each != table))
+    rest = shlex.quote(format_tables(each for each in logged if each != table))
     return TableUnfit(said, f"export LOADER_TABLES={rest}; loader setup; loader run")

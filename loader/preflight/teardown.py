@@ -21,9 +21,10 @@ from waltally.settings import Settings
 _CREATED = re.compile(r"^create (?:or replace )?(table|function) (\w+) ?(\([^)]*\))?", re.MULTILINE)
 
 _OF_A_SLOT = (
-    "historical_rejections",
-    "historical_counts",
-    "historical_snapshot",
+    "baseline_rejection",
+    "baseline_group",
+    "baseline",
+    "fact",
     "archive_position",
     "model_watermark",
     "change_log",
@@ -41,7 +42,7 @@ and (
     c.relname ~ '^change_log_[0-9a-f]{{8}}$'
     and not exists (select from pg_inherits where inhrelid = c.oid)
     and {IS_LIKE_THE_LOG}
-    or c.relname ~ '^historical_counts_incoming_[0-9a-f]{{16}}$'
+    or c.relname ~ '^baseline_group_incoming_[0-9a-f]{{16}}$'
 )
 """
 

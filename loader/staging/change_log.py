@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
+from loader.staging import registration
 from loader.staging.layout import COLUMNS, partition_number
 from loader.staging.make_partition import make_partition
-from loader.staging.records import SlotPosition
+from loader.staging.records import Registration, SlotPosition
 from loader.staging.target_state import read_slot_position
 from waltally import failpoints, lsn
 from waltally.database import connect, explained
@@ -58,6 +60,36 @@ class ChangeLog:
                 "run `loader setup`",
             )
         return found
+
+    def registration(self) -> Registration:
+        """Return which facts are registered and which tables are to be followed."""
+        return registration.read_registration(self.connection, self._schema, self._slot)
+
+    def registration_number(self) -> int:
+        """Return the number of the newest registration; it writes nothing."""
+        query = sql.SQL("select registration from {}.slot_position where slot_name = %s").format(
+            sql.Identifier(self._schema)
+        )
+        with explained("target"), self.connection, self.connection.cursor() as cursor:
+            cursor.execute(query, (self._slot,))
+            row = cursor.fetchone()
+        return int(row[0]) if row else 0
+
+    def write_followed(
+        self, registered: Registration, followed: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Write down from where on the log holds what, unless that is written already.
+
+        Raises Interrupted where another registration has come since this one was read.
+        """
+        if followed == registered.followed:
+            return
+        if not registration.write_followed(
+            self.connection, self._schema, self._slot, registered.number, followed
+        ):
+            raise Interrupted(
+                "`loader setup` has registered other facts meanwhile", "nothing; it starts anew"
+            )
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.
@@ -140,18 +172,21 @@ class ChangeLog:
                     f"A partition of the change log is gone: {error.diag.message_primary}"
                 ) from error
 
-    def commit_position(self, before: int, after: int, changes: int) -> None:
+    def commit_position(self, before: int, after: int, changes: int) -> int:
         """Move the position of record and commit it with the `changes` rows appended since.
 
-        Raises Interrupted where the row is not at `before`: another loader moved it.
+        Return the number of the newest registration. Raises Interrupted where the row is not at
+        `before`: another loader moved it.
         """
         move = sql.SQL(
             "update {}.slot_position set position_lsn = %s, moved_at = now(), "
-            "stored_changes = stored_changes + %s where slot_name = %s and position_lsn = %s"
+            "stored_changes = stored_changes + %s where slot_name = %s and position_lsn = %s "
+            "returning registration"
         ).format(sql.Identifier(self._schema))
         with explained("target"), self.connection.cursor() as cursor:
             cursor.execute(move, (lsn.show(after), changes, self._slot, lsn.show(before)))
-            if cursor.rowcount != 1:
+            moved = cursor.fetchone()
+            if moved is None:
                 self.connection.rollback()
                 raise Interrupted(
                     f"The position of {self._slot} is no longer {lsn.show(before)}",
@@ -159,6 +194,7 @@ class ChangeLog:
                 )
             failpoints.reach("before-commit")
             self.connection.commit()
+        return int(moved[0])
 
     def rollback(self) -> None:
         """Roll back what is not committed."""

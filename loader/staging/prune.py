@@ -19,12 +19,12 @@ from typing import Literal, TypeVar
 
 from loader.staging import migrate
 from loader.staging.consumers import read_consumers
+from loader.staging.log_consumers import Consumers
 from loader.staging.partitions import read_partitions
 from loader.staging.prune_session import PruneSession
 from loader.staging.pruned import MARK
 from loader.staging.retention import (
     Blocker,
-    Consumers,
     Partition,
     find_blockers,
     find_detached_blockers,

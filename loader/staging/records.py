@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from waltally.facts import Fact, source_tables
+from waltally.followed import Followed
 from waltally.tables import Table
 
 
@@ -17,16 +19,32 @@ class SlotPosition:
     source_database: str
     start_lsn: int
     position_lsn: int
-    tables: tuple[Table, ...] = ()
-    """The registered tables: the live one, its archive, then those that are only logged."""
     stored_changes: int = 0
+    pruned_from_lsn: int | None = None
+    """Where the log began before its first prune; None where it was never pruned."""
 
 
 @dataclass(frozen=True)
-class ModelState:
-    """A row of model_watermark."""
+class Registration:
+    """What `loader setup` registered for a slot, and what its loader follows."""
 
-    name: str
+    number: int
+    """Grows whenever setup changes what is to be followed; 0 before the first time."""
+    facts: tuple[Fact, ...]
+    logged: tuple[Table, ...]
+    """Tables that are logged besides those of the facts."""
+    followed: Followed
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Every table to be followed, each once."""
+        return tuple(dict.fromkeys((*source_tables(self.facts), *self.logged)))
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """A row of model_watermark: what a fact's relation holds."""
+
     applied_lsn: int
     moved_at: datetime
     is_behind: bool
@@ -36,11 +54,39 @@ class ModelState:
     rejected_count: int | None
     """How many changes it could not count; None where this role may not read the list."""
     left_out: dict[str, int] | None
-    """By part, the rows that belong to no group as a dimension is null; None where unknown."""
-    seed_id: str | None
+    """By table of the fact, the rows in no group as a dimension is null; None where unknown."""
+    baseline_id: str | None
     """The baseline that it was built on; None where it was built on none."""
-    lacks_seed: bool
-    """Whether its counts are partial: it needs a baseline and has none."""
+    is_of_declaration: bool
+    """Whether its rows were counted by the declaration that is registered."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A fact's row in baseline."""
+
+    id: str
+    snapshot_lsn: int
+    counted_at: datetime
+    is_of_declaration: bool
+    """Whether it was counted by the declaration that is registered."""
+    rejected: dict[str, int] | None
+    """By reason, the rows that it could not count; None where this role may not read it."""
+
+
+@dataclass(frozen=True)
+class FactState:
+    """A registered fact, or a relation that another dbt target keeps of one."""
+
+    name: str
+    relation: str
+    fact: Fact | None
+    """The declaration; None for a relation that is not the registered one."""
+    rows: int | None
+    """About how many rows the relation has; None where it does not exist."""
+    watermark: Watermark | None
+    """None before the first build."""
+    baseline: Baseline | None
 
 
 @dataclass(frozen=True)
@@ -53,11 +99,8 @@ class TargetState:
     last_error: str | None
     last_error_at: datetime | None
     newest_commit_at: datetime | None
-    seed_id: str | None
-    """The slot's newest baseline; None where none was ever taken."""
-    rejected_in_seed: dict[str, int] | None
-    """By reason, the rows that it could not count; None where this role may not read it."""
-    models: list[ModelState]
+    registration: Registration
+    facts: list[FactState]
 
     def age(self, moment: datetime) -> float:
         """Return how long ago the moment was when the target was asked, in seconds."""

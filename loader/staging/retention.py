@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loader.staging.layout import partition_bounds, partition_name
+from loader.staging.log_consumers import Consumers, Watermark
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SettingError
@@ -18,41 +19,6 @@ State = Literal["attached", "pending", "detached"]
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-@dataclass(frozen=True)
-class Watermark:
-    """How far a model has applied a slot's changes, and whether its relation is there at all."""
-
-    model: str
-    slot: str
-    applied_lsn: int
-    exists: bool
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A part of a slot's changes that spark/archive.py has copied: from_lsn <= LSN < to_lsn."""
-
-    slot: str
-    from_lsn: int
-    to_lsn: int
-
-
-@dataclass(frozen=True)
-class Consumers:
-    """Who writes, applies, rebuilds from and archives the change log, read at one moment."""
-
-    schema: str
-    slots: tuple[SlotPosition, ...]
-    watermarks: tuple[Watermark, ...]
-    baselines: dict[str, int]
-    """By slot, the position of the baseline that a rebuild would start from."""
-    archives: tuple[Archive, ...]
-
-    def slots_starting_before(self, end: int) -> list[SlotPosition]:
-        """Return the slots whose log has to be complete from a position before `end`."""
-        return [slot for slot in self.slots if slot.start_lsn < end]
 
 
 @dataclass(frozen=True)
@@ -188,17 +154,35 @@ def _model_blockers(
     partition: Partition, slot: SlotPosition, consumers: Consumers
 ) -> list[Blocker]:
     marks = [mark for mark in consumers.watermarks if mark.slot == slot.slot_name]
-    if not marks:
-        return [Blocker(f"no model has applied anything of slot {slot.slot_name}", "dbt build")]
-    return [
-        Blocker(
-            f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
-            f"{slot.slot_name} only up to {lsn.show(mark.applied_lsn)}",
-            "dbt build" if mark.exists else _delete_watermark_sql(mark, consumers.schema),
-        )
-        for mark in marks
-        if mark.applied_lsn < partition.to_lsn
+    built = {mark.model for mark in marks}
+    unbuilt = [
+        fact
+        for fact in consumers.facts_of(slot)
+        if fact.relation not in built
+        and not fact.awaits_seed
+        and (fact.baseline_lsn is None or fact.baseline_lsn < partition.to_lsn)
     ]
+    return [
+        *(
+            Blocker(f"{fact.name} has applied nothing of slot {slot.slot_name}", "dbt build")
+            for fact in unbuilt
+        ),
+        *(
+            Blocker(
+                f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
+                f"{slot.slot_name} only up to {lsn.show(mark.applied_lsn)}",
+                _catch_up(mark, consumers.schema),
+            )
+            for mark in marks
+            if mark.applied_lsn < partition.to_lsn
+        ),
+    ]
+
+
+def _catch_up(mark: Watermark, schema: str) -> str:
+    if mark.awaits_seed_of is not None:
+        return f"spark-submit spark/seed.py --fact {mark.awaits_seed_of}; then dbt build"
+    return "dbt build" if mark.exists else _delete_watermark_sql(mark, schema)
 
 
 def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
@@ -212,20 +196,25 @@ def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
 def _rebuild_blockers(
     partition: Partition, slot: SlotPosition, consumers: Consumers
 ) -> list[Blocker]:
-    """A rebuild reads the log from the newest baseline on, unless an archive has that part."""
-    baseline = consumers.baselines.get(slot.slot_name)
-    if baseline is not None and baseline >= partition.to_lsn:
-        return []
+    """A rebuild reads the log from the fact's baseline on, unless an archive has that part."""
     first = max(partition.from_lsn, slot.start_lsn)
     if any(
         each.slot == slot.slot_name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
         for each in consumers.archives
     ):
         return []
-    newest = "no baseline" if baseline is None else f"a baseline at {lsn.show(baseline)}"
     return [
         Blocker(
-            f"a rebuild of slot {slot.slot_name} needs it: there is {newest} and no archive of it",
+            f"a rebuild of {fact.name} from slot {slot.slot_name} needs it: there is "
+            + (
+                "no baseline"
+                if fact.baseline_lsn is None
+                else f"a baseline at {lsn.show(fact.baseline_lsn)}"
+            )
+            + " and no archive of it",
             "spark-submit spark/seed.py, or spark-submit spark/archive.py",
         )
+        for fact in consumers.facts_of(slot)
+        if not fact.awaits_seed
+        and (fact.baseline_lsn is None or fact.baseline_lsn < partition.to_lsn)
     ]

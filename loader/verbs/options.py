@@ -27,13 +27,6 @@ Target = Annotated[
     ),
 ]
 Slot = Annotated[str, typer.Option(envvar="LOADER_SLOT", help="The replication slot's name.")]
-Tables = Annotated[
-    str,
-    typer.Option(
-        envvar="LOADER_TABLES",
-        help="Tables to follow: the live one, its archive, then any that are only logged.",
-    ),
-]
 Schema = Annotated[
     str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema at the target.")
 ]

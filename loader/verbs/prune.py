@@ -12,7 +12,7 @@ from loader.staging.retention import parse_age, show_age
 from loader.verbs.options import Schema, Source, Target, reported
 from waltally import lsn
 from waltally.errors import Interrupted
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
 def prune_command(
@@ -37,7 +37,7 @@ def prune_command(
     Example: loader prune --keep 7d --dry-run
     """
     with reported():
-        settings = Settings.of(source, target, DEFAULT_SLOT, DEFAULT_TABLES, schema)
+        settings = Settings.of(source, target, DEFAULT_SLOT, schema)
         outcomes = prune(settings, parse_age(keep), timeout, dry_run)
         if as_json:
             typer.echo(json.dumps(_body(outcomes), indent=2))

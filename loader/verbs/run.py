@@ -17,15 +17,14 @@ from loader.capture.run_state import RunState
 from loader.monitoring.observers import observed
 from loader.monitoring.progress import Progress
 from loader.stop_signals import stop_event
-from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.verbs.options import Schema, Slot, Source, Target, reported
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
 def run_command(
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
-    tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
     once: Annotated[
         bool, typer.Option("--once", help="Stop at what is committed now, with exit code 0.")
@@ -39,7 +38,7 @@ def run_command(
         typer.Option(
             envvar="LOADER_COLUMNS",
             show_default="all",
-            help="Keep only these columns, and always dimensions and keys; the rest is not stored.",
+            help="Keep only these columns, keys, and what the facts need; the rest is not stored.",
         ),
     ] = "",
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each build too.")] = False,
@@ -64,7 +63,7 @@ def run_command(
     console = Console(stderr=True)
     _log_to(console, verbose)
     with reported(), stop_event(signal.SIGTERM, signal.SIGINT) as stop:
-        settings = Settings.of(source, target, slot, tables, schema, columns)
+        settings = Settings.of(source, target, slot, schema, columns)
         run_state = RunState()
         port = 0 if once else metrics_port
         with (

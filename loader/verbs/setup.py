@@ -7,41 +7,62 @@ from typing import Annotated
 import typer
 
 from loader.preflight import setup
-from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.preflight.dbt_project import find_facts
+from loader.preflight.register_facts import Wanted
+from loader.verbs.options import Schema, Slot, Source, Target, reported
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.tables import parse_tables
 
 
 def setup_command(
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
-    tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
+    manifest: Annotated[
+        str,
+        typer.Option(
+            envvar="LOADER_MANIFEST",
+            show_default="parses the dbt project",
+            help="The manifest.json of the dbt project that declares the facts.",
+        ),
+    ] = "",
+    tables: Annotated[
+        str,
+        typer.Option(
+            envvar="LOADER_TABLES",
+            show_default="none",
+            help="Tables to log besides those of the facts: schema.table,schema.table.",
+        ),
+    ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only report; change nothing.")] = False,
     renew: Annotated[
         bool,
         typer.Option(
-            "--renew", help="Make the slot anew after it was lost; the counts then need a new seed."
+            "--renew", help="Make the slot anew after it was lost; the facts then need a new seed."
         ),
     ] = False,
     timeout: Annotated[
         int, typer.Option(min=1, help="Seconds to wait for transactions that are writing.")
     ] = 300,
 ) -> None:
-    """Check the server and the tables, make the staging schema and the slot. Safe to repeat.
+    """Check server and tables, register the facts of the dbt project, make the slot.
+
+    The project is the one in DBT_PROJECT_DIR, else in the current folder. Safe to repeat.
 
     Example: loader setup --check
     """
     with reported():
-        settings = Settings.of(source, target, slot, tables, schema)
+        settings = Settings.of(source, target, slot, schema)
+        wanted = Wanted.of(find_facts(manifest), parse_tables(tables))
         if check:
-            found = setup.check(settings)
+            found = setup.check(settings, wanted)
             for finding in found:
                 typer.echo(f"Error: {finding.sentence}", err=True)
             if found:
                 raise typer.Exit(found[0].exit_code)
             typer.echo("Everything is set up.")
             return
-        done = setup.set_up(settings, timeout, renew)
+        done = setup.set_up(settings, wanted, timeout, renew)
         for line in done or ["Everything is set up already."]:
             typer.echo(line)

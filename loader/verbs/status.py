@@ -9,15 +9,14 @@ import typer
 
 from loader.monitoring import status, status_table
 from loader.monitoring.status_table import output_console
-from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.verbs.options import Schema, Slot, Source, Target, reported
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
 def status_command(
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
-    tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
@@ -49,7 +48,7 @@ def status_command(
     Example: loader status --json
     """
     with reported():
-        settings = Settings.of(source, target, slot, tables, schema)
+        settings = Settings.of(source, target, slot, schema)
         thresholds = status.Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
 
         def report() -> dict[str, Any]:

@@ -7,15 +7,14 @@ from typing import Annotated
 import typer
 
 from loader.preflight import teardown
-from loader.verbs.options import Schema, Slot, Source, Tables, Target, reported
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES, Settings
+from loader.verbs.options import Schema, Slot, Source, Target, reported
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
 def teardown_command(
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
-    tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
     purge: Annotated[
         bool,
@@ -28,7 +27,7 @@ def teardown_command(
     Example: loader teardown --purge --yes
     """
     with reported():
-        settings = Settings.of(source, target, slot, tables, schema)
+        settings = Settings.of(source, target, slot, schema)
         what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")
         if not yes:
             typer.confirm(f"Drop {what}?", abort=True)

@@ -1,82 +1,93 @@
-"""Reads the slot's present baseline as of one moment."""
+"""Reads the slot's present baselines as of one moment."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
 
-from common.arrow_source import rows
+from common.arrow_source import Snapshot
 from common.connections import Connection, exported_snapshot, resolved
 from pyspark.sql import DataFrame, SparkSession
+from warehouse import groups
 
 from archiving.manifests import Baseline, Origin
 from archiving.settings import ArchiveSettings
 from waltally import lsn
-from waltally.tables import Table
+from waltally.facts import Declaration, Fact, parse
+from waltally.tables import Table, quoted
 
-SCHEMA = (
-    "source_table string, service_id string, template_id string, notification_type string,"
-    " notification_status string, row_count bigint"
-)
-"""The columns of cdc.historical_counts for Spark, ids as text."""
+SCHEMA = "part string, dimensions array<string>, sums array<string>"
+"""The columns of a baseline's files: cdc.baseline_group, the numbers as texts."""
 
-_SELECT = """
+_FOUND = """
     select
-        source_table,
-        service_id::text as service_id,
-        template_id::text as template_id,
-        notification_type,
-        notification_status,
-        row_count
-    from {counts}
-    where slot_name = '{slot}'
+        baseline.fact_name,
+        fact.relation_schema,
+        fact.relation_name,
+        baseline.declaration,
+        baseline.baseline_id::text,
+        baseline.snapshot_lsn::text,
+        baseline.system_identifier
+    from {schema}.baseline
+    inner join {schema}.fact using (slot_name, fact_name)
+    where slot_name = %s
+    order by fact_name
 """
 
 
 @dataclass(frozen=True)
 class OpenBaseline:
-    """The slot's baseline before it has files, in a snapshot that ends with `open_baseline`."""
+    """A baseline before it has files, in a snapshot that ends with `open_baselines`."""
 
     baseline: Baseline
-    conninfo: str = field(repr=False)
-    snapshot: str
+    snapshot: Snapshot
     query: str
 
-    def counts(self, spark: SparkSession) -> DataFrame:
-        """Return its counts, with the columns of SCHEMA."""
-        return rows(spark, self.conninfo, [self.query], SCHEMA, self.snapshot)
+    def groups(self, spark: SparkSession) -> DataFrame:
+        """Return its groups, with the columns of SCHEMA."""
+        return groups.read(spark, self.snapshot, [self.query], self.baseline.fact)
 
 
 @contextlib.contextmanager
-def open_baseline(
+def open_baselines(
     target: Connection, settings: ArchiveSettings, origin: Origin
-) -> Iterator[OpenBaseline | None]:
-    """Yield the slot's baseline, None where there is none; it does not change within the block."""
-    counts = Table(settings.schema, "historical_counts").quoted
+) -> Iterator[Sequence[OpenBaseline]]:
+    """Yield the slot's baselines of registered facts; they do not change within the block."""
     with exported_snapshot(target) as snapshot:
         found = target.execute(
-            "select seed_id::text, snapshot_lsn::text, system_identifier, count(service_id),"
-            " coalesce(sum(row_count), 0)::bigint"
-            f" from {Table(settings.schema, 'historical_snapshot').quoted}"
-            f" left join {counts} using (slot_name) where slot_name = %s"
-            " group by seed_id, snapshot_lsn, system_identifier",
-            (settings.slot,),
-        ).fetchone()
-        if found is None:
-            yield None
-            return
-        seed_id, at, system, groups, total = (str(value) for value in found)
-        yield OpenBaseline(
-            Baseline(
-                Origin(system, origin.source_database),
-                seed_id,
-                lsn.parse(at),
-                int(groups),
-                int(total),
+            _FOUND.format(schema=quoted(settings.schema)).encode(), (settings.slot,)
+        ).fetchall()
+        opened = []
+        for name, relation_schema, relation_name, declaration, id_, at, system in found:
+            fact = parse(
+                str(name),
+                Table(str(relation_schema), str(relation_name)),
+                cast(Declaration, declaration),
+            )
+            query = groups.baseline_query(fact, settings.schema, settings.slot)
+            count, totals = _size(target, query, fact)
+            baseline = Baseline(
+                Origin(str(system), origin.source_database),
+                fact,
+                str(id_),
+                lsn.parse(str(at)),
+                count,
+                totals,
                 (),
-            ),
-            resolved(target),
-            snapshot,
-            _SELECT.format(counts=counts, slot=settings.slot),
-        )
+            )
+            opened.append(OpenBaseline(baseline, Snapshot(resolved(target), snapshot), query))
+        yield opened
+
+
+def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
+    """Return how many groups a baseline has, and the sum of each measure over them."""
+    totals = ", ".join(
+        f"coalesce(trim_scale(sum(sum_{place}::numeric)), 0)::text"
+        for place in range(len(fact.measures))
+    )
+    row = target.execute(f"select count(*), {totals} from ({query}) as groups".encode()).fetchone()
+    assert row is not None
+    count, *found = row
+    return int(str(count)), tuple(map(str, found))

@@ -12,22 +12,20 @@ from common import changes, slot_position
 from common.connections import Connection, connect, database_errors
 from common.errors import ArchiveIncomplete, CountingFailed
 from common.progress import print_status
+from common.registration import registered_facts
 from common.spark_errors import spark_errors
-from pyspark.sql import DataFrame, SparkSession
+from deltas import sums
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from archiving import baseline, continuity, manifests
+from archiving import baseline, continuity, files, manifests
 from archiving.folder import Folder
 from archiving.manifests import Contents, Origin, Slice
 from archiving.settings import ArchiveSettings
 from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
-from waltally.tables import COUNTED
-
-CHANGES, BASELINES = "changes", "baselines"
-
-SCHEMA = f"{changes.SCHEMA}, date string, range string"
-"""The columns of the archive's files; date and range are folders."""
+from waltally.errors import NotSetUp
+from waltally.facts import Fact
 
 
 @dataclass(frozen=True)
@@ -41,19 +39,21 @@ class Summary:
     rows: int
     slices: int
     files: int
-    seed_id: str | None
+    baselines: dict[str, str]
+    """The id of each baseline that was added, by fact."""
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints."""
         positions = {"from_lsn": lsn.show(self.from_lsn), "to_lsn": lsn.show(self.to_lsn)}
-        return {"version": 1, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
+        return {"version": 2, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
 
     def __str__(self) -> str:
-        seed = f", and the seed {self.seed_id}" if self.seed_id else ""
+        added = ", ".join(self.baselines)
+        baselines = f", and the baselines of {added}" if added else ""
         return (
             f"{self.rows:,} changes from {lsn.show(self.from_lsn)} up to {lsn.show(self.to_lsn)}"
-            f" in {self.slices} slices, {self.files} files{seed}; {self.seconds:.1f} s"
+            f" in {self.slices} slices, {self.files} files{baselines}; {self.seconds:.1f} s"
         )
 
 
@@ -80,17 +80,18 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
             contents if continuity.continues(slot, contents) else Contents(),
         )
         continuity.check(slot, contents, recorded, folder.uri)
-        delete_unnamed(folder, contents)
+        files.delete_unnamed(folder, contents)
 
         begin = contents.to_lsn if contents.slices else slot.start_lsn
         added: list[Slice] = []
-        for part in slices(target, settings, begin, slot):
+        facts = registered(target, settings)
+        for part in slices(target, settings, begin, slot, facts):
             written = store_changes(spark, target, settings, folder, part)
             added.append(written)
             contents = replace(contents, slices=(*contents.slices, written))
             continuity.record(target, settings, folder.uri, contents)
             print_status(f"{written.rows:,} changes up to {lsn.show(written.to_lsn)} are archived")
-        seed = store_seed(spark, target, settings, folder, contents, slot)
+        baselines = store_baselines(spark, target, settings, folder, contents, slot)
     return Summary(
         settings.slot,
         folder.uri,
@@ -99,19 +100,31 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
         sum(part.rows for part in added),
         len(added),
         sum(len(part.files) for part in added),
-        seed,
+        baselines,
         time.monotonic() - begun,
     )
 
 
+def registered(target: Connection, settings: ArchiveSettings) -> tuple[Fact, ...]:
+    """Return the facts that are registered for the slot; none where the log is kept for no fact."""
+    try:
+        return tuple(registered_facts(target, settings.schema, settings.slot))
+    except NotSetUp:
+        return ()
+
+
 def slices(
-    target: Connection, settings: ArchiveSettings, begin: int, slot: SlotPosition
+    target: Connection,
+    settings: ArchiveSettings,
+    begin: int,
+    slot: SlotPosition,
+    facts: tuple[Fact, ...],
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
     for end in changes.ends(
         target, settings.schema, settings.slot, begin, slot.position_lsn, settings.slice_changes
     ):
-        yield Slice(Origin.of(slot), begin, end, 0, (), slot.tables[:COUNTED])
+        yield Slice(Origin.of(slot), begin, end, 0, (), facts)
         begin = end
 
 
@@ -134,9 +147,9 @@ def store_changes(
         dated = found.withColumns(
             {"date": sql.date_format("committed_at", "yyyy-MM-dd"), "range": sql.lit(part.name)}
         )
-        write(dated, folder.path(CHANGES), "date", "range")
-    files = folder.names(f"{CHANGES}/date=*/range={part.name}/*.parquet")
-    stored = len(files) and read_changes(spark, folder, files).count()
+        files.write(dated, folder.path(files.CHANGES), "date", "range")
+    names = folder.names(f"{files.CHANGES}/date=*/range={part.name}/*.parquet")
+    stored = len(names) and files.read_changes(spark, folder, names).count()
     # On the session that holds the lock: had it ended, another archive could be running.
     now = slot_position.read(target, settings.schema, settings.slot)
     if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
@@ -150,93 +163,44 @@ def store_changes(
             f"the files of {part.name} have {stored:,} changes and the log has {rows:,}",
             "run the archive again",
         )
-    folder.make_durable(files)
+    folder.make_durable(names)
     failpoints.reach("archive-files")
-    whole = replace(part, rows=rows, files=tuple(sorted(files)))
+    whole = replace(part, rows=rows, files=tuple(sorted(names)))
     folder.write(f"{manifests.FOLDER}/{whole.name}.json", whole.text())
     failpoints.reach("archive-manifest")
     return whole
 
 
-def store_seed(
+def store_baselines(
     spark: SparkSession,
     target: Connection,
     settings: ArchiveSettings,
     folder: Folder,
     contents: Contents,
     slot: SlotPosition,
-) -> str | None:
-    """Archive the slot's slot seed and return its id; None where there is nothing new."""
-    with baseline.open_baseline(target, settings, Origin.of(slot)) as seed:
-        known = {stored.seed_id for stored in contents.baselines}
-        # A slot that was moved to another cluster keeps the seed of the former until a new one.
-        if (
-            seed is None
-            or seed.baseline.origin != Origin.of(slot)
-            or seed.baseline.seed_id in known
-        ):
-            return None
-        home = f"{BASELINES}/{seed.baseline.name}"
-        write(seed.counts(spark), folder.path(home))
-    files = folder.names(f"{home}/*.parquet")
-    stored = read_counts(spark, folder, files)
-    groups, rows = stored.agg(sql.count("*"), sql.sum("row_count")).collect()[0]
-    if (groups, rows or 0) != (seed.baseline.groups, seed.baseline.rows):
-        raise CountingFailed(
-            f"the files of seed {seed.baseline.seed_id} have {groups:,} groups and the seed has"
-            f" {seed.baseline.groups:,}",
-            "run the archive again",
-        )
-    folder.make_durable(files)
-    whole = replace(seed.baseline, files=tuple(sorted(files)))
-    folder.write(f"{manifests.FOLDER}/seed-{whole.name}.json", whole.text())
-    return whole.seed_id
-
-
-def write(rows: DataFrame, path: str, *partitions: str) -> None:
-    """Add the rows to the Parquet files of a folder."""
-    (
-        rows.write.mode("append")
-        .partitionBy(*partitions)
-        .option("compression", "zstd")
-        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        .parquet(path)
-    )
-
-
-def read_changes(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
-    """Return the changes of these files, with the columns of SCHEMA."""
-    if not files:
-        return spark.createDataFrame([], SCHEMA)
-    # The folders of the path are columns.
-    read = spark.read.schema(SCHEMA).option("basePath", folder.path(CHANGES))
-    return read.parquet(*map(folder.path, files))
-
-
-def read_counts(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
-    """Return the counts of a baseline's files."""
-    if not files:
-        return spark.createDataFrame([], baseline.SCHEMA)
-    return spark.read.schema(baseline.SCHEMA).parquet(*map(folder.path, files))
-
-
-def delete_unnamed(folder: Folder, contents: Contents) -> None:
-    """Delete the files that killed runs have left."""
-    ranges = {part.name for part in contents.slices}
-    seeds = {part.name for part in contents.baselines}
-    unnamed = [
-        *(name for name in folder.names(f"{CHANGES}/date=*/range=*") if _range(name) not in ranges),
-        *(name for name in folder.names(f"{BASELINES}/*") if _last(name) not in seeds),
-        *folder.names(f"{CHANGES}/_temporary"),
-        *folder.names(f"{manifests.FOLDER}/.*.draft"),
-    ]
-    for name in unnamed:
-        folder.delete(name)
-
-
-def _last(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
-def _range(name: str) -> str:
-    return _last(name).removeprefix("range=")
+) -> dict[str, str]:
+    """Archive the slot's baselines that are new; return their ids by fact."""
+    known = {stored.key for stored in contents.baselines}
+    written = []
+    with baseline.open_baselines(target, settings, Origin.of(slot)) as found:
+        for opened in found:
+            # A slot that was moved to another cluster keeps the former's baselines until new ones.
+            if opened.baseline.origin == Origin.of(slot) and opened.baseline.key not in known:
+                home = folder.path(f"{files.BASELINES}/{opened.baseline.name}")
+                files.write(opened.groups(spark), home)
+                written.append(opened.baseline)
+    for each in written:
+        names = folder.names(f"{files.BASELINES}/{each.name}/*.parquet")
+        stored = files.read_groups(spark, folder, names)
+        count, totals = stored.count(), tuple(sums.totals(stored, each.fact))
+        if (count, totals) != (each.groups, each.totals):
+            raise CountingFailed(
+                f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
+                f" {count:,} groups with {', '.join(totals)}, and the baseline has"
+                f" {each.groups:,} with {', '.join(each.totals)}",
+                "run the archive again",
+            )
+        folder.make_durable(names)
+        whole = replace(each, files=tuple(sorted(names)))
+        folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
+    return {each.fact.name: each.baseline_id for each in written}

@@ -11,14 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 
 from common.errors import ArchiveIncomplete
 
 from loader.staging.records import SlotPosition
 from waltally import lsn
-from waltally.tables import Table, tables_from_json, tables_to_json
+from waltally.facts import Fact, parse
+from waltally.tables import Table
 
-VERSION = 1
+VERSION = 2
 FOLDER = "manifests"
 
 
@@ -44,8 +46,8 @@ class Slice:
     to_lsn: int
     rows: int
     files: tuple[str, ...]
-    tables: tuple[Table, ...] = ()
-    """The live table and its archive, as `loader setup` registered them; empty where not known."""
+    facts: tuple[Fact, ...] = ()
+    """The facts that were registered when it was archived."""
 
     @property
     def name(self) -> str:
@@ -62,26 +64,35 @@ class Slice:
                 "to_lsn": lsn.show(self.to_lsn),
                 "rows": self.rows,
                 "files": self.files,
-                "tables": tables_to_json(self.tables),
+                "facts": [_fact_to_json(fact) for fact in self.facts],
             },
         )
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline: the rows that each group had at snapshot_lsn."""
+    """A baseline of a fact: what each group had at snapshot_lsn.
+
+    `totals` are the sums of its measures over all groups, as number texts.
+    """
 
     origin: Origin
-    seed_id: str
+    fact: Fact
+    baseline_id: str
     snapshot_lsn: int
     groups: int
-    rows: int
+    totals: tuple[str, ...]
     files: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others: facts that were counted together may share the id."""
+        return self.fact.name, self.baseline_id
 
     @property
     def name(self) -> str:
         """The name of its folder, in the order of positions."""
-        return f"{self.snapshot_lsn:016X}-{self.seed_id}"
+        return f"{self.snapshot_lsn:016X}-{self.baseline_id}-{quote(self.fact.name, safe='')}"
 
     def text(self) -> str:
         """Return the manifest."""
@@ -89,10 +100,11 @@ class Baseline:
             self.origin,
             {
                 "kind": "baseline",
-                "seed_id": self.seed_id,
+                "fact": _fact_to_json(self.fact),
+                "baseline_id": self.baseline_id,
                 "snapshot_lsn": lsn.show(self.snapshot_lsn),
                 "groups": self.groups,
-                "rows": self.rows,
+                "totals": self.totals,
                 "files": self.files,
             },
         )
@@ -122,10 +134,14 @@ class Contents:
             [part.origin for part in self.slices] + [part.origin for part in self.baselines]
         )
 
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """The counted tables; empty where no manifest says them."""
-        return next((part.tables for part in reversed(self.slices) if part.tables), ())
+    def facts(self, position: int) -> dict[str, Fact]:
+        """Return by name the facts as they were declared when the position was archived."""
+        before = [part for part in self.slices if part.from_lsn <= position]
+        return {fact.name: fact for fact in before[-1].facts} if before else {}
+
+    def baselines_of(self, name: str) -> tuple[Baseline, ...]:
+        """Return the baselines of a fact, in the order of positions."""
+        return tuple(each for each in self.baselines if each.fact.name == name)
 
     def holds(self, from_lsn: int, to_lsn: int) -> bool:
         """Return whether every change with from_lsn <= commit_lsn < to_lsn is archived."""
@@ -188,17 +204,26 @@ def _slice(said: dict[str, Any]) -> Slice:
         lsn.parse(said["to_lsn"]),
         said["rows"],
         tuple(said["files"]),
-        # An older waltally did not write them.
-        tables_from_json(said.get("tables", ())),
+        tuple(map(_fact, said["facts"])),
     )
 
 
 def _baseline(said: dict[str, Any]) -> Baseline:
     return Baseline(
         _origin(said),
-        said["seed_id"],
+        _fact(said["fact"]),
+        said["baseline_id"],
         lsn.parse(said["snapshot_lsn"]),
         said["groups"],
-        said["rows"],
+        tuple(said["totals"]),
         tuple(said["files"]),
     )
+
+
+def _fact(said: dict[str, Any]) -> Fact:
+    return parse(said["name"], Table(*said["relation"]), said["declaration"])
+
+
+def _fact_to_json(fact: Fact) -> dict[str, Any]:
+    relation = [fact.relation.schema, fact.relation.name]
+    return {"name": fact.name, "relation": relation, "declaration": fact.declaration}

@@ -7,24 +7,14 @@ from typing import Annotated
 
 import typer
 from common.errors import AuditDiffers
-from common.options import (
-    AsJson,
-    DbtSchema,
-    Partitions,
-    Schema,
-    Slot,
-    Source,
-    Tables,
-    Target,
-    Timeout,
-    run_job,
-)
-from common.settings import DEFAULT_TIMEOUT, Settings, counted_tables
-from facts.settings import FactSettings
+from common.options import AsJson, Facts, Partitions, Schema, Slot, Source, Target, Timeout, run_job
+from common.settings import DEFAULT_TIMEOUT, Settings
 from rich.console import Console
 
 from auditing.job import audit
-from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from auditing.report import FactReport
+from waltally.errors import LoaderError, combine
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 _WIDTH = 200
 """Wide enough for ids, so that a report in a file is not cut."""
@@ -37,43 +27,48 @@ def run(
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
-    tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
-    dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
+    fact: Facts = None,
     partitions: Partitions = 0,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    limit: Annotated[int, typer.Option(min=0, help="Differences to list, the largest.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Differences of each fact to list, the largest.")
+    ] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Count both tables and compare ft_service_stats with them, while writers and loader go on.
+    """Count the tables and compare the facts with them, while writers and loader go on.
 
-    For instance: spark-submit spark/audit.py --json --timeout 900
+    For instance: spark-submit spark/audit.py --fact ft_service_stats --json --timeout 900
     """
     report = audit(
-        FactSettings(
-            Settings(
-                source,
-                target or source,
-                slot,
-                counted_tables(tables),
-                schema,
-                partitions,
-                timeout,
-                work="audit",
-            ),
-            dbt_schema,
-            limit,
-        )
+        Settings(
+            source,
+            target or source,
+            slot,
+            schema,
+            tuple(fact or ()),
+            partitions,
+            timeout,
+            work="audit",
+        ),
+        limit,
     )
     if as_json:
         print(json.dumps(report.as_json()), flush=True)
     else:
         Console(width=_WIDTH, markup=False, highlight=False).print(report.render())
-    if count := report.comparison.difference_count:
-        raise AuditDiffers(
-            f"{report.fact_table} differs from the tables in {count:,} counts",
-            f"{report.remedy()} (docs/runbook.md, The audit differs)",
-        )
+    found: list[LoaderError] = [*map(finding, report.differing), *report.refused.values()]
+    if found:
+        raise combine(found)
+
+
+def finding(report: FactReport) -> AuditDiffers:
+    """Return the error for a fact that differs from its tables."""
+    return AuditDiffers(
+        f"{report.relation} differs from the tables in"
+        f" {report.comparison.difference_count:,} values",
+        f"{report.remedy()} (docs/runbook.md, The audit differs)",
+    )
 
 
 def main() -> None:

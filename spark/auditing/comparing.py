@@ -1,129 +1,81 @@
-"""Applies deltas to a fact and compares it with counts. Pure: DataFrame to DataFrame, no driver.
+"""Applies changes to a fact and compares it with counts. Pure: DataFrame to DataFrame, no driver.
 
-A fact has the four dimensions, `live_count` and `archived_count`.
+Frames of groups are as deltas.sums has them: `dimensions` and `sums`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import reduce
+from collections.abc import Collection, Set
 
-from pyspark.sql import Column, DataFrame
+from common.errors import AuditIncomplete
+from deltas import current_rows, rules, sums
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from auditing.report import Archived
-from waltally.tables import DIMENSIONS
-
-PARTS = ("live", "archived")
+from waltally.facts import Fact
 
 
-def moved(fact: DataFrame, deltas: DataFrame, truncated: Collection[str]) -> DataFrame:
-    """Return the fact after `deltas`, which have part, dimensions and the net sum.
+def brought_forward(rows: DataFrame, log: DataFrame, fact: Fact, slot: str) -> DataFrame:
+    """Return the fact's rows with the changes in `log` applied, as dbt would apply them.
+
+    Raises AuditIncomplete where a TRUNCATE took away a part of a measure that has other parts:
+    the fact does not know how much that was.
+    """
+    if fact.kind == "current_rows":
+        return current_rows.applied(rows, log, fact, slot)
+    truncated = {row["part"] for row in rules.last_truncates(log, fact).collect()}
+    return moved(rows, rules.signed_deltas(log, fact, slot), fact, truncated)
+
+
+def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -> DataFrame:
+    """Return the fact after `deltas`, which have part, dimensions and sums.
 
     A part in `truncated` starts from zero; its deltas are those after the TRUNCATE.
+    Raises AuditIncomplete as brought_forward does.
     """
-    kept = {f"{part}_count": sql.lit(0) for part in PARTS if part in truncated}
-    came = deltas.select(
-        *DIMENSIONS,
-        *(_where(deltas["part"] == part, deltas["delta"], f"{part}_count") for part in PARTS),
-    )
-    return _summed(fact.withColumns(kept).select(*came.columns), came)
+    kept = []
+    for place, measure in enumerate(fact.measures):
+        lost = sorted(truncated & set(measure.of))
+        if lost and len(lost) < len(measure.of):
+            raise AuditIncomplete(
+                f"{fact.part(lost[0]).table} was truncated after {fact.relation} was built, and"
+                f" {measure.name} adds up other tables too",
+                "`dbt build`, then the audit again",
+            )
+        kept.append(sql.lit("0") if lost else sql.get("sums", place))
+    before = rows.select("dimensions", sql.array(*kept).alias("sums"))
+    return sums.summed(before.unionByName(deltas.drop("part")), fact, "dimensions")
 
 
-def counted(counts: DataFrame, purged: DataFrame, tables: Mapping[str, str]) -> DataFrame:
-    """Return the counts of stored and of purged rows as a fact.
+def counted(counts: DataFrame, purged: DataFrame, fact: Fact) -> DataFrame:
+    """Return the counts of stored and of purged rows as a fact has them."""
+    rows = counts.where("reason is null").select("dimensions", "sums")
+    return sums.summed(rows.unionByName(purged.select("dimensions", "sums")), fact, "dimensions")
 
-    `tables` has the part that each source table feeds.
+
+def differences(both: DataFrame, fact: Fact, uncertain: Collection[str]) -> DataFrame:
+    """Return a row per wrong value: dimensions, `measure`, `fact` and `counted` as number texts.
+
+    `both` has the fact's sums as `left` and the counts' as `right`. Of the measures in `uncertain`
+    not all purged rows are known: a count may be larger than counted, and a sum is not compared.
     """
-    source = counts["source_table"]
-    nothing = sql.lit(0).cast("bigint")
-    return _summed(
-        counts.select(
-            *DIMENSIONS,
-            *(
-                _where(source == table, counts["row_count"], f"{part}_count")
-                for table, part in tables.items()
-            ),
-        ),
-        purged.select(
-            *DIMENSIONS, nothing.alias("live_count"), purged["purged_count"].alias("archived_count")
-        ),
-    )
-
-
-def compared(fact: DataFrame, counts: DataFrame) -> DataFrame:
-    """Return the groups of both, with the fact's `live` and the counts' `counted_live`, etc."""
-    nothing = sql.lit(0).cast("bigint")
-    both = [
-        frame.select(
-            *DIMENSIONS,
-            *((frame[f"{part}_count"] if frame is fact else nothing).alias(part) for part in PARTS),
-            *(
-                (frame[f"{part}_count"] if frame is counts else nothing).alias(f"counted_{part}")
-                for part in PARTS
-            ),
+    pairs = [
+        sql.struct(
+            sql.lit(measure.name).alias("measure"),
+            sql.get("left", place).alias("fact"),
+            sql.get("right", place).alias("counted"),
+            sql.lit(measure.name in uncertain).alias("is_uncertain"),
+            sql.lit(measure.kind == "count").alias("is_count"),
         )
-        for frame in (fact, counts)
+        for place, measure in enumerate(fact.measures)
     ]
-    return _summed(*both)
-
-
-def differences(both: DataFrame, archived: Archived) -> DataFrame:
-    """Return a row per wrong count: dimensions, `column`, `fact` and `counted`.
-
-    Where not all purged rows are known, an archived count may be larger than counted.
-    """
-    may_be_above = {"live": False, "archived": archived == "at-least"}
-    found = []
-    for part in PARTS:
-        fact, count = both[part], both[f"counted_{part}"]
-        wrong = fact < count if may_be_above[part] else fact != count
-        found.append(_difference(both.where(wrong), f"{part}_count", fact, count))
-    return reduce(DataFrame.unionAll, found)
-
-
-def readings(fact: DataFrame) -> DataFrame:
-    """Return one row: in how many groups each reading of `total` is wrong.
-
-    `total` is the sum of both parts, or the live part where the dbt variable count_archived is
-    false.
-    """
-    return fact.agg(
-        *(
-            sql.count(sql.when(fact["total"] != total, True)).alias(name)
-            for name, total in _totals(fact).items()
-        )
+    is_below = sql.when(
+        sql.col("is_count"), sql.expr("cast(fact as bigint) < cast(counted as bigint)")
+    ).otherwise(sql.lit(False))
+    return (
+        both.select("dimensions", sql.explode(sql.array(*pairs)).alias("pair"))
+        .select("dimensions", "pair.*")
+        .where("fact <> counted")
+        .where(~sql.col("is_uncertain") | is_below)
+        .select("dimensions", "measure", "fact", "counted")
     )
-
-
-def wrong_totals(fact: DataFrame, reading: str) -> DataFrame:
-    """Return the rows whose `total` is wrong under this reading, as `differences` does."""
-    expected = _totals(fact)[reading]
-    wrong = fact.where(fact["total"] != expected)
-    return _difference(wrong, "count", fact["total"], expected)
-
-
-def _totals(fact: DataFrame) -> dict[str, Column]:
-    both = fact["live_count"] + fact["archived_count"]
-    nothing = sql.lit(0).cast("bigint")
-    return {
-        "both": sql.greatest(both, nothing),
-        "live": sql.greatest(fact["live_count"], nothing),
-    }
-
-
-def _difference(rows: DataFrame, column: str, fact: Column, counted: Column) -> DataFrame:
-    return rows.select(
-        *DIMENSIONS, sql.lit(column).alias("column"), fact.alias("fact"), counted.alias("counted")
-    )
-
-
-def _where(condition: Column, value: Column, name: str) -> Column:
-    return sql.when(condition, value).otherwise(0).alias(name)
-
-
-def _summed(*frames: DataFrame) -> DataFrame:
-    """Return the sums of all other columns per group."""
-    rows = reduce(DataFrame.unionByName, frames)
-    numbers = [name for name in rows.columns if name not in DIMENSIONS]
-    return rows.groupBy(*DIMENSIONS).agg(*(sql.sum(name).alias(name) for name in numbers))

@@ -1,27 +1,28 @@
-"""Finds the rows that were purged from the archive: the fact counts them, the table lacks them.
+"""Finds the rows that were purged from tables whose deletes the fact ignores: it counts them still.
 
 The baseline has the purged rows of each group from before it, and the change log has the deletes
-since then. A TRUNCATE empties the archive in the fact too: only rows purged after it count.
+since then. A TRUNCATE empties the part in the fact too: only rows purged after it count.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from common import changes
 from common.arrow_source import Counters
 from common.connections import Connection
 from common.progress import Measure, Progress
-from deltas import rules
-from facts import fact
-from facts.settings import FactSettings
+from common.settings import Settings
+from deltas import rules, sums
 from pyspark.sql import DataFrame, SparkSession, functions
+from warehouse import fact as warehouse_fact
+from warehouse.fact import Built
 
-from auditing.report import Archived
 from waltally import lsn
-from waltally.tables import DIMENSIONS, Table, literal
+from waltally.facts import Fact, FactTable
+from waltally.tables import Table, literal
 
 _TRUNCATES = "action is null or action = 'T'"
 """The condition of the index change_log_truncates."""
@@ -31,26 +32,25 @@ _NAME_BYTES = 1000
 
 @dataclass(frozen=True)
 class PurgedRows:
-    """The known purged rows: `rows` has the dimensions and `purged_count`, `count` is the total.
+    """The known purged rows: `rows` has dimensions and sums, `totals` the sum of each measure.
 
-    `unseen` says why there may be more; None where these are all.
+    `unseen` says by part why there may be more; without a part these are all.
     """
 
     rows: DataFrame
-    count: int
-    unseen: str | None
+    totals: Mapping[str, str]
+    unseen: Mapping[str, str]
 
-    @property
-    def archived(self) -> Archived:
-        """Return how archived counts can be compared."""
-        return "exact" if self.unseen is None else "at-least"
+    def uncertain(self, fact: Fact) -> list[str]:
+        """Return the measures of which not all purged rows are known."""
+        return [each.name for each in fact.measures if self.unseen.keys() & set(each.of)]
 
 
 def read(
     spark: SparkSession,
     target: Connection,
-    settings: FactSettings,
-    current: fact.Fact,
+    settings: Settings,
+    built: Built,
     remembered: DataFrame,
     end: int,
     notify: Callable[[str], None],
@@ -59,19 +59,51 @@ def read(
 
     `remembered` are the purged rows of the newest baseline. The change log must have reached `end`.
     """
-    reading = settings.reading
-    live, archive = map(str, reading.tables)
-    place = (spark, target, reading.schema, reading.slot)
-    begin = max(current.log_start, current.seed_lsn or 0)
+    fact = built.fact
+    found = remembered.limit(0).select("dimensions", "sums")
+    unseen = {}
+    for part in fact.tables:
+        if part.deletes == "ignore":
+            own = remembered.where(functions.col("part") == part.name)
+            rows, why = _of_part(spark, target, settings, built, part, own, end, notify)
+            found = found.unionByName(rows)
+            if why is not None:
+                unseen[part.name] = why
+    rows = sums.summed(found, fact, "dimensions").persist()
+    names = [measure.name for measure in fact.measures]
+    totals = dict(zip(names, sums.totals(rows, fact), strict=True))
+    kept = {part.name for part in fact.tables if part.deletes == "ignore"}
+    return PurgedRows(
+        rows,
+        {each.name: totals[each.name] for each in fact.measures if kept & set(each.of)},
+        unseen,
+    )
+
+
+def _of_part(
+    spark: SparkSession,
+    target: Connection,
+    settings: Settings,
+    built: Built,
+    part: FactTable,
+    remembered: DataFrame,
+    end: int,
+    notify: Callable[[str], None],
+) -> tuple[DataFrame, str | None]:
+    """Return the purged rows of one table, and why there may be more; None where these are all."""
+    fact, slot = built.fact, settings.slot
+    is_part = functions.col("part") == part.name
+    place = (spark, target, settings.schema, slot)
+    begin = max(built.log_start, built.baseline_lsn or 0)
 
     truncates = changes.between(*place, [begin, end], _TRUNCATES)
-    last = rules.last_truncates(truncates, live, archive).where("part = 'archived'").first()
+    last = rules.last_truncates(truncates, fact).where(is_part).first()
     if last is not None:
         begin = last["commit_lsn"]
-    cuts = [begin, *changes.ends(target, reading.schema, reading.slot, begin, end)]
-    notify(f"looking for purged rows of {archive} from {lsn.show(begin)} on")
+    cuts = [begin, *changes.ends(target, settings.schema, slot, begin, end)]
+    notify(f"looking for purged rows of {part.table} from {lsn.show(begin)} on")
     counters = Counters(spark)
-    log = changes.between(*place, cuts, _deletes(reading.tables[1]), counters=counters)
+    log = changes.between(*place, cuts, _deletes(part.table), counters=counters)
     if last is not None:
         log = log.where(
             functions.struct("commit_lsn", "ordinal")
@@ -80,54 +112,60 @@ def read(
                 functions.lit(last["ordinal"]).cast("bigint"),
             )
         )
-    found = (
-        rules.archived_deletes(log, live, archive)
-        .groupBy("is_known", *DIMENSIONS)
-        .agg(functions.count("*").alias("purged_count"), functions.min("commit_lsn").alias("first"))
-        .persist()
-    )
+    purges = sums.summed(
+        rules.purges(log, fact, slot).where(is_part | functions.isnull("part")),
+        fact,
+        "is_known",
+        "dimensions",
+        more=[
+            functions.count("*").alias("change_count"),
+            functions.min("commit_lsn").alias("first_lsn"),
+        ],
+    ).persist()
     with Progress(lambda: Measure(counters.size, len(cuts) - 1), lambda: None):
-        found.count()
-    unknown = found.where("not is_known").first()
+        purges.count()
+    unknown = purges.where("not is_known").first()
     # After the read: changes that are pruned meanwhile may not have been read.
-    start = fact.slot(target, settings).start_lsn
+    start = warehouse_fact.slot(target, settings).start_lsn
     unseen = None
     if last is None or start > begin:
-        unseen = why_unseen(current, start)
-    rows = found.where("is_known").select(*DIMENSIONS, "purged_count")
+        unseen = why_unseen(built, start)
+    rows = purges.where("is_known").select("dimensions", "sums")
     if unseen is None and last is None:
-        rows = rows.unionByName(remembered)
+        rows = rows.unionByName(remembered.select("dimensions", "sums"))
     if unseen is None and unknown is not None:
         unseen = (
-            f"{unknown['purged_count']:,} changes in the log, the first at"
-            f" {lsn.show(unknown['first'])}, may be deletes from {archive} and do not say of which"
-            " group; `loader setup --check` says where the table is the cause, and after"
-            " `spark-submit spark/seed.py`, then `dbt build`, they no longer matter"
+            f"{unknown['change_count']:,} changes in the log, the first at"
+            f" {lsn.show(unknown['first_lsn'])}, may be deletes from {part.table} and do not say of"
+            " which group; `loader setup --check` says where the table is the cause, and after"
+            f" {_anew(fact)} they no longer matter"
         )
-    total = rows.agg(functions.sum("purged_count")).first()
-    assert total is not None
-    return PurgedRows(rows, total[0] or 0, unseen)
+    return rows, unseen
 
 
-def why_unseen(current: fact.Fact, start: int) -> str | None:
+def why_unseen(built: Built, start: int) -> str | None:
     """Return why the log lacks purges since the fact's baseline; None where it has all."""
-    if current.seed_lsn is None or not current.is_seeded:
-        return "the fact has no baseline; `spark-submit spark/seed.py`, then `dbt build`"
-    if not current.is_on_newest_seed:
-        return "the fact does not stand on the newest seed yet; `dbt build`"
-    if start > current.seed_lsn:
+    if built.baseline_lsn is None or built.baseline_id is None:
+        return f"the fact has no baseline; {_anew(built.fact)}"
+    if not built.is_on_newest_baseline:
+        return "the fact does not stand on the newest baseline yet; `dbt build`"
+    if start > built.baseline_lsn:
         return (
-            f"the change log begins at {lsn.show(start)}, after the seed at"
-            f" {lsn.show(current.seed_lsn)}; after `spark-submit spark/seed.py`, then `dbt build`,"
+            f"the change log begins at {lsn.show(start)}, after the baseline at"
+            f" {lsn.show(built.baseline_lsn)}; after {_anew(built.fact)},"
             " all purges from then on are known"
         )
     return None
 
 
-def _deletes(archive: Table) -> str:
-    """Return the SQL condition of the log's rows that may be deletes from the archive."""
+def _anew(fact: Fact) -> str:
+    return f"`spark-submit spark/seed.py --fact {fact.name}`, then `dbt build`"
+
+
+def _deletes(table: Table) -> str:
+    """Return the SQL condition of the log's rows that may be deletes from the table."""
     # As wal2json writes it. Rows without an action may be written in another way.
-    name = f'"table":{json.dumps(archive.name, ensure_ascii=False)}'
+    name = f'"table":{json.dumps(table.name, ensure_ascii=False)}'
     return (
         "action is null"
         f" or action = 'D' and strpos(left(payload, {_NAME_BYTES}), {literal(name)}) > 0"

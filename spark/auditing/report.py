@@ -2,71 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from typing import Any
 
-from facts.rejected import Rejected
 from rich.console import Group, RenderableType
 from rich.table import Table
+from warehouse.rejected import Rejected
 
 from waltally import lsn
+from waltally.errors import LoaderError
 
-JSON_VERSION = 2
+JSON_VERSION = 3
 """To be raised when a field of the JSON changes its meaning or is removed."""
 
-
-Archived = Literal["exact", "at-least"]
-"""Whether archived counts must equal the archive's stored and purged rows, or may be larger.
-
-They may be larger where not all purged rows are known: the fact still counts those.
-"""
+_EXACT = Context(prec=40_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 class _Compared:
-    """A count in the fact and the right one."""
+    """A measure in the fact and the right one, as number texts."""
 
-    fact: int
-    counted: int
+    fact: str
+    counted: str
 
     @property
-    def difference(self) -> int:
-        """How much too large the fact's count is; negative where it is too small."""
-        return self.fact - self.counted
+    def difference(self) -> str:
+        """How much too large the fact's is; negative where it is too small."""
+        exact = f"{_EXACT.subtract(Decimal(self.fact), Decimal(self.counted)):f}"
+        return exact.rstrip("0").rstrip(".") if "." in exact else exact
 
 
 @dataclass(frozen=True)
 class Difference(_Compared):
-    """A wrong count: the fact's `column`, its value there and the right one, `counted`."""
+    """A wrong value of a group: the fact's `measure`, its value there and the right one."""
 
-    service_id: str
-    template_id: str
-    notification_type: str
-    notification_status: str
-    column: str
-    fact: int
-    counted: int
+    dimensions: Mapping[str, str | None]
+    measure: str
+    fact: str
+    counted: str
 
 
 @dataclass(frozen=True)
 class Total(_Compared):
-    """One part of the counts, over all groups."""
+    """A measure over all groups."""
 
-    fact: int
-    counted: int
+    fact: str
+    counted: str
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The fact against the counts: the largest `differences`, and `difference_count` of all.
 
-    Of all differences, `above_count` are an archived_count that is too large.
+    `totals` are by measure. Of all differences, `above_count` are too large in a measure that keeps
+    what was purged.
     """
 
     group_count: int
-    live: Total
-    archive: Total
+    totals: Mapping[str, Total]
     difference_count: int
-    differences: list[Difference]
+    differences: Sequence[Difference]
     above_count: int = 0
 
 
@@ -80,133 +76,151 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The fact against the tables at `snapshot_lsn`.
+class FactReport:
+    """One fact against the tables at the report's snapshot.
 
     The fact is read at `fact_lsn` and brought to the snapshot by the `change_count` changes
-    between. `purged_count` rows are known to be purged from the archive; `unseen` says why there
-    may be more, null where these are all. `notes` are known causes of differences. `is_whole` says
+    between. `purged` is how much of each measure is of rows that are known to be purged; `unseen`
+    says by measure why there may be more. `notes` are known causes of differences. `is_whole` says
     that the fact's baseline and the changes since then are stored, so that it can be rebuilt.
     """
 
-    slot: str
-    fact_table: str
-    archived: Archived
-    unseen: str | None
-    purged_count: int
+    name: str
+    relation: str
     fact_lsn: int
-    snapshot_lsn: int
     change_count: int
     comparison: Comparison
+    purged: Mapping[str, str]
+    unseen: Mapping[str, str]
     rejected: Rejected
-    left_out: list[LeftOut]
-    notes: list[str]
+    left_out: Sequence[LeftOut]
+    notes: Sequence[str]
     is_whole: bool
-    seconds: float
 
     def remedy(self) -> str:
         """Return what makes the fact right, as the end of an error."""
-        anew = "`spark-submit spark/seed.py`, then `dbt build`"
+        seed = f"`spark-submit spark/seed.py --fact {self.name}"
+        anew = f"{seed}`, then `dbt build`"
         if self.comparison.above_count:
-            # Without the flag a seed counts the excess of an archived_count as purged rows.
+            # Without the flag a seed takes what is too much for purged rows.
             anew = (
-                "`spark-submit spark/seed.py --forget-purged`, then `dbt build`: that counts the"
-                " stored rows alone, without those that were purged from the archive"
+                f"{seed} --forget-purged`, then `dbt build`: that counts the stored rows alone,"
+                " without those that were purged"
             )
         if self.is_whole:
             return f"`dbt build --full-refresh`; if the audit differs after that, {anew}"
         return anew
 
     def as_json(self) -> dict[str, Any]:
-        """Return what --json prints: a contract."""
+        """Return the fact's part of what --json prints."""
         comparison, first = self.comparison, self.rejected.first_lsn
         return {
-            "version": JSON_VERSION,
             "equal": comparison.difference_count == 0,
-            "slot": self.slot,
-            "fact": self.fact_table,
-            "archived": self.archived,
-            "unseen": self.unseen,
-            "purged_count": self.purged_count,
+            "relation": self.relation,
             "fact_lsn": lsn.show(self.fact_lsn),
-            "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "change_count": self.change_count,
             "group_count": comparison.group_count,
-            "totals": {
-                "live_count": _with_difference(comparison.live),
-                "archived_count": _with_difference(comparison.archive),
-            },
+            "totals": {name: _with_difference(each) for name, each in comparison.totals.items()},
             "difference_count": comparison.difference_count,
             "differences": [_with_difference(each) for each in comparison.differences],
+            "purged": dict(self.purged),
+            "unseen": dict(self.unseen),
             "rejected": {
                 "count": self.rejected.count,
                 "first_lsn": None if first is None else lsn.show(first),
             },
             "left_out": [asdict(each) for each in self.left_out],
-            "notes": self.notes,
+            "notes": list(self.notes),
+        }
+
+    def lines(self, snapshot_lsn: int) -> Iterator[RenderableType]:
+        """Yield the fact's part of the report."""
+        comparison = self.comparison
+        if comparison.differences:
+            yield _differences(comparison.differences)
+        if hidden := comparison.difference_count - len(comparison.differences):
+            yield f"and {hidden:,} differences that are not larger; --limit shows more"
+        if comparison.difference_count:
+            yield from (f"Note: {note}" for note in self.notes)
+        for each in self.left_out:
+            yield f"Left out: {each.row_count:,} rows of {each.source_table}: {each.reason}"
+        for measure, amount in self.purged.items():
+            if measure not in self.unseen:
+                yield f"{_shown(amount)} of {measure} is of rows that were purged"
+        for measure, why in self.unseen.items():
+            yield f"{measure} may be wrong without being listed, as not all purged rows are" + (
+                f" known: {why}"
+            )
+        yield _totals(comparison)
+        yield (
+            f"{comparison.difference_count:,} differences in {comparison.group_count:,} groups of"
+            f" {self.relation}, read at {lsn.show(self.fact_lsn)}, and the tables at"
+            f" {lsn.show(snapshot_lsn)}, {self.change_count:,} changes later"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """The facts against the tables at `snapshot_lsn`; `refused` by name those not compared."""
+
+    slot: str
+    snapshot_lsn: int
+    facts: Sequence[FactReport]
+    refused: Mapping[str, LoaderError]
+    seconds: float
+
+    @property
+    def differing(self) -> list[FactReport]:
+        """The facts that differ."""
+        return [each for each in self.facts if each.comparison.difference_count]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what --json prints: a contract."""
+        return {
+            "version": JSON_VERSION,
+            "equal": not self.differing and not self.refused,
+            "slot": self.slot,
+            "snapshot_lsn": lsn.show(self.snapshot_lsn),
+            "facts": {each.name: each.as_json() for each in self.facts},
+            "refused": {name: str(error) for name, error in self.refused.items()},
             "seconds": round(self.seconds, 1),
         }
 
     def render(self) -> RenderableType:
         """Return the report as tables."""
-        comparison = self.comparison
-        parts: list[RenderableType] = []
-        if comparison.differences:
-            parts.append(_differences(comparison.differences))
-        if hidden := comparison.difference_count - len(comparison.differences):
-            parts.append(f"and {hidden:,} differences that are not larger; --limit shows more")
-        parts += [f"Note: {note}" for note in self.notes if comparison.difference_count]
-        parts += [
-            f"Left out: {each.row_count:,} rows of {each.source_table}: {each.reason}"
-            for each in self.left_out
-        ]
-        if self.unseen is None:
-            parts.append(
-                f"{self.purged_count:,} rows that were purged from the archive stay counted"
-            )
-        else:
-            parts.append(
-                "archived_count may be too high without being listed, as not all purged rows are"
-                f" known: {self.unseen}"
-            )
-        parts.append(_totals(comparison))
-        parts.append(
-            f"{comparison.difference_count:,} differences in {comparison.group_count:,} groups of"
-            f" {self.fact_table}, read at {lsn.show(self.fact_lsn)}, and the tables at"
-            f" {lsn.show(self.snapshot_lsn)}, {self.change_count:,} changes later;"
-            f" {self.seconds:.1f} s"
-        )
-        return Group(*parts)
+        lines = [line for each in self.facts for line in each.lines(self.snapshot_lsn)]
+        return Group(*lines, f"{self.seconds:.1f} s")
 
 
-def _differences(found: list[Difference]) -> Table:
-    table = Table("service", "template", "type", "status", "column", box=None)
+def _differences(found: Sequence[Difference]) -> Table:
+    table = Table(*found[0].dimensions, "measure", box=None)
     for name in ("fact", "counted", "difference"):
         table.add_column(name, justify="right")
     for each in found:
-        table.add_row(
-            each.service_id,
-            each.template_id,
-            each.notification_type,
-            each.notification_status,
-            each.column,
-            f"{each.fact:,}",
-            f"{each.counted:,}",
-            f"{each.difference:+,}",
-        )
+        texts = ("null" if text is None else text for text in each.dimensions.values())
+        table.add_row(*texts, each.measure, *_numbers(each))
     for column in table.columns:
         column.no_wrap = True
     return table
-
-
-def _with_difference(each: Difference | Total) -> dict[str, Any]:
-    return {**asdict(each), "difference": each.difference}
 
 
 def _totals(comparison: Comparison) -> Table:
     table = Table("total", box=None)
     for name in ("fact", "counted", "difference"):
         table.add_column(name, justify="right")
-    for column, total in (("live_count", comparison.live), ("archived_count", comparison.archive)):
-        table.add_row(column, f"{total.fact:,}", f"{total.counted:,}", f"{total.difference:+,}")
+    for measure, total in comparison.totals.items():
+        table.add_row(measure, *_numbers(total))
     return table
+
+
+def _numbers(each: Difference | Total) -> tuple[str, str, str]:
+    sign = "" if each.difference.startswith("-") else "+"
+    return _shown(each.fact), _shown(each.counted), sign + _shown(each.difference)
+
+
+def _shown(number: str) -> str:
+    return f"{Decimal(number):,f}"
+
+
+def _with_difference(each: Difference | Total) -> dict[str, Any]:
+    return {**asdict(each), "difference": each.difference}

@@ -49,10 +49,10 @@ Target = Annotated[
     ),
 ]
 Slot = Annotated[str, typer.Option(envvar="LOADER_SLOT", help="The replication slot's name.")]
-Tables = Annotated[str, typer.Option(envvar="LOADER_TABLES", help="Live table, archive table.")]
 Schema = Annotated[str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema.")]
-DbtSchema = Annotated[
-    str, typer.Option(envvar="DBT_SCHEMA", help="The schema of ft_service_stats.")
+Facts = Annotated[
+    list[str] | None,
+    typer.Option("--fact", help="Name of a dbt model; may be repeated. Else every fact."),
 ]
 Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]
 Timeout = Annotated[

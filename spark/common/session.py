@@ -26,9 +26,18 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # Adaptive execution merges small partitions; this only limits how large one can get.
     "spark.sql.shuffle.partitions": "64",
-    "spark.sql.session.timeZone": "UTC",
+    # Noting the line of Python that made each expression takes most of the time of a small job.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """`spark-submit --conf` overrides each of them."""
+
+PINNED = {
+    # In another time zone Spark would print the times of an export otherwise than the stream.
+    "spark.sql.session.timeZone": "UTC",
+    # Without it an overflow is null, and a small decimal is printed with an exponent.
+    "spark.sql.ansi.enabled": "true",
+}
+"""What the numbers depend on; nothing overrides it."""
 
 
 @contextlib.contextmanager
@@ -40,6 +49,8 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    for key, value in PINNED.items():
+        spark.conf.set(key, value)
     path = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
         spark.sparkContext.addPyFile(str(package(Path(folder))))

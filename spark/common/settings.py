@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.settings import DEFAULT_DBT_SCHEMA, check_names
-from waltally.tables import COUNTED, Table, parse_tables
+from waltally.settings import check_names
 
 DEFAULT_TIMEOUT = 300.0
 
@@ -16,22 +15,21 @@ DEFAULT_TIMEOUT = 300.0
 class Settings:
     """What a seed or an audit needs to know; the connection strings may hold passwords.
 
-    `timeout` is in seconds. With `partitions` 0 the tables' size decides. `work` is the name of the
-    job in messages and sessions: seed or audit. Purged rows that the fact in `dbt_schema` knows
-    stay counted unless `forget_purged` is set.
+    `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
+    tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
+    Purged rows that a fact knows stay counted unless `forget_purged` is set.
     """
 
     source: str = field(repr=False)
     target: str = field(repr=False)
     slot: str
-    tables: tuple[Table, ...]
     schema: str
+    facts: tuple[str, ...] = ()
     partitions: int = 0
     timeout: float = DEFAULT_TIMEOUT
     parquet: str | None = None
     snapshot_lsn: int | None = None
     work: str = "seed"
-    dbt_schema: str = DEFAULT_DBT_SCHEMA
     forget_purged: bool = False
 
     def __post_init__(self) -> None:
@@ -41,14 +39,6 @@ class Settings:
                 "--parquet and --snapshot-lsn belong together",
                 "give the path and the WAL position that the export was taken at",
             )
-
-
-def counted_tables(text: str) -> tuple[Table, ...]:
-    """Return the live table and the archive table of a list; further tables are only logged.
-
-    Raises SettingError.
-    """
-    return parse_tables(text)[:COUNTED]
 
 
 def parse_lsn(text: str | None, flag: str) -> int | None:

@@ -10,7 +10,8 @@ from common.connections import Connection
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import NotSetUp
-from waltally.tables import Table, tables_from_json
+from waltally.followed import Followed
+from waltally.tables import Table
 
 REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
 
@@ -20,30 +21,31 @@ Identities = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class RegisteredSlot(SlotPosition):
-    """The slot's row, with the identities that the source tables had at setup."""
+    """The slot's row, with what the source tables were at setup, and what the log holds of them."""
 
-    source_tables: Identities = field(default_factory=dict)
+    table_identities: Identities = field(default_factory=dict)
+    followed: Followed = field(default_factory=dict)
 
 
 def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
     """Return the slot's row, None where it has none."""
     row = target.execute(
         "select system_identifier, source_database, start_lsn::text, position_lsn::text,"
-        " registered_tables, source_tables"
+        " table_identities, followed"
         f" from {Table(schema, 'slot_position').quoted} where slot_name = %s",
         (slot,),
     ).fetchone()
     if row is None:
         return None
-    system, database, start, position, tables, identities = row
+    system, database, start, position, identities, followed = row
     return RegisteredSlot(
         slot,
         str(system),
         str(database),
         lsn.parse(str(start)),
         lsn.parse(str(position)),
-        tables_from_json(cast("list[list[str]]", tables)),
-        source_tables=cast(Identities, identities or {}),
+        table_identities=cast(Identities, identities or {}),
+        followed=cast(Followed, followed),
     )
 
 

@@ -11,18 +11,19 @@ from common.settings import Settings
 from common.slot_position import RegisteredSlot
 
 from loader.preflight.checks import server_findings
-from loader.preflight.source_facts import SERVER, TABLE, ServerFacts, table_facts
+from loader.preflight.source_facts import SERVER, ServerFacts, table_facts, table_query
 from loader.preflight.table_checks import countable
 from loader.staging.records import SlotPosition
-from waltally import lsn
+from waltally import followed, lsn
 from waltally.errors import AnotherCluster, LoaderError, MissingRight, NotSetUp, combine
-from waltally.tables import DIMENSIONS, Table, quoted, registration_finding
+from waltally.facts import Fact, needed_columns, source_tables
+from waltally.tables import Table, quoted
 
-STAGING_TABLES = ("slot_position", "historical_snapshot", "historical_counts")
+STAGING_TABLES = ("slot_position", "fact", "baseline", "baseline_group", "baseline_rejection")
 
 
 def staging(target: Connection, settings: Settings, stores: bool = True) -> RegisteredSlot:
-    """Return the slot's row. Raises NotSetUp, MissingRight, SettingError for other tables.
+    """Return the slot's row. Raises NotSetUp, MissingRight.
 
     With `stores` the role also needs the right to create tables.
     """
@@ -47,11 +48,7 @@ def staging(target: Connection, settings: Settings, stores: bool = True) -> Regi
                 f"role {target.info.user} lacks the right {right} on schema {settings.schema}",
                 f"run the {settings.work} with the role that ran `loader setup`",
             )
-    found = slot_position.read(target, settings.schema, settings.slot)
-    other = registration_finding(settings.tables, found.tables, settings.slot, logged=False)
-    if other is not None:
-        raise other
-    return found
+    return slot_position.read(target, settings.schema, settings.slot)
 
 
 def source(connection: Connection, position: SlotPosition) -> None:
@@ -78,24 +75,29 @@ def source(connection: Connection, position: SlotPosition) -> None:
         raise combine(found)
 
 
-def tables(connection: Connection, wanted: Sequence[Table]) -> None:
-    """Raise TableUnfit or MissingRight unless every table can be read, dimension by dimension.
+def tables(connection: Connection, facts: Sequence[Fact]) -> None:
+    """Raise TableUnfit or MissingRight unless every needed column of the facts can be read.
 
     The findings on the tables are those of `loader setup`; all are raised together.
     """
-    if found := [finding for table in wanted for finding in table_findings(connection, table)]:
+    if found := [
+        finding
+        for table in source_tables(facts)
+        for finding in table_findings(connection, table, facts)
+    ]:
         raise combine(found)
 
 
-def table_findings(connection: Connection, table: Table) -> list[LoaderError]:
+def table_findings(
+    connection: Connection, table: Table, facts: Sequence[Fact]
+) -> list[LoaderError]:
     """Return why the table cannot be counted or not be read."""
-    row = connection.execute(TABLE.encode(), (table.schema, table.name)).fetchone()
-    facts = table_facts(table, row)
-    unfit = countable(facts)
-    if unfit is not None:
-        return [unfit]
+    row = connection.execute(table_query(table, facts).encode()).fetchone()
+    unfit = countable(table_facts(table, row), facts)
+    if unfit:
+        return unfit
     # Ranges are cut by ctid, which a grant on columns must include.
-    needed = [*DIMENSIONS, "ctid"]
+    needed = [*needed_columns(facts, table), "ctid"]
     allowed = connection.execute(
         "select has_schema_privilege(%s::name, 'usage')"
         " and (select bool_and(has_column_privilege(%s, name, 'select'))"
@@ -105,17 +107,34 @@ def table_findings(connection: Connection, table: Table) -> list[LoaderError]:
     if allowed == (True,):
         return []
     user = quoted(connection.info.user)
+    columns = ", ".join(map(quoted, needed))
     return [
         MissingRight(
             f"role {connection.info.user} may not read table {table}",
             f"grant usage on schema {quoted(table.schema)} to {user};"
-            f" grant select ({', '.join(needed)}) on {table.quoted} to {user};",
+            f" grant select ({columns}) on {table.quoted} to {user};",
         )
     ]
 
 
+def log_holds(snapshot_lsn: int, slot: RegisteredSlot, facts: Sequence[Fact]) -> None:
+    """Raise SnapshotTooOld where the log does not hold the changes from the snapshot on.
+
+    A table that is not followed yet will be from the slot's position on.
+    """
+    for table in source_tables(facts):
+        since = followed.since(slot.followed, table, needed_columns(facts, table))
+        begin = slot.position_lsn if since is None else since
+        if snapshot_lsn < begin:
+            raise SnapshotTooOld(
+                f"the snapshot at {lsn.show(snapshot_lsn)} is older than the changes of {table} in"
+                f" the log, which begin at {lsn.show(begin)}",
+                "take the snapshot or the export after `loader setup`, with `loader run` running",
+            )
+
+
 def position(snapshot_lsn: int, start_lsn: int, baseline_lsn: int | None) -> None:
-    """Raise SnapshotTooOld where the log starts later, or where the stored seed is newer."""
+    """Raise SnapshotTooOld where the log starts later, or where a stored baseline is newer."""
     if snapshot_lsn < start_lsn:
         raise SnapshotTooOld(
             f"the snapshot at {lsn.show(snapshot_lsn)} is older than the change log, which starts"
@@ -124,7 +143,7 @@ def position(snapshot_lsn: int, start_lsn: int, baseline_lsn: int | None) -> Non
         )
     if baseline_lsn is not None and snapshot_lsn < baseline_lsn:
         raise SnapshotTooOld(
-            f"the snapshot at {lsn.show(snapshot_lsn)} is older than the stored seed, which is of"
-            f" {lsn.show(baseline_lsn)}",
-            "nothing is needed: the newer seed stays",
+            f"the snapshot at {lsn.show(snapshot_lsn)} is older than the stored baseline, which is"
+            f" of {lsn.show(baseline_lsn)}",
+            "nothing is needed: the newer baseline stays",
         )

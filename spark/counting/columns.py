@@ -10,28 +10,31 @@ blanks of char(n), appends /32 to an inet, and users can define their own casts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from common.connections import Connection
 
-from waltally.tables import DIMENSIONS, Table, quoted
-
-_UUIDS = """
-    select attname
-    from pg_attribute
-    where
-        attrelid = any(%s::text[]::regclass[])
-        and attname = any(%s)
-        and atttypid = 'pg_catalog.uuid'::regtype
-        and not attisdropped
-    group by attname
-    having count(*) = %s
-"""
+from counting.values import Value, column_name
+from waltally.tables import Table, literal, quoted
 
 # A cast to text is the output function unless pg_cast has a function or a relabelling for it.
 # A domain has its base type's cast, but the plugin prints it by its own output function.
 _TYPES = """
+    with recursive base (attname, type) as (
+        select attname, atttypid
+        from pg_attribute
+        where
+            attrelid = %(table)s::regclass
+            and attname = any(%(names)s)
+            and not attisdropped
+        union all
+        select base.attname, type.typbasetype
+        from base
+        inner join pg_type as type on type.oid = base.type and type.typtype = 'd'
+    )
+
     select
         column_.attname,
         case
@@ -43,6 +46,12 @@ _TYPES = """
                 castsource = type.oid
                 and casttarget = 'pg_catalog.text'::regtype
                 and castmethod <> 'i'
+        ),
+        (
+            select of_domain.typname
+            from base
+            inner join pg_type as of_domain on of_domain.oid = base.type
+            where base.attname = column_.attname and of_domain.typtype <> 'd'
         )
     from pg_attribute as column_
     inner join pg_type as type on type.oid = column_.atttypid
@@ -72,61 +81,100 @@ _WRITTEN = {
 """By the type's name in pg_catalog, also where pg_cast has a cast."""
 
 
-def uuids(connection: Connection, tables: Collection[Table]) -> frozenset[str]:
-    """Return the dimensions that are of type uuid in every table.
+# Far enough outside the years that count, and near enough that no time zone leads to an error.
+_CONVERTIBLE = "{0} > '4000-01-01 BC' and {0} < '20000-01-01'"
+_LOCAL_TIMES = {
+    "date": "{0}::timestamp",
+    "timestamp": "({0} at time zone {column_timezone}) at time zone {timezone}",
+    "timestamptz": "{0} at time zone {timezone}",
+}
+"""By the base type's name in pg_catalog."""
 
-    A dimension that is a uuid in one table and text in the other is read as text from both: in one
-    column of bytes, a text of 16 characters could not be told from a uuid.
+
+@dataclass(frozen=True)
+class _Type:
+    name: str | None
+    """In pg_catalog; None for a type of another schema."""
+    needs_output: bool
+    base: str
+
+    @property
+    def output(self) -> str:
+        return _OUTPUT if self.needs_output else _AS_IT_IS
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The select list of a table's values; those in `as_bytes` are uuids, all others texts."""
+
+    sql: str
+    as_bytes: tuple[bool, ...]
+
+    @property
+    def schema(self) -> str:
+        """The columns of the rows as DDL for Spark."""
+        kinds = ("binary" if is_uuid else "string" for is_uuid in self.as_bytes)
+        names = map(column_name, range(len(self.as_bytes)))
+        return ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+
+    def shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with the columns of `schema`."""
+        # Spark has neither Arrow's uuid type nor its bytes of fixed size.
+        columns = [
+            column.cast(pa.binary()) if is_uuid else column
+            for column, is_uuid in zip(batch.columns, self.as_bytes, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def selection(connection: Connection, table: Table, values: Sequence[Value]) -> Selection:
+    """Return how the values of `needed` are read from the table.
+
+    Only for columns that `checks.tables` does not refuse.
     """
-    names = sorted({table.quoted for table in tables})
-    found = connection.execute(_UUIDS, (names, list(DIMENSIONS), len(names)))
-    return frozenset(str(name) for (name,) in found)
+    types = _types(connection, table, sorted({each.column for each in values}))
+    as_bytes = tuple(
+        value.kind == "text" and types[value.column].name == "uuid" for value in values
+    )
+    listed = [
+        f"{quoted(value.column) if is_uuid else _sql(value, types[value.column])}"
+        f" as {column_name(place)}"
+        for place, (value, is_uuid) in enumerate(zip(values, as_bytes, strict=True))
+    ]
+    # Of a fact that needs no column, rows are still counted.
+    return Selection(", ".join(listed or [f"'' as {column_name(0)}"]), as_bytes or (False,))
 
 
-def texts(
-    connection: Connection, table: Table, names: Sequence[str] = DIMENSIONS
-) -> dict[str, str]:
+def texts(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, str]:
     """Return by column name the SQL of its value as the stream's text.
 
     Only for types whose text is the same in every session; `checks.tables` refuses the others.
     """
-    found = {}
+    found = _types(connection, table, names)
+    return {name: _sql(Value(name), type_) for name, type_ in found.items()}
+
+
+def _sql(value: Value, type_: _Type) -> str:
+    column = quoted(value.column)
+    if value.kind == "text":
+        return _WRITTEN.get(str(type_.name), type_.output).format(column)
+    if value.kind == "number":
+        return type_.output.format(column)
+    local = _LOCAL_TIMES[type_.base].format(
+        column,
+        timezone=literal(value.timezone),
+        column_timezone=literal(value.column_timezone),
+    )
+    time = f"date_trunc('month', {local})" if value.kind == "month_of" else f"({local})"
+    return (
+        f"case when {_CONVERTIBLE.format(column)} then {time}::date::text"
+        f" else {_OUTPUT.format(column)} end"
+    )
+
+
+def _types(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, _Type]:
     parameters = {"table": table.quoted, "names": list(names)}
-    for name, type_, needs_output in connection.execute(_TYPES, parameters):
-        written = _WRITTEN.get(str(type_), _OUTPUT if needs_output else _AS_IT_IS)
-        found[str(name)] = written.format(quoted(str(name)))
-    return found
-
-
-def selections(
-    connection: Connection, tables: Collection[Table], as_bytes: Collection[str]
-) -> dict[Table, str]:
-    """Return the select list of each table's dimensions.
-
-    Those in `as_bytes` are selected as they are, the others as the stream's text.
-    """
-    return {table: selected(texts(connection, table), as_bytes) for table in tables}
-
-
-def selected(written: Mapping[str, str], as_bytes: Collection[str]) -> str:
-    """Return the select list: the dimensions in `as_bytes` as they are, others as `written`."""
-    return ", ".join(
-        name if name in as_bytes else f"{written[name]} as {name}" for name in DIMENSIONS
-    )
-
-
-def schema(as_bytes: Collection[str]) -> str:
-    """Return the columns of the rows as DDL for Spark."""
-    kinds = (f"{name} {'binary' if name in as_bytes else 'string'}" for name in DIMENSIONS)
-    return ", ".join(("source_table string", *kinds))
-
-
-def labelled(batch: pa.RecordBatch, source_table: str, as_bytes: Collection[str]) -> pa.RecordBatch:
-    """Return the batch with the columns of `schema`, the table's name in each row."""
-    label = pa.array([source_table]).take(pa.array([0] * batch.num_rows, pa.int8()))
-    # Spark has neither Arrow's uuid type nor its bytes of fixed size.
-    columns = (
-        column.cast(pa.binary()) if name in as_bytes else column
-        for name, column in zip(DIMENSIONS, batch.columns, strict=True)
-    )
-    return pa.RecordBatch.from_arrays([label, *columns], names=["source_table", *DIMENSIONS])
+    return {
+        str(name): _Type(None if type_ is None else str(type_), needs_output is True, str(base))
+        for name, type_, needs_output, base in connection.execute(_TYPES, parameters)
+    }

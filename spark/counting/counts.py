@@ -1,88 +1,240 @@
-"""Counts rows by group. Pure: DataFrame to DataFrame, no driver."""
+"""Counts rows by group, for several facts at once. Pure: DataFrame to DataFrame, no driver."""
 
 from __future__ import annotations
 
-from deltas import rules
+from collections.abc import Sequence
+from functools import reduce
+
+from common import typed_values
+from common.exact_sums import sum_of, sum_text
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BinaryType
 
-from waltally.tables import DIMENSIONS
+from counting.values import FactPart, Value, column_name
+from waltally.facts import Condition, Dimension
 
-COLUMNS = ("source_table", *DIMENSIONS, "row_count")
-
-INCOMING = (*COLUMNS, "purged_count", "reason")
-"""The columns of the incoming table: a group's rows, the purged rows that the fact has besides,
-and why the group cannot be counted, null where it can."""
+COLUMNS = ("fact", "part", "dimensions", "row_count", "sums", "reason", "example")
+"""Of a group: `dimensions` are texts in the declaration's order, `sums` what the part adds to each
+measure, as exact texts; `reason` says why it cannot be counted, `example` is one of its rows as
+JSON; both are null where it can."""
 
 NULL_DIMENSION = "a dimension is null"
 """The reason of rows that the stream leaves out too, without rejecting them."""
 
-_UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 _EXAMPLE_LENGTH = 100
+_UUID_OF_DIGITS = ("^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
 
-def dimensions(rows: DataFrame, source_table: str) -> DataFrame:
-    """Return the four dimensions of any rows as text, with the table's name."""
-    return rows.select(
-        sql.lit(source_table).alias("source_table"),
-        *(_text(rows, name).alias(name) for name in DIMENSIONS),
-    )
+def count_groups(
+    rows: DataFrame, values: Sequence[Value], parts: Sequence[FactPart], slot: str
+) -> DataFrame:
+    """Return the groups of every fact's part that a table's rows are counted for.
 
-
-def _text(rows: DataFrame, name: str) -> Column:
-    """Return the column as text: 16 bytes as a uuid, other bytes as the text of a bytea."""
-    if _is_binary(rows, name):
-        digits = sql.lower(sql.hex(rows[name]))
-        if name not in rules.UUIDS:
-            return digits
-        return sql.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
-    return rows[name].cast("string")
-
-
-def _is_binary(rows: DataFrame, name: str) -> bool:
-    return isinstance(rows.schema[name].dataType, BinaryType)
-
-
-def count_groups(rows: DataFrame) -> DataFrame:
-    """Return the number of rows per table and group, with the columns COLUMNS and `reason`.
-
-    `reason` says why a group cannot be counted, null where it can: the reasons of rules.classify,
-    and NULL_DIMENSION. Long values of a group that cannot be counted are cut.
+    `rows` has the `values` of each row under their column names: texts, or uuids as bytes. The
+    result has the columns COLUMNS, with the reasons of dbt's explain_rejection, and NULL_DIMENSION.
+    Long texts of a group that cannot be counted are cut.
     """
-    groups = _grouped(rows)
-    reason = sql.when(groups["row_count"].isNull(), "")
-    for name in DIMENSIONS:
-        reason = reason.when(groups[name].isNull(), NULL_DIMENSION)
-    for name in DIMENSIONS:
-        if name in rules.UUIDS:
-            reason = reason.when(~groups[name].rlike(_UUID), f"the value of {name} is not a uuid")
-    for name in DIMENSIONS:
-        if name not in rules.UUIDS:
-            reason = reason.when(
-                sql.octet_length(name) > rules.LONGEST,
-                f"the value of {name} is longer than {rules.LONGEST} bytes",
-            )
-    found = groups.withColumn("reason", reason)
-    cut = {
-        name: sql.when(found["reason"].isNull(), found[name]).otherwise(
-            sql.substring(found[name], 1, _EXAMPLE_LENGTH)
+    counts = [_Counting(rows, values, part, slot) for part in parts]
+    is_bytes = [
+        any(each.is_bytes(place) for each in counts)
+        for place in range(max(len(each.keys) for each in counts))
+    ]
+    sums = max(len(each.summed) for each in counts)
+    entries = [each.entry(number, is_bytes, sums) for number, each in enumerate(counts)]
+    if len(entries) == 1:
+        # Rows need no arrays then.
+        counted = rows.where(counts[0].is_counted).select(*entries[0])
+    else:
+        each_entry = (
+            sql.when(each.is_counted, sql.struct(*entry))
+            for each, entry in zip(counts, entries, strict=True)
         )
-        for name in DIMENSIONS
-    }
-    return found.withColumns(cut)
-
-
-def _grouped(rows: DataFrame) -> DataFrame:
-    """Return the number of rows per group.
-
-    Ids that are text are compared without regard to case, as uuids are. Binary ids become text
-    after counting, once per group.
-    """
-    texts = [name for name in rules.UUIDS if not _is_binary(rows, name)]
-    counted = (
-        rows.withColumns({name: sql.lower(name) for name in texts})
-        .groupBy("source_table", *DIMENSIONS)
-        .agg(sql.count("*").alias("row_count"))
+        counted = (
+            rows.select(sql.explode(sql.array(*each_entry)).alias("entry"))
+            .where("entry is not null")
+            .select("entry.*")
+        )
+    keys = [*(f"key_{place}" for place in range(len(is_bytes))), *(("refused",) if sums else ())]
+    grouped = counted.groupBy("entry_number", *keys).agg(
+        sql.count("*").alias("row_count"),
+        *(sum_of(sql.col(f"number_{place}")).alias(f"sum_{place}") for place in range(sums)),
+        *((sql.min("refused_text").alias("refused_text"),) if sums else ()),
     )
-    return counted.withColumns({name: _text(counted, name) for name in DIMENSIONS})
+    nothing = sql.lit(None).cast("string")
+    totals = grouped.withColumns(
+        {f"sum_{place}": sum_text(sql.col(f"sum_{place}")) for place in range(sums)}
+        if sums
+        else {"refused": nothing, "refused_text": nothing}
+    )
+    groups = [each.group(is_bytes) for each in counts]
+    return totals.select(_choose(groups).alias("group")).select("group.*")
+
+
+class _Counting:
+    """How the rows of a table count for one part of a fact."""
+
+    def __init__(self, rows: DataFrame, values: Sequence[Value], part: FactPart, slot: str) -> None:
+        self._rows = rows
+        self._places = {value: column_name(place) for place, value in enumerate(values)}
+        self._part = part
+        self._slot = slot
+        self.keys = [each for each in part.fact.dimensions if each.kind != "slot"]
+        self.summed = part.fact.summed_columns(part.part)
+
+    @property
+    def is_counted(self) -> Column:
+        """Whether a row meets every condition; null is not true, as in SQL."""
+        met = (_meets(self._condition_text(each), each) for each in self._part.fact.where)
+        return reduce(lambda one, other: one & other, met, sql.lit(True))
+
+    def is_bytes(self, place: int) -> bool:
+        """Return whether the key at this place leaves the server as a uuid's bytes."""
+        return place < len(self.keys) and self._is_bytes(self.keys[place])
+
+    def entry(self, number: int, is_bytes: Sequence[bool], sums: int) -> list[Column]:
+        """Return what a row adds: the same columns for every part, so that all are grouped once."""
+        keys = [
+            sql.lit(number).alias("entry_number"),
+            *(
+                self._key(place, as_bytes).alias(f"key_{place}")
+                for place, as_bytes in enumerate(is_bytes)
+            ),
+        ]
+        if not sums:
+            return keys
+        refused, refused_text = self._refused()
+        return [
+            *keys,
+            refused.alias("refused"),
+            refused_text.alias("refused_text"),
+            *(
+                (
+                    sql.when(refused.isNull(), self._number(self.summed[place]))
+                    if place < len(self.summed)
+                    else sql.lit(None).cast("string")
+                ).alias(f"number_{place}")
+                for place in range(sums)
+            ),
+        ]
+
+    def group(self, is_bytes: Sequence[bool]) -> Column:
+        """Return the group as a struct of COLUMNS."""
+        fact = self._part.fact
+        texts: list[Column] = []
+        reason, left_out = sql.when(sql.lit(False), ""), sql.when(sql.lit(False), "")
+        place = 0
+        for dimension in fact.dimensions:
+            if dimension.kind == "slot":
+                texts.append(sql.lit(self._slot))
+                continue
+            text = self._text(dimension, sql.col(f"key_{place}"), is_bytes[place])
+            place += 1
+            texts.append(text)
+            if dimension.nulls == "leave_out":
+                left_out = left_out.when(text.isNull(), NULL_DIMENSION)
+            is_limited = fact.kind == "fact" or dimension.name in fact.key
+            found = typed_values.dimension_reason(text, dimension, is_limited)
+            reason = reason.when(found.isNotNull(), found)
+        why = sql.coalesce(left_out, reason, sql.col("refused"))
+        cut = [sql.substring(text, 1, _EXAMPLE_LENGTH) for text in texts]
+        names = [dimension.name for dimension in fact.dimensions]
+        example = sql.struct(
+            *(text.alias(name) for text, name in zip(cut, names, strict=True)),
+            # The number that the reason is about.
+            sql.when(reason.isNull(), sql.col("refused_text")).alias("value"),
+        )
+        return sql.struct(
+            sql.lit(fact.name).alias("fact"),
+            sql.lit(self._part.part.name).alias("part"),
+            sql.when(why.isNull(), sql.array(*texts))
+            .otherwise(sql.array(*cut))
+            .cast("array<string>")
+            .alias("dimensions"),
+            sql.col("row_count"),
+            sql.array(*(self._measured(number) for number in range(len(fact.measures))))
+            .cast("array<string>")
+            .alias("sums"),
+            why.alias("reason"),
+            sql.when(why.isNotNull(), sql.to_json(example)).alias("example"),
+        )
+
+    def _key(self, place: int, as_bytes: bool) -> Column:
+        if place >= len(self.keys):
+            return sql.lit(None).cast("binary" if as_bytes else "string")
+        dimension = self.keys[place]
+        column = self._column(self._value(dimension))
+        if self._is_bytes(dimension):
+            return column
+        # Before counting, where one value can have several texts.
+        text = typed_values.canonical(column, dimension.type)
+        return text.cast("binary") if as_bytes else text
+
+    def _text(self, dimension: Dimension, key: Column, is_bytes: bool) -> Column:
+        if self._is_bytes(dimension):
+            return _uuid_text(key)
+        return key.cast("string") if is_bytes else key
+
+    def _refused(self) -> tuple[Column, Column]:
+        """Return why a number of the row cannot be added, null where all can, and its text."""
+        why, text = sql.when(sql.lit(False), ""), sql.when(sql.lit(False), "")
+        for measure in self._part.fact.measures:
+            if measure.column is not None and self._part.part.name in measure.of:
+                number = self._number(measure.column)
+                found = typed_values.number_reason(number, measure)
+                why = why.when(found.isNotNull(), found)
+                text = text.when(found.isNotNull(), sql.substring(number, 1, _EXAMPLE_LENGTH))
+        return why, text
+
+    def _measured(self, number: int) -> Column:
+        measure = self._part.fact.measures[number]
+        if self._part.part.name not in measure.of:
+            return sql.lit("0")
+        if measure.column is None:
+            return sql.col("row_count").cast("string")
+        return sql.col(f"sum_{self.summed.index(measure.column)}")
+
+    def _number(self, column: str) -> Column:
+        return self._column(self._part.number(column))
+
+    def _value(self, dimension: Dimension) -> Value:
+        value = self._part.dimension(dimension)
+        assert value is not None
+        return value
+
+    def _column(self, value: Value) -> Column:
+        return sql.col(self._places[value])
+
+    def _condition_text(self, condition: Condition) -> Column:
+        value = self._part.text(condition.column)
+        column = self._column(value)
+        return _uuid_text(column) if self._has_bytes(value) else column
+
+    def _has_bytes(self, value: Value) -> bool:
+        kind = self._rows.schema[self._places[value]].dataType
+        return isinstance(kind, BinaryType)
+
+    def _is_bytes(self, dimension: Dimension) -> bool:
+        return self._has_bytes(self._value(dimension))
+
+
+def _meets(text: Column, condition: Condition) -> Column:
+    if condition.test == "is_null":
+        return text.isNull() if condition.is_null else text.isNotNull()
+    is_in = text.isin(*condition.values) if condition.values else sql.lit(False)
+    met = is_in if condition.test == "in" else ~is_in
+    return text.isNotNull() & met
+
+
+def _uuid_text(column: Column) -> Column:
+    return sql.regexp_replace(sql.lower(sql.hex(column)), *_UUID_OF_DIGITS)
+
+
+def _choose(groups: Sequence[Column]) -> Column:
+    """Return the struct of the part that the group belongs to."""
+    if len(groups) == 1:
+        return groups[0]
+    chosen = sql.when(sql.col("entry_number") == 0, groups[0])
+    for number, group in enumerate(groups[1:], 1):
+        chosen = chosen.when(sql.col("entry_number") == number, group)
+    return chosen

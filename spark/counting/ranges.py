@@ -43,9 +43,9 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Range:
-    """What one task reads: rows that count as `source_table`'s, and the number of pages."""
+    """What one task reads: rows that count as the table's, and the number of pages."""
 
-    source_table: str
+    table: Table
     query: str
     pages: int
 
@@ -88,7 +88,7 @@ def plan(
             conditions = cut(leaf, pages_per_range)
             ranges += [
                 Range(
-                    str(table),
+                    table,
                     f"select {selections[table]} from only {leaf.table.quoted} where {condition}",
                     min(pages_per_range, leaf.pages),
                 )

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -22,10 +22,13 @@ from loader.preflight import slot_admin
 from loader.preflight.remedies import replication_remedy, senders_remedy
 from waltally import lsn
 from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
+from waltally.facts import Fact, needed_columns, source_tables
 from waltally.login import one_line
-from waltally.tables import DIMENSIONS, Table
+from waltally.tables import Table, quoted
 
 _POLL_SECONDS = 0.1
+_WAIT_WHILE_HOLDING_MS = 10
+"""Milliseconds, well below any deadlock_timeout, after which the server looks for a deadlock."""
 Notify = Callable[[str], None]
 
 
@@ -60,8 +63,10 @@ class ExportedSnapshot:
 
 
 @contextlib.contextmanager
-def export(settings: Settings, monitor: Connection, notify: Notify) -> Iterator[ExportedSnapshot]:
-    """Yield a snapshot of the tables; at the end slot, snapshot and locks are released.
+def export(
+    settings: Settings, facts: Sequence[Fact], monitor: Connection, notify: Notify
+) -> Iterator[ExportedSnapshot]:
+    """Yield a snapshot of the facts' tables; at the end slot, snapshot and locks are released.
 
     `monitor` is an idle session at the source. Raises SnapshotBlocked after `settings.timeout`
     seconds, and what `open_slot` raises.
@@ -72,30 +77,58 @@ def export(settings: Settings, monitor: Connection, notify: Notify) -> Iterator[
         locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
         # A table that is truncated or rewritten after the snapshot looks empty in it, with no
         # error: so the locks are taken before the snapshot and kept until the last read.
-        lock(locks, settings, deadline)
+        lock(locks, settings, facts, deadline)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
         position, name = open_slot(holder, monitor, settings, deadline, notify)
         wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
-        found = [(table, ranges.leaves(monitor, table)) for table in settings.tables]
+        found = [(table, ranges.leaves(monitor, table)) for table in source_tables(facts)]
         pids = (holder.info.backend_pid, locks.info.backend_pid)
         yield ExportedSnapshot(position, name, conninfo, found, monitor, pids, settings.work)
 
 
-def lock(connection: Connection, settings: Settings, deadline: float) -> None:
-    """Hold ACCESS SHARE on the tables and their leaves in an open transaction."""
+def lock(
+    connection: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
+) -> None:
+    """Hold ACCESS SHARE on the tables and their leaves in an open transaction.
+
+    It waits only while it holds no lock. Otherwise an application that locks the tables in another
+    order would meet a deadlock, and the server might roll the application's transaction back.
+    """
+    tables = list(source_tables(facts))
+    while (blocked := _first_blocked(connection, settings, facts, tables, deadline)) is not None:
+        tables.remove(blocked)
+        tables.insert(0, blocked)
+
+
+def _first_blocked(
+    connection: Connection,
+    settings: Settings,
+    facts: Sequence[Fact],
+    tables: Sequence[Table],
+    deadline: float,
+) -> Table | None:
+    """Lock the tables in this order; return the one that was not free, with no lock held.
+
+    The first is waited for. Raises SnapshotBlocked.
+    """
     connection.execute("begin")
-    columns = ", ".join(DIMENSIONS)
-    for table in settings.tables:
+    for place, table in enumerate(tables):
+        columns = ", ".join(map(quoted, needed_columns(facts, table)))
         left = max(int((deadline - time.monotonic()) * 1000), 1)
-        connection.execute(f"set local lock_timeout = {left}")
+        patience = min(left, _WAIT_WHILE_HOLDING_MS) if place else left
+        connection.execute(f"set local lock_timeout = {patience}")
         try:
             # LOCK TABLE would need the right to select every column.
             connection.execute(f"select {columns} from {table.quoted} limit 0")
         except psycopg.errors.LockNotAvailable:
+            connection.execute("rollback")
+            if patience < left:
+                return table
             raise SnapshotBlocked(
                 f"table {table} was locked for {settings.timeout:.0f} s",
                 "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
             ) from None
+    return None
 
 
 def connect_replication(conninfo: str) -> LogicalReplicationConnection:

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 from common import session
 from common.errors import ReplayDiffers
-from common.options import AsJson, DbtSchema, Schema, Slot, Source, Tables, Target, run_job
-from common.settings import counted_tables, parse_lsn
+from common.options import AsJson, Facts, Schema, Slot, Source, Target, run_job
+from common.settings import parse_lsn
 
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
-from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from waltally.errors import combine
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -26,47 +27,48 @@ def run(
         str | None, typer.Option(help="A moment, ISO 8601; without a zone it is UTC.")
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="Write the counts to a new folder, as Parquet.")
+        str | None, typer.Option(help="Write each fact to a new folder in this one, as Parquet.")
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare with the fact, at the fact's position.")
+        bool, typer.Option("--compare", help="Compare with the facts, at each fact's position.")
     ] = False,
-    count_archived: Annotated[
-        bool, typer.Option(help="Whether count has the archived rows too, as dbt's variable.")
-    ] = True,
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
-    tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
-    dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
+    fact: Facts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute ft_service_stats as of any archived position or time, from the archive alone.
+    """Compute the facts as of any archived position or time, from the archive alone.
 
     For instance: spark-submit spark/replay.py --from s3a://backups/waltally --to as-of-monday
-    --at-time 2026-11-16T00:00:00Z
+    --fact ft_service_stats --at-time 2026-11-16T00:00:00Z
     """
     settings = ReplaySettings(
         path,
         slot,
-        counted_tables(tables),
+        tuple(fact or ()),
         parse_lsn(at, "--at"),
         parse_time(at_time),
         to,
         compare,
-        count_archived,
         target or source,
         schema,
-        dbt_schema,
     )
     with session.running("replay") as spark:
         result = replay(settings, spark)
     print(json.dumps(result.as_json()) if as_json else "\n".join(result.lines()), flush=True)
-    if result.difference_count:
-        raise ReplayDiffers(
-            f"{settings.fact} differs from the replay in {result.difference_count:,} groups",
-            "spark-submit spark/audit.py, which says whether the fact or the archive is wrong",
+    if result.differing:
+        raise combine(
+            [
+                ReplayDiffers(
+                    f"{each.fact.relation} differs from the replay in"
+                    f" {each.difference_count:,} groups",
+                    f"spark-submit spark/audit.py --fact {each.fact.name}, which says whether the"
+                    " fact or the archive is wrong",
+                )
+                for each in result.differing
+            ]
         )
 
 

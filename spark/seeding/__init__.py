@@ -1,1 +1,1 @@
-"""The seed: counts the tables at one WAL position and stores the counts as the baseline."""
+"""The seed: counts the facts' tables at one WAL position and stores the counts as baselines."""

@@ -8,20 +8,19 @@ from typing import Annotated
 import typer
 from common.options import (
     AsJson,
-    DbtSchema,
+    Facts,
     Partitions,
     Schema,
     Slot,
     Source,
-    Tables,
     Target,
     Timeout,
     run_job,
 )
-from common.settings import DEFAULT_TIMEOUT, Settings, counted_tables, parse_lsn
+from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 
 from seeding.job import seed
-from waltally.settings import DEFAULT_DBT_SCHEMA, DEFAULT_SCHEMA, DEFAULT_SLOT, DEFAULT_TABLES
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -31,9 +30,8 @@ def run(
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
-    tables: Tables = DEFAULT_TABLES,
     schema: Schema = DEFAULT_SCHEMA,
-    dbt_schema: DbtSchema = DEFAULT_DBT_SCHEMA,
+    fact: Facts = None,
     partitions: Partitions = 0,
     parquet: Annotated[
         str | None, typer.Option(help="Count PATH/<table>/ instead of the database.")
@@ -46,27 +44,27 @@ def run(
         bool,
         typer.Option(
             "--forget-purged",
-            help="Count only stored rows; else rows purged from the archive stay counted.",
+            help="Count only stored rows; else rows purged from tables whose deletes are ignored"
+            " stay counted.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Count both tables at one WAL position, while writers go on, and store the baseline.
+    """Count the facts' tables at one WAL position, while writers go on; store the baselines.
 
-    For instance: spark-submit spark/seed.py --partitions 16
+    For instance: spark-submit spark/seed.py --fact ft_service_stats --partitions 16
     """
     summary = seed(
         Settings(
             source,
             target or source,
             slot,
-            counted_tables(tables),
             schema,
+            tuple(fact or ()),
             partitions,
             timeout,
             parquet,
             parse_lsn(snapshot_lsn, "--snapshot-lsn"),
-            dbt_schema=dbt_schema,
             forget_purged=forget_purged,
         )
     )

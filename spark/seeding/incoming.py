@@ -1,12 +1,13 @@
-"""Writes counts into the incoming table; executors import it."""
+"""Writes groups into the incoming table; executors import it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
-from counting.counts import INCOMING
+from counting.counts import COLUMNS
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
@@ -18,6 +19,9 @@ from pyspark.sql.types import StructType
 
 from waltally.login import one_line
 from waltally.tables import Table
+
+Origin = Literal["counted", "changed"]
+"""Where a group comes from: the tables, or the changes between the fact and the snapshot."""
 
 
 class WriteFailed(Exception):
@@ -32,8 +36,8 @@ class Written(WriterCommitMessage):
     groups: int
 
 
-def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
-    """Return a data source named `incoming` that appends counts to the table.
+def incoming_target(conninfo: str, schema: str, table: str, origin: Origin) -> type[DataSource]:
+    """Return a data source named `incoming_<origin>` that appends groups to the table.
 
     A task that Spark runs twice commits its rows twice. Each row has the attempt's id, and at the
     end only rows of the attempts that Spark reports are kept.
@@ -51,12 +55,13 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
             try:
                 with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
                     for batch in iterator:
+                        rows = batch.num_rows
+                        marks = [pa.array([origin] * rows), pa.array([attempt] * rows, pa.int64())]
                         marked = pa.RecordBatch.from_arrays(
-                            [*batch.columns, pa.array([attempt] * batch.num_rows, pa.int64())],
-                            names=[*INCOMING, "attempt"],
+                            [*batch.columns, *marks], names=[*COLUMNS, "origin", "attempt"]
                         )
                         cursor.adbc_ingest(table, marked, mode="append", db_schema_name=schema)
-                        groups += batch.num_rows
+                        groups += rows
                     connection.commit()
             except (dbapi.Error, pa.ArrowException, OSError) as error:
                 raise WriteFailed(one_line(error)) from None
@@ -69,10 +74,12 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
             name = Table(schema, table).quoted
             with psycopg.connect(conninfo) as connection:
                 connection.execute(
-                    f"delete from {name} where attempt <> all(%s)",
-                    ([message.attempt for message in written],),
+                    f"delete from {name} where origin = %s and attempt <> all(%s)",
+                    (origin, [message.attempt for message in written]),
                 )
-                row = connection.execute(f"select count(*) from {name}").fetchone()
+                row = connection.execute(
+                    f"select count(*) from {name} where origin = %s", (origin,)
+                ).fetchone()
             expected = sum(message.groups for message in written)
             if row is None or row[0] != expected:
                 raise WriteFailed(f"wrote {expected} groups and found {row and row[0]}")
@@ -80,7 +87,7 @@ def incoming_target(conninfo: str, schema: str, table: str) -> type[DataSource]:
     class IncomingTarget(DataSource):
         @classmethod
         def name(cls) -> str:
-            return "incoming"
+            return f"incoming_{origin}"
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
             return IncomingWriter()

@@ -1,182 +1,195 @@
-"""The seed from start to end: checks, snapshot, counting, replacing the baseline."""
+"""The seed from start to end: checks, snapshot, counting, replacing the baselines."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import time
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
-from common import session
+from common import registration, session
 from common.connections import Connection, connect, database_errors, resolved
 from common.errors import AuditIncomplete
 from common.progress import Measure, Progress, print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
-from counting import checks, snapshot
+from counting import checks, snapshot, values
 from counting.counts import count_groups
-from counting.reading import identities, table_rows
-from facts import loader_progress
+from counting.reading import counted_groups, identities
 from pyspark.sql import DataFrame, SparkSession
+from warehouse import loader_progress
 
-from seeding import parquet, purged_counts, store
+from seeding import following, known_facts, parquet, purged_rows, store
 from seeding.incoming import incoming_target
+from seeding.incoming_table import acquire_seed_lock, incoming_table
+from seeding.known_facts import KnownFact
+from seeding.purged_rows import Purged
+from seeding.summary import FactSummary, Summary, purged_notes
 from waltally import lsn
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What the seed did; `tables` has by table (rows, groups) that are stored in it.
-
-    The fact has `purged_rows` in `purged_groups` besides, null where that is not known; `purged`
-    says whether they were kept or forgotten, or that it is unknown. `notes` are for a person.
-    """
-
-    seed_id: str
-    slot: str
-    snapshot_lsn: str
-    rows: int
-    groups: int
-    seconds: float
-    tables: dict[str, tuple[int, int]]
-    left_out: dict[str, int]
-    rejections: list[store.Rejection]
-    purged: purged_counts.Outcome
-    purged_rows: int | None
-    purged_groups: int | None
-    notes: list[str]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what --json prints."""
-        tables = {name: {"rows": r, "groups": g} for name, (r, g) in self.tables.items()}
-        return {
-            **self.__dict__,
-            "seconds": round(self.seconds, 1),
-            "tables": tables,
-            "rejections": [each.__dict__ for each in self.rejections],
-        }
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.rows:,} rows in {self.groups:,} groups, counted at {self.snapshot_lsn}"
-            f" in {self.seconds:.1f} s"
-        ]
-        lines += [
-            f"{count:,} rows of {table} are left out: a dimension is null"
-            for table, count in self.left_out.items()
-            if count
-        ]
-        lines += [
-            f"{each.row_count:,} rows of {each.source_table} cannot be counted: {each.reason};"
-            f" for instance {json.dumps(each.example, ensure_ascii=False)}"
-            for each in self.rejections
-        ]
-        return "\n".join([*lines, *self.notes])
+from waltally.facts import Fact, source_tables
 
 
 def seed(settings: Settings) -> Summary:
-    """Count the tables and replace the slot's baseline. Raises LoaderError; the old one stays."""
+    """Count the tables and replace the facts' baselines. Raises LoaderError; the old ones stay."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(database_errors("seed"))
         target = stack.enter_context(
             contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN"))
         )
-        position = checks.staging(target, settings)
-        monitor: Connection | None = None
+        slot = checks.staging(target, settings)
+        facts = registration.registered_facts(
+            target, settings.schema, settings.slot, settings.facts
+        )
+        source: Connection | None = None
         if settings.snapshot_lsn is not None:
-            present = store.baseline_lsn(target, settings)
-            checks.position(settings.snapshot_lsn, position.start_lsn, present)
+            refuse_old(target, settings, facts, settings.snapshot_lsn)
         else:
-            monitor = stack.enter_context(
+            source = stack.enter_context(
                 contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN"))
             )
-            checks.source(monitor, position)
-            checks.tables(monitor, settings.tables)
-        is_compared = purged_counts.can_compare(target, monitor, settings)
-        stack.enter_context(store.acquire_seed_lock(target, settings, print_status))
+            checks.source(source, slot)
+            checks.tables(source, facts)
+        is_compared = can_compare(target, source, settings, facts)
+        stack.enter_context(acquire_seed_lock(target, settings, print_status))
+        if source is not None:
+            following.wait_until_followed(target, source, settings, facts, print_status)
         spark = stack.enter_context(session.running())
-        table = store.incoming_table(settings.slot)
-        incoming = incoming_target(resolved(target), settings.schema, table)
-        spark.dataSource.register(incoming)
-
-        archived: purged_counts.ArchivedCounts | None = None
-        if is_compared:
-            # Before the snapshot, so that changes bring the fact forward to it.
-            with spark_errors("seed", lambda: None):
-                archived = purged_counts.read(spark, target, settings)
-        if settings.parquet is not None and settings.snapshot_lsn is not None:
-            snapshot_lsn, known = settings.snapshot_lsn, None
-            with spark_errors("seed", lambda: None):
-                found = parquet.rows(spark, settings.parquet, settings.tables)
-                with Progress(lambda: tasks(spark), lambda: None):
-                    groups = count_and_write(found, archived)
-        else:
-            assert monitor is not None
-            with snapshot.export(settings, monitor, print_status) as exported:
-                snapshot_lsn = exported.position
-                # The snapshot's locks prevent that a name comes to mean another table.
-                known = identities(monitor, settings)
-                present = store.baseline_lsn(target, settings)
-                checks.position(snapshot_lsn, position.start_lsn, present)
-                if archived is not None:
-                    loader_progress.emit_message(monitor)
-                print_status(
-                    f"counting {', '.join(map(str, settings.tables))} at {lsn.show(snapshot_lsn)}"
-                )
-                with (
-                    table_rows(spark, settings, exported) as found,
-                    spark_errors("seed", exported.check),
-                ):
-                    groups = count_and_write(found, archived)
-        if archived is not None:
-            with spark_errors("seed", lambda: None):
-                try:
-                    then = purged_counts.bring_forward(
-                        archived, spark, target, monitor, settings, snapshot_lsn, print_status
-                    )
-                except AuditIncomplete:
-                    if not settings.forget_purged:
-                        raise
-                    archived = None
-                    write(purged_counts.without_purged_rows(groups))
-                else:
-                    write(purged_counts.with_purged_rows(groups, then, str(settings.tables[1])))
-        stored = store.replace(target, settings, snapshot_lsn, known)
-        state = (
-            purged_counts.find_position(target, settings) if archived is None else archived.state
-        )
+        incoming = incoming_table(settings)
+        for origin in ("counted", "changed"):
+            spark.dataSource.register(
+                incoming_target(resolved(target), incoming.schema, incoming.name, origin)
+            )
+        # Before the snapshot, so that changes bring the facts forward to it.
+        known = known_facts.read(target, settings, facts) if is_compared else {}
+        counted = count(spark, target, source, settings, facts, bool(known))
+        purged = compare(spark, target, source, settings, known, counted.snapshot_lsn)
+        stored = store.replace(target, settings, facts, counted)
+    summaries = []
+    for fact in facts:
+        of_fact = known.get(fact.name)
+        is_unknown = of_fact == "other" or (not is_compared and known_facts.remembers(fact))
+        found = purged.get(fact.name, purged_rows.UNKNOWN if is_unknown else purged_rows.NONE)
+        notes = purged_notes(fact, of_fact if isinstance(of_fact, KnownFact) else None, found)
+        summaries.append(FactSummary(fact, stored[fact.name], found, notes))
     return Summary(
-        str(stored.seed_id),
+        str(counted.baseline_id),
         settings.slot,
-        lsn.show(snapshot_lsn),
-        sum(rows for rows, _ in stored.tables.values()),
-        sum(groups for _, groups in stored.tables.values()),
+        lsn.show(counted.snapshot_lsn),
         time.monotonic() - begun,
-        stored.tables,
-        stored.left_out,
-        stored.rejections,
-        *purged_counts.describe_outcome(
-            settings, state, stored.purged if archived is not None else None
-        ),
+        summaries,
     )
 
 
-def count_and_write(found: DataFrame, archived: purged_counts.ArchivedCounts | None) -> DataFrame:
-    """Count the rows; write the groups, or cache them where the fact's counts come next."""
-    groups = count_groups(found)
-    if archived is None:
-        write(purged_counts.without_purged_rows(groups))
-        return groups
-    groups = groups.persist()
-    groups.count()
-    return groups
+def refuse_old(
+    target: Connection, settings: Settings, facts: Sequence[Fact], snapshot_lsn: int
+) -> None:
+    """Raise SnapshotTooOld where a baseline at the position would not count."""
+    slot = checks.staging(target, settings)
+    newest = store.baseline_lsn(target, settings, facts)
+    checks.position(snapshot_lsn, slot.start_lsn, newest)
+    checks.log_holds(snapshot_lsn, slot, facts)
+
+
+def can_compare(
+    target: Connection, source: Connection | None, settings: Settings, facts: Sequence[Fact]
+) -> bool:
+    """Return whether the facts can be compared with the stored rows.
+
+    Raises AuditIncomplete where that needs a loader and nobody follows the slot; with
+    `forget_purged` the answer is then no.
+    """
+    found = [
+        known_facts.find(target, settings, fact) for fact in facts if known_facts.remembers(fact)
+    ]
+    needs_changes = any(
+        isinstance(each, KnownFact) and each.is_comparable and each.position is not None
+        for each in found
+    )
+    if source is None or not needs_changes:
+        return True
+    try:
+        loader_progress.require_follower(source, settings, purged_rows.FORGET)
+    except AuditIncomplete:
+        if not settings.forget_purged:
+            raise
+        return False
+    return True
+
+
+def count(
+    spark: SparkSession,
+    target: Connection,
+    source: Connection | None,
+    settings: Settings,
+    facts: Sequence[Fact],
+    wakes_loader: bool,
+) -> store.Counted:
+    """Count all facts' tables and write the groups; return where they were counted.
+
+    With `wakes_loader` an idle loader comes to that position, where purged rows are compared.
+    """
+    if source is None:
+        assert settings.parquet is not None and settings.snapshot_lsn is not None
+        with spark_errors("seed", lambda: None):
+            groups = [
+                count_groups(
+                    parquet.table_rows(spark, settings.parquet, facts, table),
+                    values.needed(facts, table),
+                    values.parts_of(facts, table),
+                    settings.slot,
+                )
+                for table in source_tables(facts)
+            ]
+            with Progress(lambda: tasks(spark), lambda: None):
+                write(reduce(DataFrame.unionByName, groups))
+        return store.Counted(settings.snapshot_lsn)
+    with snapshot.export(settings, facts, source, print_status) as exported:
+        # The snapshot's locks prevent that a name comes to mean another table.
+        found = store.Counted(exported.position, identities(source, facts))
+        refuse_old(target, settings, facts, exported.position)
+        if wakes_loader:
+            loader_progress.emit_message(source)
+        tables = ", ".join(map(str, source_tables(facts)))
+        print_status(f"counting {tables} at {lsn.show(exported.position)}")
+        with (
+            counted_groups(spark, settings, facts, exported) as rows,
+            spark_errors("seed", exported.check),
+        ):
+            write(rows)
+    return found
+
+
+def compare(
+    spark: SparkSession,
+    target: Connection,
+    source: Connection | None,
+    settings: Settings,
+    known: Mapping[str, object],
+    snapshot_lsn: int,
+) -> dict[str, Purged]:
+    """Find the purged rows of the known facts; return by fact what becomes of them."""
+    compared = [each for each in known.values() if isinstance(each, KnownFact)]
+    try:
+        with spark_errors("seed", lambda: None):
+            emptied = purged_rows.bring_forward(
+                compared, spark, target, source, settings, snapshot_lsn, print_status
+            )
+    except AuditIncomplete:
+        if not settings.forget_purged:
+            raise
+        return {each.fact.name: purged_rows.UNKNOWN for each in compared}
+    return {
+        each.fact.name: purged_rows.find_purged(
+            target, settings, each, emptied.get(each.fact.name, frozenset()), snapshot_lsn
+        )
+        for each in compared
+    }
 
 
 def write(groups: DataFrame) -> None:
-    """Write the groups into the incoming table."""
-    groups.write.format("incoming").mode("append").save()
+    """Write the counted groups into the incoming table."""
+    groups.write.format("incoming_counted").mode("append").save()
 
 
 def tasks(spark: SparkSession) -> Measure:

@@ -41,8 +41,11 @@ class Pipeline:
         notify.set_identity(self.dsn, identity)
         self.traffic = Traffic(self.dsn, seed=seed, rate=60, identity=identity, truncates=True)
         shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+        inherited = database.environment()
+        # As a user has it: `loader setup` parses the project that is shipped.
+        del inherited["LOADER_MANIFEST"]
         self.environment = {
-            **database.environment(),
+            **inherited,
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "DBT_PROFILES_DIR": str(home),
             "DBT_TARGET_PATH": str(home / "target"),

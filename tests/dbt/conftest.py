@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from demo.cluster import Cluster
-from tests.dbt.warehouse import Project, Warehouse, set_environment, warehouse_cluster
+from tests.dbt.project import Project
+from tests.dbt.staged import Warehouse, set_environment, warehouse_cluster
 
 
 @pytest.fixture(scope="session")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from loader.build import builder
-from tests.dbt.warehouse import DATABASE, FACT, SLOT, Warehouse, messages
-from tests.dbt.workload import ARCHIVE, LIVE, Row, Source, change, row
+from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
+from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
 from waltally.settings import Settings
-
-NO_UNIT_TESTS = ("--exclude", "path:examples", "test_type:unit")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -85,161 +82,12 @@ def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
     assert warehouse.execute(state) == before
 
 
-def test_rejected_changes_are_listed_and_the_rest_counts(warehouse: Warehouse) -> None:
-    warehouse.append(["not json", change("I", LIVE, new=row()), {"action": "Z"}])
-    warehouse.append([change("D", LIVE, old={"id": "1"})])
-    warehouse.build()
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    listed = (
-        "select ordinal, reason, payload from analytics.rejected_changes "
-        "where fact = 'analytics.ft_service_stats' order by 1, 2"
-    )
-    reasons = warehouse.execute(listed)
-    assert [(ordinal, reason) for ordinal, reason, _ in reasons] == [
-        (1, "the payload is not valid JSON"),
-        (
-            1,
-            "the replica identity does not carry the old service_id, template_id, "
-            "notification_type, notification_status",
-        ),
-        (3, "the action is not known"),
-    ]
-    assert reasons[0][2] == "not json"
-    warehouse.build("--full-refresh")
-    assert warehouse.execute(listed) == reasons
-
-
-def test_each_fact_lists_what_it_could_not_count(warehouse: Warehouse) -> None:
-    lacks_key_type = {name: value for name, value in row().items() if name != "key_type"}
-    warehouse.append([change("I", LIVE, new=row(id="1"))])
-    warehouse.append([change("D", LIVE, old=lacks_key_type)])
-    warehouse.build()
-    listed = "select fact, reason from analytics.rejected_changes order by 1"
-    reasons = [
-        ("analytics.ft_key_types", "the replica identity does not carry the old key_type"),
-    ]
-    assert warehouse.execute(listed) == reasons
-    warehouse.append([{"action": "Z"}])
-    warehouse.build("--select", "ft_key_types")
-    reasons.insert(0, ("analytics.ft_key_types", "the action is not known"))
-    assert sorted(warehouse.execute(listed)) == reasons
-    # One fact's rebuild lists its own rows anew and leaves the others'.
-    warehouse.build()
-    everything = sorted(warehouse.execute(listed))
-    assert len(everything) == 5
-    warehouse.build("--full-refresh", *FACT)
-    assert sorted(warehouse.execute(listed)) == everything
-
-
-def test_a_rejection_is_listed_by_the_build_that_met_it(warehouse: Warehouse) -> None:
-    listed = "select reason from analytics.rejected_changes"
-    warehouse.append([change("I", LIVE, new=row(id="1"))])
-    warehouse.build("--select", "rejected_changes")
-    warehouse.build(*FACT)
-    warehouse.append([change("I", LIVE, new=row(id="2")), {"action": "Z"}])
-    warehouse.build(*FACT)
-    assert warehouse.execute(listed) == [("the action is not known",)]
-    for words in (("--select", "rejected_changes"), FACT, ("--full-refresh", *FACT)):
-        warehouse.append([change("I", LIVE, new=row(id="3"))])
-        warehouse.build(*words)
-        assert warehouse.execute(listed) == [("the action is not known",)]
-    assert warehouse.execute("select model_name from cdc.model_watermark") == [
-        ("analytics.ft_service_stats",)
-    ]
-
-
-def test_a_rejection_that_cannot_be_listed_is_not_passed_over(warehouse: Warehouse) -> None:
-    """A fact that is built alone, before the list is there."""
-    warehouse.append([change("I", LIVE, new=row()), {"action": "Z"}])
-    done = warehouse.dbt("run", *FACT)
-    assert not done.success
-    assert "dbt run --select rejected_changes" in messages(done).split("HINT")[1]
-    warehouse.build("--select", "rejected_changes")
-    warehouse.build(*FACT)
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    assert warehouse.execute("select count(*) from analytics.rejected_changes") == [(1,)]
-
-
-def test_a_failing_test_of_the_fact_holds_up_no_rejection(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build()
-    warehouse.append([change("I", LIVE, new=row(notification_type="fax")), {"action": "Z"}])
-    done = warehouse.dbt("build", *NO_UNIT_TESTS)
-    assert not done.success
-    results: list[Any] = list(getattr(done.result, "results", []))
-    statuses = {each.node.name: str(each.status) for each in results}
-    assert statuses["no_rejected_changes"] == "fail"
-    assert statuses["ft_service_stats"] == "success"
-    listed = "select reason from analytics.rejected_changes where fact like '%%service_stats'"
-    assert warehouse.execute(listed) == [("the action is not known",)]
-    # Nor does a rejection hold up what comes after it.
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.execute("drop view analytics.service_totals")
-    warehouse.execute("delete from analytics.ft_service_stats where notification_type = 'fax'")
-    done = warehouse.dbt("build", *NO_UNIT_TESTS)
-    results = list(getattr(done.result, "results", []))
-    assert [
-        each.node.name for each in results if str(each.status) in ("fail", "error", "skipped")
-    ] == ["no_rejected_changes"]
-    assert list(warehouse.counts().values()) == [(2, 0)]
-
-
-def test_rows_of_no_group_are_counted_by_part(warehouse: Warehouse) -> None:
-    left_out = "select left_out from cdc.model_watermark"
-
-    def after(*transaction: Row, words: tuple[str, ...] = FACT) -> Any:
-        warehouse.append(list(transaction))
-        warehouse.build(*words)
-        return warehouse.execute(left_out)[0][0]
-
-    warehouse.build("--select", "rejected_changes")
-    nobody = row(service_id=None)
-    two = change("I", LIVE, new=nobody), change("I", LIVE, new=row(template_id=None))
-    assert after(*two) == {"live": 2, "archived": 0}
-    assert after(change("I", ARCHIVE, new=nobody)) == {"live": 2, "archived": 1}
-    assert after(change("U", LIVE, nobody, row())) == {"live": 1, "archived": 1}
-    assert after(change("U", LIVE, row(), nobody)) == {"live": 2, "archived": 1}
-    assert after(change("D", LIVE, nobody)) == {"live": 1, "archived": 1}
-    assert after({"schema": "public", "table": "notifications"}) == {"live": 1, "archived": 1}
-    # A purge of history removes storage, not history.
-    assert after(change("D", ARCHIVE, nobody)) == {"live": 1, "archived": 1}
-    assert after(words=("--full-refresh", *FACT)) == {"live": 1, "archived": 1}
-    assert after(change("T", LIVE), change("I", LIVE, new=nobody)) == {"live": 1, "archived": 1}
-    warehouse.seed({})
-    warehouse.execute(
-        "update cdc.historical_snapshot set left_out = %s",
-        json.dumps({LIVE: 40, ARCHIVE: 50, "public.other": 60}),
-    )
-    assert after(change("I", LIVE, new=nobody)) == {"live": 41, "archived": 50}
-    assert after(change("T", ARCHIVE)) == {"live": 41, "archived": 0}
-    assert after(words=("--full-refresh", *FACT)) == {"live": 41, "archived": 0}
-
-
 def test_sums_are_not_rounded(warehouse: Warehouse) -> None:
     for number in range(3):
         warehouse.append([change("I", LIVE, new=row(id=str(number), billable_units=0.3))])
         warehouse.build("--select", "ft_billable_units")
     units = "select units::text from analytics.ft_billable_units"
     assert warehouse.execute(units) == [("0.9",)]
-
-
-def test_an_old_value_that_is_not_carried_is_not_guessed(warehouse: Warehouse) -> None:
-    """Under the covering index of ft_service_stats the old key_type is not known."""
-    covered = ("service_id", "template_id", "notification_type", "notification_status")
-    old = {name: row()[name] for name in ("id", *covered)}
-    warehouse.append([change("I", LIVE, new=row(key_type="team"))])
-    warehouse.append([change("U", LIVE, old, row(key_type="normal"))])
-    warehouse.build()
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    key_types = "select key_type, count from analytics.ft_key_types"
-    assert warehouse.execute(key_types) == [("team", 1)]
-    assert warehouse.execute("select fact, reason from analytics.rejected_changes order by 1") == [
-        (
-            "analytics.ft_billable_units",
-            "the replica identity does not carry the old billable_units",
-        ),
-        ("analytics.ft_key_types", "the replica identity does not carry the old key_type"),
-    ]
 
 
 def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
@@ -276,13 +124,13 @@ def test_the_loader_builds_until_no_slice_is_left(
     source = Source(8)
     warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
     # The list of rejections is not there yet: the loader's builds make it.
-    warehouse.build("--select", "config.materialized:incremental")
+    warehouse.build("--select", "config.materialized:waltally_fact")
     warehouse.append(*(source.transaction() for _ in range(60)), [{"action": "Z"}])
     for variable, place in (("PROJECT", "."), ("PROFILES", "."), ("TARGET", "target")):
         ending = "PATH" if variable == "TARGET" else "DIR"
         monkeypatch.setenv(f"DBT_{variable}_{ending}", str(warehouse.project.home / place))
     monkeypatch.setattr(builder, "_SLICE", ("--vars", "slice_changes: 60"))
-    settings = Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, f"{LIVE},{ARCHIVE}", "cdc")
+    settings = Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, "cdc")
     models = builder.Models()
     builds: list[None] = []
     monkeypatch.setattr(builder.Models, "apply", recording(builds, builder.Models.apply))
@@ -296,11 +144,11 @@ def test_the_loader_builds_until_no_slice_is_left(
 
 
 def recording(
-    calls: list[None], apply: Callable[[builder.Models], None]
-) -> Callable[[builder.Models], None]:
-    def recorded(models: builder.Models) -> None:
+    calls: list[None], apply: Callable[[builder.Models, int | None], None]
+) -> Callable[[builder.Models, int | None], None]:
+    def recorded(models: builder.Models, registration: int | None = None) -> None:
         calls.append(None)
-        apply(models)
+        apply(models, registration)
 
     return recorded
 
@@ -342,9 +190,10 @@ def test_a_second_fact_is_one_short_model(warehouse: Warehouse) -> None:
                 "select service_id::text, units from analytics.ft_billable_units where units <> 0"
             )
         ) == {service: total for service, total in units.items() if total}
-        assert warehouse.execute(
-            "select service_id, live_count, archived_count from analytics.ft_services order by 1"
-        ) == warehouse.execute(
-            "select service_id, sum(live_count)::bigint, sum(archived_count)::bigint "
-            "from analytics.ft_service_stats group by 1 order by 1"
-        )
+        # A fact without the other dimensions counts their nulls too.
+        assert dict(
+            warehouse.execute(
+                "select service_id::text, live_count from analytics.ft_services "
+                "where live_count <> 0"
+            )
+        ) == Counter(each["service_id"] for each in rows)

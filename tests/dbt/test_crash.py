@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.dbt.warehouse import FACT, Warehouse
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import Source
 
 # Where a build stops when another session holds this: the places where it could do half its work.
@@ -88,7 +88,7 @@ def test_changes_staged_while_a_build_waits_are_applied_once(warehouse: Warehous
         warehouse.append(*(source.transaction() for _ in range(20)))
 
     # The build has its bounds and waits to read.
-    reading = "lock table cdc.historical_counts in access exclusive mode"
+    reading = "lock table cdc.baseline_group in access exclusive mode"
     with warehouse.interrupting(reading, stage):
         warehouse.build(*FACT)
     warehouse.build(*FACT)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from dbt.artifacts.schemas.run import RunExecutionResult
 
-from tests.dbt.warehouse import SHIPPED, Warehouse, messages
+from tests.dbt.project import messages
+from tests.dbt.staged import SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
 RECOUNT = "{recount: true}"
@@ -23,7 +24,7 @@ BREAKAGES = {
         "('f', 's', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
     ): {
         "accepted_values_ft_service_stats_notification_type",
-        "count_follows_live_and_archived",
+        "follows_expressions_ft_service_stats",
         "counts_equal_a_recount",
         "no_rejected_changes",
     },

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-from tests.dbt.warehouse import FACT, Warehouse, messages
+from tests.dbt.project import messages
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
-UNSEEDED = ("--select", "ft_key_types")
+KEY_TYPES = ("--select", "ft_key_types")
 
 
 def prune(warehouse: Warehouse) -> None:
@@ -30,9 +29,9 @@ def test_without_a_seed_only_a_rebuild_is_refused(warehouse: Warehouse) -> None:
 
     done = warehouse.dbt("run", *FACT, "--full-refresh")
     assert f"the change log from 0/1000 to {lsn.show(pruned)} is pruned" in messages(done)
-    assert "spark/seed.py" in messages(done).split("HINT")[1]
+    assert "spark/seed.py --fact ft_service_stats" in messages(done).split("HINT")[1]
     warehouse.execute("delete from cdc.model_watermark")
-    assert "is pruned" in messages(warehouse.dbt("run", *FACT))
+    assert "is pruned" in warehouse.waits(*FACT)
     assert list(warehouse.counts().values()) == [(2, 0)]
 
     warehouse.seed({}, at=pruned)
@@ -40,38 +39,24 @@ def test_without_a_seed_only_a_rebuild_is_refused(warehouse: Warehouse) -> None:
     assert list(warehouse.counts().values()) == [(1, 0)]
 
 
-def test_a_fact_that_no_seed_feeds_is_not_rebuilt_without_a_word(warehouse: Warehouse) -> None:
-    warehouse.seed({})
-    warehouse.append([change("I", LIVE, new=row(key_type="normal"))])
-    warehouse.build(*UNSEEDED)
-    prune(warehouse)
-    warehouse.append([change("I", LIVE, new=row(key_type="normal"))])
-    said = messages(warehouse.dbt("run", *UNSEEDED, "--full-refresh"))
-    assert "is pruned" in said
-    total = "select sum(count) from analytics.ft_key_types"
-    warehouse.build(*UNSEEDED)
-    assert warehouse.execute(total) == [(2,)]
-
-    remedy = re.search(r"delete from .*;", said)
-    assert remedy
-    warehouse.execute(remedy[0])
-    assert "and then: dbt build --full-refresh" in said
-    warehouse.build(*UNSEEDED, "--full-refresh")
-    assert warehouse.execute(total) == [(1,)]
-
-
-def test_a_new_fact_starts_where_the_log_does(warehouse: Warehouse) -> None:
+def test_a_new_fact_waits_for_what_is_pruned(warehouse: Warehouse) -> None:
+    """It would lack what the log held before."""
     warehouse.append([change("I", LIVE, new=row(key_type="normal"))])
     prune(warehouse)
     warehouse.append([change("I", LIVE, new=row(key_type="normal"))])
-    warehouse.build(*UNSEEDED)
-    assert warehouse.execute("select sum(count) from analytics.ft_key_types") == [(1,)]
+    assert "is pruned" in warehouse.waits(*KEY_TYPES)
+    assert warehouse.execute("select to_regclass('analytics.ft_key_types')") == [(None,)]
+    warehouse.seed_fact(
+        "ft_key_types", {"live": {(row()["service_id"], "normal"): [7]}}, at=warehouse.position
+    )
+    warehouse.build(*KEY_TYPES)
+    assert warehouse.execute("select sum(count) from analytics.ft_key_types") == [(7,)]
 
 
 def test_a_prune_during_a_rebuild_is_noticed(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(*FACT)
-    reading = "lock table cdc.historical_counts in access exclusive mode"
+    reading = "lock table cdc.baseline_group in access exclusive mode"
     with warehouse.interrupting(reading, lambda: prune(warehouse)):
         done = warehouse.dbt("run", *FACT, "--full-refresh")
     assert not done.success

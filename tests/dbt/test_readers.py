@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dbt.warehouse import FACT, Warehouse
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import Source
 
 

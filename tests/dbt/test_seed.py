@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.dbt.warehouse import FACT, SLOT, Warehouse, messages
+from tests.dbt.project import messages
+from tests.dbt.staged import FACT, SLOT, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from waltally import lsn
 
@@ -66,46 +67,46 @@ def test_a_new_seed_clears_the_rejected_changes(warehouse: Warehouse) -> None:
     warehouse.append([change("D", LIVE, old={"id": "1"})])
     warehouse.build()
     listed = "select count(*) from analytics.rejected_changes where fact = %s"
-    fact, unseeded = "analytics.ft_service_stats", "analytics.ft_key_types"
+    fact, other = "analytics.ft_service_stats", "analytics.ft_key_types"
     assert warehouse.execute(listed, fact) == [(1,)]
     warehouse.seed({})
     warehouse.build()
     assert warehouse.execute(listed, fact) == [(0,)]
-    assert warehouse.execute(listed, unseeded) == [(1,)], "no seed counts it for this one"
+    assert warehouse.execute(listed, other) == [(1,)], "the seed of one fact touches no other"
 
 
 def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
     warehouse.append([{"action": "Z"}])
     warehouse.seed({})
     warehouse.execute(
-        "insert into cdc.historical_rejections values "
-        "(%s, 'public.notifications', 'too long', 7, '{\"notification_status\": \"x\"}')",
+        "insert into cdc.baseline_rejection values (%s, 'ft_service_stats', 'live', 'too long', "
+        '7, \'{"notification_status": "x"}\')',
         SLOT,
     )
     seeded_at = lsn.show(warehouse.position)
     warehouse.append([{"action": "Z"}])
     listed = (
-        "select action, commit_lsn::text, ordinal, reason, payload::jsonb -> 'row_count' "
+        "select action, commit_lsn::text, ordinal, source_table, reason, "
+        "payload::jsonb -> 'row_count' "
         "from analytics.rejected_changes where fact = 'analytics.ft_service_stats' order by ordinal"
     )
     wanted = [
-        ("baseline", seeded_at, -1, "too long", 7),
-        ("Z", seeded_at, 1, "the action is not known", None),
+        ("baseline", seeded_at, -1, LIVE, "too long", 7),
+        ("Z", seeded_at, 1, None, "the action is not known", None),
     ]
     rejected = "select rejected_lsn < applied_lsn from cdc.model_watermark where model_name = %s"
     for words in ((), ("--full-refresh",)):
         warehouse.build(*words)
         assert warehouse.execute(listed) == wanted
         assert warehouse.execute(rejected, "analytics.ft_service_stats") == [(True,)]
-    # An unseeded fact has none of them.
+    # Another fact has none of them.
     assert warehouse.execute(
         "select count(*) from analytics.rejected_changes where action = 'baseline' "
-        "and fact <> all (%s)",
-        ["analytics.ft_service_stats", "analytics.ft_services"],
+        "and fact <> 'analytics.ft_service_stats'"
     ) == [(0,)]
 
 
-def test_a_fact_that_no_seed_can_feed_ignores_seeds(warehouse: Warehouse) -> None:
+def test_a_seed_of_one_fact_touches_no_other(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row(billable_units=3))])
     warehouse.build()
     warehouse.seed({})
@@ -120,12 +121,14 @@ def test_a_seed_replaced_during_a_rebuild_fails_the_build(warehouse: Warehouse) 
 
     def seed_again() -> None:
         warehouse.execute(
-            "insert into cdc.historical_snapshot select slot_name, "
-            "gen_random_uuid(), position_lsn, '1' from cdc.slot_position"
+            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
+            "declaration, position_lsn, '1' from cdc.fact inner join cdc.slot_position "
+            "using (slot_name) where fact_name = 'ft_service_stats'"
         )
 
     # The build is past bound_batch and waits to read the baseline.
-    reading = "lock table cdc.historical_counts in access exclusive mode"
+    reading = "lock table cdc.baseline_group in access exclusive mode"
     with warehouse.interrupting(reading, seed_again):
         done = warehouse.dbt("run", "--full-refresh", *FACT)
     assert not done.success

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dbt.warehouse import FACT, SHIPPED, Warehouse
+from tests.dbt.staged import FACT, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def test_a_view_that_is_another_is_replaced_in_place(warehouse: Warehouse) -> No
 
 def test_the_loader_s_builds_leave_the_view_alone(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build("--select", "config.materialized:incremental", *SHIPPED)
+    warehouse.build("--select", "config.materialized:waltally_fact", *SHIPPED)
     assert warehouse.execute(f"select to_regclass('{VIEW}')") == [(None,)]
 
 

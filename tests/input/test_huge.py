@@ -36,7 +36,7 @@ def test_the_row_is_named_and_a_new_slot_passes_it(pipeline: Pipeline) -> None:
     assert caught.value.exit_code == 43
     assert pipeline.source.staged() == 2
     assert "`loader setup --renew`" in caught.value.remedy
-    setup.set_up(pipeline.loader_settings, timeout=30, renew=True)
+    setup.set_up(pipeline.loader_settings, pipeline.wanted, timeout=30, renew=True)
     pipeline.source.insert(4)
     run_state = RunState()
     follow(pipeline.loader_settings, Event(), run_state, once=True)

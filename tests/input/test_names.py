@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.support.facts import declare
 from tests.support.pipeline import Pipeline
+from tests.support.project import host_project, notify_model
 from waltally.errors import TableUnfit
 
 
@@ -19,13 +23,16 @@ def quoted(name: str) -> str:
         ('Notify, the "App".v2', "live rows, it's", "archive\\rows *"),
     ],
 )
-def test_quoted_names_are_counted(pipeline: Pipeline, schema: str, live: str, archive: str) -> None:
+def test_quoted_names_are_counted(
+    pipeline: Pipeline, tmp_path: Path, schema: str, live: str, archive: str
+) -> None:
     pipeline.source.execute(f"create schema {quoted(schema)}")
     for old, new in (("notifications", live), ("notification_history", archive)):
         pipeline.source.execute(f"alter table {old} set schema {quoted(schema)}")
         pipeline.source.execute(f"alter table {quoted(schema)}.{old} rename to {quoted(new)}")
     named = [f"{quoted(schema)}.{quoted(name)}" for name in (live, archive)]
-    pipeline.set_up(f" {named[0]} , {named[1]}")
+    pipeline.use_project(host_project(tmp_path, {"ft_service_stats": notify_model(*named)}))
+    pipeline.set_up()
     pipeline.source.execute(f"create view notifications as select * from {named[0]}")
     pipeline.source.insert(3)
     pipeline.source.execute("update notifications set notification_status = 'sent'")
@@ -47,13 +54,15 @@ def test_a_partitioned_table_and_a_view_are_refused(pipeline: Pipeline) -> None:
         "create table parts (like notifications) partition by list (notification_type);"
         "create view shown as select * from notifications"
     )
+    pipeline.source.declare(ft=declare("public.parts", ("service_id", "uuid")))
     with pytest.raises(TableUnfit, match="is partitioned"):
-        pipeline.set_up("public.parts,public.notification_history")
+        pipeline.set_up()
+    pipeline.source.declare(ft=declare("public.shown", ("service_id", "uuid")))
     with pytest.raises(TableUnfit, match="is not a table"):
-        pipeline.set_up("public.shown,public.notification_history")
+        pipeline.set_up()
 
 
-def test_a_partition_is_counted_under_its_own_name(pipeline: Pipeline) -> None:
+def test_a_partition_is_counted_under_its_own_name(pipeline: Pipeline, tmp_path: Path) -> None:
     pipeline.source.execute(
         "create table parts (like notifications including defaults) "
         "partition by list (notification_type);"
@@ -62,7 +71,9 @@ def test_a_partition_is_counted_under_its_own_name(pipeline: Pipeline) -> None:
         "alter table parts_email replica identity full;"
         "alter table parts_other replica identity full"
     )
-    pipeline.set_up("public.parts_email,public.notification_history")
+    model = notify_model("public.parts_email", "public.notification_history")
+    pipeline.use_project(host_project(tmp_path, {"ft_service_stats": model}))
+    pipeline.set_up()
     pipeline.source.execute(
         "alter table notifications rename to former; alter table parts rename to notifications"
     )

@@ -258,7 +258,9 @@ def test_purge_counts_only_where_the_change_log_has_it_from_the_seed_on(
     assert set(staged_transactions(dsn, "cdc", "slot")) == {before_seed, at_seed, after_seed}
     with transaction(dsn) as cursor:
         cursor.execute(
-            "insert into cdc.historical_snapshot values ('slot', gen_random_uuid(), '0/20', '1')"
+            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) "
+            "values ('slot', 'ft_service_stats', gen_random_uuid(), '{}', '0/20', '1')"
         )
     assert set(staged_transactions(dsn, "cdc", "slot")) == {at_seed, after_seed}
     purged = [archived_rows(expected(dsn, xids)) for xids in ([], [at_seed, after_seed], None)]

@@ -10,6 +10,7 @@ from psycopg2.extras import LogicalReplicationConnection
 
 from tests.support import Database
 from tests.support.databases import application_database
+from tests.support.facts import NOTIFY, SLOT_DIMENSION
 
 DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--purge", "--yes"))
 OTHERS: dict[str, Callable[[Database], object]] = {
@@ -116,6 +117,7 @@ def test_a_purge_leaves_the_application_s_tables_in_the_schema(source: Database)
 
 def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
     other = {"LOADER_SLOT": f"{source.slot}_other"}
+    source.declare(ft={**NOTIFY, "dimensions": [*NOTIFY["dimensions"], SLOT_DIMENSION]})
     source.must("setup")
     source.must("setup", **other)
     source.insert(3)
@@ -129,7 +131,7 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
         )
     assert f"it still holds {other['LOADER_SLOT']}" in source.must("teardown", "--purge", "--yes")
     assert source.staged() == 3
-    for table in ("change_log", "model_watermark", "slot_position"):
+    for table in ("change_log", "model_watermark", "slot_position", "fact"):
         assert source.execute(f"select distinct slot_name from cdc.{table}") == [
             (other["LOADER_SLOT"],)
         ]

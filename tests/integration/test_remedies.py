@@ -15,9 +15,9 @@ from demo.cluster import Cluster
 from loader.staging.records import SlotPosition
 from tests.support import Database, paste, wait_until
 from tests.support.databases import application_database
+from tests.support.facts import NOTIFY, notify
 from tests.support.servers import Server
 from waltally.errors import PluginNotAllowed
-from waltally.tables import parse_tables
 
 PLUGINS = "output_plugin_libraries"
 
@@ -118,15 +118,14 @@ def test_the_plugin_list_keeps_what_others_need(
 def seed_remedy(database: Database, user: str) -> str:
     """What Spark says to the same server: by the list, or where it is hidden by the refusal."""
     dsn = database.cluster.dsn("here", user)
-    tables = parse_tables("public.notifications,public.notification_history")
-    settings = Settings(dsn, dsn, database.slot, tables, "cdc", timeout=30)
+    settings = Settings(dsn, dsn, database.slot, "cdc", timeout=30)
     row = database.execute("select system_identifier::text from pg_control_system()")
     with (
         closing(psycopg.connect(dsn, autocommit=True)) as monitor,
         pytest.raises(PluginNotAllowed) as caught,
     ):
         checks.source(monitor, SlotPosition("s", row[0][0], "here", 0, 0))
-        with snapshot.export(settings, monitor, print):
+        with snapshot.export(settings, [notify()], monitor, print):
             pass
     return caught.value.remedy
 
@@ -171,12 +170,13 @@ def test_an_identity_that_is_too_narrow(source: Database, ddl: str) -> None:
         "and attrelid in (select attrelid from pg_attribute where attname = 'notification_type')) "
     )
     table = 'public."' + name.replace('"', '""') + '"'
-    tables = {"LOADER_TABLES": f"{table},public.notification_history"}
-    done = source.loader("setup", **tables)
+    live = {**NOTIFY["tables"][0], "table": name}
+    source.declare(ft={**NOTIFY, "tables": [live, NOTIFY["tables"][1]]})
+    done = source.loader("setup")
     assert done.returncode == 18, done.stderr
     (remedy,) = remedies(done.stderr)
     paste(source.cluster, source.name, remedy)
-    source.must("setup", **tables)
+    source.must("setup")
     wants_full = "may be null" in remedy or "no primary key" in remedy
     identity = source.value(
         "select relreplident::text from pg_class where oid = %s::regclass", table

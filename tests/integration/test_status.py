@@ -17,11 +17,13 @@ import pytest
 
 from loader.monitoring import status
 from loader.preflight import setup
+from loader.preflight.manifest import read_manifest
+from loader.preflight.register_facts import Wanted
 from tests.support import LOADER, ROOT, Database, wait_until
 from tests.support.databases import application_database
 from tests.support.following import end, following
 from tests.support.servers import Server, connect
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from waltally.settings import DEFAULT_SCHEMA, Settings
 
 
 def test_a_slot_moved_by_somebody_else_is_refused_and_renewed(source: Database) -> None:
@@ -64,11 +66,11 @@ def test_status_is_a_contract(source: Database) -> None:
     source.insert(5)
     source.must("run", "--once")
     body = json.loads(source.must("status", "--json"))
-    assert body["version"] == 1
+    assert body["version"] == 2
     assert body["healthy"] is True
     assert set(body) == {
-        "version", "source", "slot", "position", "seed", "models", "last_error", "thresholds",
-        "findings", "healthy",
+        "version", "source", "slot", "position", "facts", "logged_tables", "last_error",
+        "thresholds", "findings", "healthy",
     }  # fmt: skip
     assert body["slot"]["name"] == source.slot
     assert body["position"]["lsn"] == source.value("select position_lsn from cdc.slot_position")
@@ -77,7 +79,14 @@ def test_status_is_a_contract(source: Database) -> None:
     assert datetime.fromisoformat(body["position"]["newest_commit_at"]) == committed
     assert body["last_error"] is None
     documented = (ROOT / "docs" / "status.md").read_text()
-    for part in (body, body["slot"], body["position"], body["thresholds"]):
+    (fact,) = body["facts"]
+    assert (fact["name"], fact["relation"]) == ("ft_service_stats", "analytics.ft_service_stats")
+    assert fact["waits_for"]["reason"] == "waits for its first build"
+    assert fact["waits_for"]["is_finding"] is False
+    source.take_baseline()
+    (seeded,) = json.loads(source.must("status", "--json"))["facts"]
+    parts = (fact, fact["waits_for"], seeded["baseline"])
+    for part in (body, body["slot"], body["position"], body["thresholds"], *parts):
         for field in part:
             assert f"`{field}" in documented, field
 
@@ -85,33 +94,32 @@ def test_status_is_a_contract(source: Database) -> None:
 def test_status_shows_what_the_newest_seed_could_not_count(source: Database) -> None:
     source.must("setup")
     role = f"narrow_{source.name}"
-    source.execute(
-        "insert into cdc.historical_snapshot (slot_name, seed_id, snapshot_lsn, system_identifier)"
-        " select slot_name, gen_random_uuid(), position_lsn, system_identifier"
-        " from cdc.slot_position"
-    )
+    source.take_baseline()
     assert "could not count" not in source.must("status")
-    for table, reason, rows in (
-        ("public.notifications", "too long", 1200),
-        ("public.notification_history", "too long", 34),
-        ("public.notifications", "no uuid", 1),
+    for part, reason, rows in (
+        ("live", "too long", 1200),
+        ("archived", "too long", 34),
+        ("live", "no uuid", 1),
     ):
         source.execute(
-            "insert into cdc.historical_rejections values (%s, %s, %s, %s, '{}')",
-            source.slot, table, reason, rows,
+            "insert into cdc.baseline_rejection "
+            "values (%s, 'ft_service_stats', %s, %s, %s, '{}')",
+            source.slot, part, reason, rows,
         )  # fmt: skip
     shown = " ".join(source.must("status").split())
     assert "could not count 1,235 rows: no uuid (1); too long (1,234)" in shown
-    seed = json.loads(source.must("status", "--json"))["seed"]
+    (fact,) = json.loads(source.must("status", "--json"))["facts"]
+    seed = fact["baseline"]
     assert seed["rejected_count"] == 1235
     assert seed["rejected_reasons"] == {"too long": 1234, "no uuid": 1}
     source.execute(
         f"create role {role} login; grant usage on schema cdc to {role};"
         f"grant select on all tables in schema cdc to {role};"
-        f"revoke select on cdc.historical_rejections from {role}"
+        f"revoke select on cdc.baseline_rejection from {role}"
     )
     try:
-        seed = json.loads(source.must("status", "--json", PGUSER=role))["seed"]
+        (fact,) = json.loads(source.must("status", "--json", PGUSER=role))["facts"]
+        seed = fact["baseline"]
         assert (seed["rejected_count"], seed["rejected_reasons"]) == (None, None)
     finally:
         source.execute(f"drop owned by {role}; drop role {role}")
@@ -128,7 +136,8 @@ def test_status_as_a_person_reads_it(source: Database) -> None:
     assert re.search(r"WAL held back [\d.]+ \w+ \(reserved\), no limit", shown)
     assert re.search(r"position [0-9A-F]+/[0-9A-F]+, moved \d+ s ago", shown)
     assert re.search(r"newest change committed \d+ s ago", shown)
-    assert re.search(r"stored 1,234 changes, 0/s healthy$", shown)
+    assert re.search(r"stored 1,234 changes, 0/s fact rows", shown)
+    assert shown.endswith("ft_service_stats waits for its first build healthy")
     assert "not followed" in source.must("status")
 
 
@@ -205,9 +214,8 @@ def said_healthy_last(shown: str) -> bool:
 def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: int) -> None:
     """Slot, record and WAL all move while the status asks for one after the other."""
     source.must("setup")
-    settings = Settings.of(
-        source.cluster.dsn(source.name), "", source.slot, DEFAULT_TABLES, DEFAULT_SCHEMA
-    )
+    settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
+    wanted = Wanted.of(read_manifest(source.manifest), ())
     thresholds = status.Thresholds(300, 2**40)
     stop = Event()
 
@@ -223,7 +231,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: in
         try:
             for _ in range(looks):
                 assert status.report(settings, thresholds)[0]["findings"] == []
-                assert setup.check(settings) == []
+                assert setup.check(settings, wanted) == []
         finally:
             stop.set()
         writing.result()

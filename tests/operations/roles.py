@@ -17,6 +17,7 @@ from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database, run
 from tests.support.commands import profiles, run_loader
 from tests.support.databases import application_database
+from tests.support.facts import shipped_manifest
 from tests.support.servers import Server, connect
 from tests.support.spark_jobs import run_job
 
@@ -66,6 +67,7 @@ class RoleCommands:
             **profiles(self.home),
             **self.cluster.environment(self.database.name, role),
             "LOADER_SLOT": self.database.slot,
+            "LOADER_MANIFEST": str(shipped_manifest()),
             **more,
         }
 

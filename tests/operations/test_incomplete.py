@@ -17,13 +17,12 @@ def status(pipeline: Pipeline) -> tuple[int, dict[str, Any]]:
 
 
 def fact(body: dict[str, Any]) -> dict[str, Any]:
-    (found,) = [model for model in body["models"] if model["name"] == FACT]
+    (found,) = [each for each in body["facts"] if each["relation"] == FACT]
     return dict(found)
 
 
 def stats(pipeline: Pipeline, *more: str) -> str:
-    service = pipeline.source.value("select service_id from notifications limit 1")
-    return pipeline.must("stats", str(service), *more)
+    return pipeline.must("stats", "ft_service_stats", *more)
 
 
 def notes(pipeline: Pipeline) -> list[str]:
@@ -49,11 +48,11 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     assert pipeline.target.value(f"select sum(live_count) from {FACT}") == -2
     code, body = status(pipeline)
     (problem,) = body["findings"]
-    assert (code, problem["kind"], fact(body)["seed_id"]) == (3, "Unhealthy", None)
-    assert f"The fact {FACT} has no baseline" in problem["message"]
+    assert (code, problem["kind"], fact(body)["built_on"]) == (3, "Unhealthy", None)
+    assert "The fact ft_service_stats has no baseline" in problem["message"]
     assert problem["remedy"] == "`spark-submit spark/seed.py`, then `dbt build`"
-    assert "The counts are partial" in notes(pipeline)[0]
-    assert "The counts are partial" in " ".join(stats(pipeline).split())
+    assert "The numbers are partial" in notes(pipeline)[0]
+    assert "The numbers are partial" in " ".join(stats(pipeline).split())
 
     pipeline.seed()
     code, body = status(pipeline)
@@ -62,9 +61,33 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     pipeline.build()
     code, body = status(pipeline)
     assert (code, body["findings"]) == (0, [])
-    seed = pipeline.target.value("select seed_id::text from cdc.historical_snapshot")
-    assert fact(body)["seed_id"] == seed
+    seed = pipeline.target.value("select baseline_id::text from cdc.baseline")
+    assert fact(body)["built_on"] == fact(body)["baseline"]["id"] == seed
     assert notes(pipeline) == []
+
+
+def test_status_and_build_agree_on_a_fact_whose_log_is_pruned(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    pipeline.source.insert(3)
+    pipeline.must("run", "--once")
+    assert status(pipeline)[0] == 0, "the log alone is enough for it"
+    # As a prune leaves it.
+    pipeline.target.execute(
+        "update cdc.slot_position set pruned_from_lsn = start_lsn, start_lsn = position_lsn; "
+        "delete from cdc.change_log"
+    )
+    pipeline.build()
+    assert pipeline.target.value("select to_regclass(%s)", FACT) is None, "the build waits"
+    code, body = status(pipeline)
+    assert code == 3
+    (finding,) = body["findings"]
+    assert "The fact ft_service_stats waits for a seed" in finding["message"]
+    seed = "`spark-submit spark/seed.py --fact ft_service_stats`"
+    assert finding["remedy"] == f"{seed}, then `dbt build`"
+    pipeline.seed()
+    pipeline.build()
+    assert status(pipeline)[1]["findings"] == []
+    assert pipeline.differences() == []
 
 
 def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
@@ -120,7 +143,7 @@ def test_rows_that_are_left_out_are_counted_where_a_person_sees_them(pipeline: P
     )
     assert fact(status(pipeline)[1])["left_out"] == left_out
     assert "1,203 live" in " ".join(pipeline.must("status").split())
-    assert notes(pipeline) == ["1,203 rows, of all services, lack a dimension and are left out."]
+    assert notes(pipeline) == ["1,203 rows, of all groups, lack a dimension and are left out."]
 
 
 def test_setup_clears_the_last_error_once_all_is_well(pipeline: Pipeline) -> None:

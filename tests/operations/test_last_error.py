@@ -8,7 +8,7 @@ from loader.capture.events import BuildBroke, Failed
 from loader.monitoring.last_error import LastError
 from tests.support import Database
 from waltally.errors import CannotConnect, SlotInUse
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from waltally.settings import DEFAULT_SCHEMA, Settings
 
 MOVED = "select pg_replication_slot_advance(%s, pg_current_wal_lsn())"
 
@@ -23,7 +23,7 @@ class Clock:
 
 def settings(source: Database, **more: str) -> Settings:
     dsn = source.cluster.dsn(source.name, **more)
-    return Settings.of(dsn, "", source.slot, DEFAULT_TABLES, DEFAULT_SCHEMA)
+    return Settings.of(dsn, "", source.slot, DEFAULT_SCHEMA)
 
 
 def test_a_run_that_is_refused_leaves_its_sentence(source: Database) -> None:

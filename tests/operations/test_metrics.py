@@ -52,6 +52,7 @@ class Served:
         }
         done = run([str(LOADER), "setup"], self.environment)
         assert done.returncode == 0, done.stderr
+        self.target.take_baseline()
         self.running = RunningLoader(self.environment, home / "run.log", "--build", limits=LIMITS)
 
     def scrape(self) -> str:
@@ -99,7 +100,7 @@ def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             )
             source.insert(2)
             made.wait_for("waltally_staged_changes_total", 5 + 5 + 1 + 2)
-            made.wait_for("waltally_freshness_seconds_count", model=FACT)
+            made.wait_for("waltally_freshness_seconds_count", fact=FACT)
             made.wait_for("waltally_lag_bytes", 0)
             yield made
 
@@ -143,7 +144,7 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
     assert 2**32 < (served.value("waltally_safe_wal_size_bytes") or 0) < 2**34
     assert served.value("waltally_wal_status", status="reserved") == 1
     assert served.value("waltally_wal_status", status="lost") == 0
-    freshness = served.value("waltally_freshness_seconds_sum", model=FACT)
+    freshness = served.value("waltally_freshness_seconds_sum", fact=FACT)
     assert freshness is not None and 0 < freshness < 3600
 
 
@@ -172,14 +173,14 @@ def test_a_failing_build_is_counted_and_written_down(served: Served) -> None:
     served.source.insert(1)
     served.wait_for("waltally_build_failures_total")
     served.wait_for("waltally_errors_total", kind="BuildFailed")
-    served.wait_for("waltally_model_lag_bytes", model=FACT)
+    served.wait_for("waltally_fact_lag_bytes", fact=FACT)
     error = "select coalesce(last_error, '') from cdc.slot_position"
     wait_until(
         lambda: "dbt could not apply the models" in served.target.value(error), "it is noted"
     )
     served.target.execute(f"alter table {FACT} rename gone to live_count")
     served.wait_for("waltally_build_duration_seconds_count", before + 1)
-    wait_until(lambda: served.value("waltally_model_lag_bytes", model=FACT) == 0, "it is applied")
+    wait_until(lambda: served.value("waltally_fact_lag_bytes", fact=FACT) == 0, "it is applied")
 
 
 def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) -> None:
@@ -191,7 +192,7 @@ def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) ->
         assert served.value("waltally_wal_held_bytes") is None
         assert served.value("waltally_lag_bytes") is None
         assert served.value("waltally_target_up") == 1
-        assert served.value("waltally_model_lag_seconds", model=FACT) == 0
+        assert served.value("waltally_fact_lag_seconds", fact=FACT) == 0
         fires = firing(served.samples())
         assert {"WaltallySourceUnreachable", "WaltallyNotFollowing"} <= fires
         served.wait_for("waltally_errors_total", kind="CannotConnect")
@@ -212,12 +213,12 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
         "delete from notifications where ctid = (select max(ctid) from notifications)"
     )
     served.source.execute("alter table notifications replica identity full")
-    served.wait_for("waltally_has_rejected_changes", model=FACT)
+    served.wait_for("waltally_has_rejected_changes", fact=FACT)
     wait_until(lambda: "WaltallyRejectedChanges" in firing(served.samples()), "it fires")
     served.source.insert(1)
     built = served.value("waltally_build_duration_seconds_count") or 0
     served.wait_for("waltally_build_duration_seconds_count", built + 1)
-    assert served.value("waltally_has_rejected_changes", model=FACT) == 1
+    assert served.value("waltally_has_rejected_changes", fact=FACT) == 1
     shown = " ".join(run([str(LOADER), "status"], served.environment).stdout.split())
     assert re.search(r"up to [0-9A-F]+/[0-9A-F]+", shown)
 

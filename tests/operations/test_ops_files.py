@@ -21,7 +21,7 @@ from tests.operations.ops_files import (
 from tests.support import ROOT
 
 SLOT = frozenset({("slot", "s")})
-MODEL = frozenset({("slot", "s"), ("model", "analytics.ft_service_stats")})
+FACT = frozenset({("slot", "s"), ("fact", "analytics.ft_service_stats")})
 UP = frozenset({("job", "waltally"), ("instance", "i")})
 
 
@@ -43,8 +43,9 @@ BAD: dict[str, Samples] = {
     },
     "WaltallySlotUnreserved": status("unreserved"),
     "WaltallySlotLost": status("lost"),
-    "WaltallyModelLag": {"waltally_model_lag_seconds": [(MODEL, 301.0)]},
-    "WaltallyRejectedChanges": {"waltally_has_rejected_changes": [(MODEL, 1.0)]},
+    "WaltallyFactLag": {"waltally_fact_lag_seconds": [(FACT, 301.0)]},
+    "WaltallyFactWaits": {"waltally_fact_waits": [(FACT, 1.0)]},
+    "WaltallyRejectedChanges": {"waltally_has_rejected_changes": [(FACT, 1.0)]},
 }
 """For each alert that one scrape can tell: a scrape in which only it fires."""
 

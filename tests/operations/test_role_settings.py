@@ -122,9 +122,10 @@ def must_be_exact(made: RoleCommands) -> None:
     made.loader("status")
     made.loader("prune")
     service = made.database.value("select service_id::text from notifications limit 1")
-    told = json.loads(made.must(READER_ROLE, str(LOADER), "stats", service, "--json"))
-    assert told["total"] == 5
-    assert "envoyé €" in {count["notification_status"] for count in told["counts"]}
+    asked = ("ft_service_stats", f"service_id={service}", "--by", "notification_status")
+    told = json.loads(made.must(READER_ROLE, str(LOADER), "stats", *asked, "--json"))
+    assert told["totals"] == {"live_count": 5, "archived_count": 0}
+    assert "envoyé €" in {line["notification_status"] for line in told["lines"]}
 
 
 EACH = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in NASTY]

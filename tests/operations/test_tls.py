@@ -20,7 +20,7 @@ from tests.support import LOADER, wait_until
 from tests.support.commands import RunningLoader, sentence
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused
-from waltally.settings import DEFAULT_TABLES, Settings
+from waltally.settings import Settings
 
 ACCESS = """
 local all postgres trust
@@ -254,7 +254,7 @@ def test_the_source_keeps_its_own_settings_beside_the_target_s(
     monkeypatch.setenv("PGSSLMODE", "require")
     monkeypatch.delenv("PGSSLROOTCERT", raising=False)
     target = "host=target.internal sslmode=verify-full sslrootcert=ca.crt password=x"
-    made = Settings.of("", target, "s", DEFAULT_TABLES, "cdc")
+    made = Settings.of("", target, "s", "cdc")
     source = conninfo_to_dict(made.source)
     assert {word: source[word] for word in ("host", "sslmode", "sslrootcert", "password")} == {
         "host": "source.internal",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.dbt.warehouse import FACT, Project, Warehouse, set_environment, warehouse_cluster
+from tests.dbt.project import Project
+from tests.dbt.staged import FACT, Warehouse, set_environment, warehouse_cluster
 
 
 @pytest.fixture(scope="module")

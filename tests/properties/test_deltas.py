@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.dbt.warehouse import FACT, START, STEP, Warehouse
+from tests.dbt.staged import FACT, START, STEP, Warehouse
 from tests.oracle import Group, Outcome, Transaction, outcome
 from tests.properties.histories import histories
 from waltally import lsn

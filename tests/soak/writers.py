@@ -88,7 +88,7 @@ class Writers:
             finally:
                 connection.close()
 
-    def _write(self, worker: Worker, turn: threading.Lock) -> None:
+    def _write(self, worker: Worker[Session], turn: threading.Lock) -> None:
         while not self._closed.wait(self._pause):
             with turn:
                 if not self._closed.is_set():

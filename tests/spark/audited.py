@@ -10,27 +10,26 @@ from typing import Any
 
 import psycopg2
 from common.settings import Settings
-from facts.settings import FactSettings
 
 from demo.mix import mix
 from demo.session import Session, templates_of
-from tests.spark.support import FAST_START, TABLES, run_command
+from tests.spark.support import FAST_START, run_command
 from tests.support import run, wait_until
 from tests.support.pipeline import Pipeline
 from waltally import lsn
-from waltally.tables import parse_tables
 
 ARCHIVE = (
     "with gone as (delete from notifications where id in (select id from notifications"
     " where notification_status = 'created' and num_nulls(service_id, template_id) = 0 limit 4)"
     " returning *) insert into notification_history (id, service_id, template_id,"
     " notification_type, notification_status, created_at) select id, service_id, template_id,"
-    " notification_type, notification_status, created_at from gone"
+    " notification_type, notification_status, created_at from gone on conflict do nothing"
 )
 ONE_TRANSACTION = ("--vars", "slice_changes: 1")
 """What a build applies: the watermark is then where the next transaction commits."""
 SESSIONS = "select pid from pg_stat_activity where application_name = 'waltally audit'"
 DIMENSIONS = "service_id, template_id, notification_type, notification_status"
+DIMENSIONS_AS_TEXT = ", ".join(f"{name}::text" for name in DIMENSIONS.split(", "))
 OPTIONS = (
     *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
     *("--driver-java-options", FAST_START),
@@ -45,12 +44,8 @@ class Audited(Pipeline):
     def dsn(self) -> str:
         return self.source.cluster.dsn(self.source.name)
 
-    def settings(self, timeout: float = 120.0) -> FactSettings:
-        tables = parse_tables(",".join(TABLES))
-        reading = Settings(
-            self.dsn, self.dsn, self.slot, tables, "cdc", timeout=timeout, work="audit"
-        )
-        return FactSettings(reading, "analytics")
+    def settings(self, *facts: str, timeout: float = 120.0) -> Settings:
+        return Settings(self.dsn, self.dsn, self.slot, "cdc", facts, timeout=timeout, work="audit")
 
     def command(self, *flags: str, job: str = "audit") -> list[str]:
         return ["spark-submit", *OPTIONS, f"spark/{job}.py", *flags]
@@ -81,12 +76,10 @@ class Audited(Pipeline):
         """As a new seed of a right fact would: it knows how many of the rows were purged."""
         super().seed()
         self.source.execute(
-            "update cdc.historical_counts as counts set purged_count = gone.rows from ("
-            f" select {DIMENSIONS}, count(*) as rows from truth.purged group by {DIMENSIONS}"
-            ") as gone where counts.source_table = 'public.notification_history' and"
-            " (counts.service_id, counts.template_id, counts.notification_type,"
-            " counts.notification_status) = (gone.service_id, gone.template_id,"
-            " gone.notification_type::text, gone.notification_status)"
+            "update cdc.baseline_group as groups set purged = array[0, gone.rows] from ("
+            f" select array[{DIMENSIONS_AS_TEXT}] as dimensions, count(*) as rows"
+            f" from truth.purged group by {DIMENSIONS}"
+            ") as gone where groups.part = 'archived' and groups.dimensions = gone.dimensions"
         )
 
     def purge(self, rows: int) -> None:

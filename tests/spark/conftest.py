@@ -20,7 +20,7 @@ from loader.build.builder import Models  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
 from tests.spark.support import Source, wait_until  # noqa: E402
-from tests.support import Database  # noqa: E402
+from tests.support import Database, facts  # noqa: E402
 from tests.support.databases import empty_database  # noqa: E402
 
 
@@ -83,13 +83,12 @@ def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]
         with made.connect() as connection:
             connection.execute(
                 "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
-                " start_lsn, position_lsn, registered_tables)"
+                " start_lsn, position_lsn)"
                 " select %s, system_identifier, current_database(),"
-                " pg_current_wal_lsn(), pg_current_wal_lsn(),"
-                """ '[["public", "notifications"], ["public", "notification_history"]]'"""
-                " from pg_control_system()",
+                " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
                 (made.slot,),
             )
+        facts.register(made.dsn, slot=made.slot)
         yield made
         made.close()
         temporary = (
@@ -158,7 +157,9 @@ def audited(
         made.must("setup")
         # Nothing was written since the fact was built, so the log goes on from there.
         database.execute(
-            "update cdc.slot_position set start_lsn ="
-            " (select snapshot_lsn from cdc.historical_snapshot)"
+            "update cdc.slot_position set start_lsn = at, followed = jsonb_build_object("
+            " 'public.notifications', jsonb_build_object('*', at::text),"
+            " 'public.notification_history', jsonb_build_object('*', at::text))"
+            " from (select min(snapshot_lsn) as at from cdc.baseline) as stored"
         )
         yield made

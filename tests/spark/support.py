@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import psycopg
 import pytest
 
 from demo.cluster import Cluster
+from tests.support import facts
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("public.notifications", "public.notification_history")
@@ -32,9 +34,12 @@ AT_THE_GATE = """
 """
 
 COUNTS = """
-    select service_id::text, template_id::text, notification_type, notification_status, row_count
-    from cdc.historical_counts where slot_name = %s and source_table = %s
+    select dimensions, measures[1] + measures[2]
+    from cdc.baseline_group
+    where slot_name = %s and fact_name = 'ft_service_stats' and part = %s
 """
+PARTS = {"public.notifications": "live", "public.notification_history": "archived"}
+"""What ft_service_stats calls the tables."""
 
 RECOUNT = """
     select service_id::text, template_id::text, format('%s', notification_type),
@@ -129,18 +134,33 @@ class Source:
         """Store a seed that no count would give, so that its survival can be seen."""
         with self.connect() as connection:
             connection.execute(
-                "insert into cdc.historical_counts select %s, 'public.notifications',"
-                " gen_random_uuid(), gen_random_uuid(), 'sms', 'previous', 7",
-                (self.slot,),
+                "insert into cdc.baseline_group (slot_name, fact_name, part, dimensions, measures)"
+                " select slot_name, fact_name, 'live', array[gen_random_uuid()::text,"
+                " gen_random_uuid()::text, 'sms', 'previous'], '{7, 0}' from cdc.fact"
             )
             connection.execute(
-                "insert into cdc.historical_snapshot select slot_name, gen_random_uuid(),"
-                " start_lsn, system_identifier from cdc.slot_position"
+                "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration,"
+                " snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(),"
+                " declaration, start_lsn, system_identifier"
+                " from cdc.slot_position inner join cdc.fact using (slot_name)"
             )
 
     def has_previous_seed(self) -> bool:
-        kept = self.ask("select notification_status, row_count from cdc.historical_counts")
+        kept = self.ask("select dimensions[4], measures[1] from cdc.baseline_group")
         return kept == [("previous", 7)]
+
+    def register(self, declaration: Mapping[str, Any], name: str) -> None:
+        """Register a fact beside ft_service_stats."""
+        facts.register(self.dsn, declaration, name, slot=self.slot)
+
+    def groups(self, fact: str) -> dict[tuple[Any, ...], list[Decimal]]:
+        """What is stored of a fact: the measures by part and dimensions."""
+        found = self.ask(
+            "select part, dimensions, measures from cdc.baseline_group where fact_name = %s", fact
+        )
+        stored = {(part, *dimensions): measures for part, dimensions, measures in found}
+        assert len(stored) == len(found), "a group is stored twice"
+        return stored
 
     def start(self, *flags: str, master: str = "local[2]", **more: str) -> subprocess.Popen[str]:
         command = ["spark-submit", "--master", master, "--driver-java-options", FAST_START]
@@ -172,7 +192,9 @@ class Source:
 
     def baseline(self) -> Counts:
         return {
-            table: Counter({row[:4]: row[4] for row in self.ask(COUNTS, self.slot, table)})
+            table: Counter(
+                {tuple(group): rows for group, rows in self.ask(COUNTS, self.slot, PARTS[table])}
+            )
             for table in TABLES
         }
 
@@ -190,7 +212,7 @@ class Source:
         }
 
     def incoming_tables(self) -> list[tuple[Any, ...]]:
-        return self.ask("select 1 from pg_class where relname ~ '^historical_counts_incoming'")
+        return self.ask("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
 
     def waiting(self, kind: str) -> int:
         """How many sessions of this database wait for a lock of this kind."""

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from archiving import manifests as contents
 from archiving.job import archive
@@ -17,7 +18,9 @@ from common.errors import AnotherArchive, ArchiveIncomplete
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.archives import Log, archived, manifests, submit
+from tests.spark.declared import ORDERS
 from tests.spark.support import Source, wait_until
+from tests.support.facts import NOTIFY, register
 from waltally import lsn
 from waltally.errors import AnotherCluster, LoaderError, SourceBehind
 
@@ -57,9 +60,9 @@ def test_another_slot_is_another_archive(spark: SparkSession, log: Log) -> None:
     log.append(2)
     log.run(
         "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
-        " start_lsn, position_lsn, registered_tables)"
-        " select 'other', system_identifier, source_database, start_lsn, position_lsn,"
-        " registered_tables from cdc.slot_position"
+        " start_lsn, position_lsn)"
+        " select 'other', system_identifier, source_database, start_lsn, position_lsn"
+        " from cdc.slot_position"
     )
     log.run(
         "insert into cdc.change_log select 'other', commit_lsn, ordinal + 10, xid, committed_at,"
@@ -85,17 +88,54 @@ def test_what_no_manifest_names_is_deleted_and_never_read(spark: SparkSession, l
     assert archived(log.slot_home) == log.rows()
 
 
-def test_each_seed_is_archived_once(spark: SparkSession, log: Log) -> None:
+def test_each_baseline_is_archived_once_with_its_declaration(spark: SparkSession, log: Log) -> None:
     log.source.previous_seed()
     first = archive(log.settings(), spark)
-    assert archive(log.settings(), spark).seed_id is None
-    log.run("delete from cdc.historical_counts")
-    log.run("update cdc.historical_snapshot set seed_id = gen_random_uuid()")
+    assert archive(log.settings(), spark).baselines == {}
+    log.run("delete from cdc.baseline_group")
+    log.run("update cdc.baseline set baseline_id = gen_random_uuid()")
     second = archive(log.settings(), spark)
-    found = {seed["seed_id"]: seed for seed in manifests(log.slot_home, "baseline")}
-    assert set(found) == {first.seed_id, second.seed_id}
-    assert (found[first.seed_id]["groups"], found[first.seed_id]["rows"]) == (1, 7)
-    assert (found[second.seed_id]["groups"], found[second.seed_id]["rows"]) == (0, 0)
+    stored = manifests(log.slot_home, "baseline")
+    assert [each["fact"]["name"] for each in stored] == ["ft_service_stats"] * 2
+    assert [each["fact"]["declaration"] for each in stored] == [NOTIFY] * 2
+    found = {each["baseline_id"]: (each["groups"], each["totals"]) for each in stored}
+    [before], [after] = first.baselines.values(), second.baselines.values()
+    assert found == {before: (1, ["7", "0"]), after: (0, ["0", "0"])}
+
+
+def test_baselines_that_were_counted_together_are_kept_apart(spark: SparkSession, log: Log) -> None:
+    register(log.source.dsn, ORDERS, "ft_orders", slot=log.source.slot)
+    log.run(
+        "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn,"
+        " system_identifier) select slot_name, fact_name, md5('same')::uuid, declaration,"
+        " start_lsn, system_identifier from cdc.slot_position inner join cdc.fact using (slot_name)"
+    )
+    odd = ["east", "1", None, 'a "b", \\', "true", "2026-11-22", "2026-11-01"]
+    log.run(
+        "insert into cdc.baseline_group values (%s, 'ft_orders', 'placed', %s, %s::numeric[]),"
+        " (%s, 'ft_service_stats', 'live', %s, '{3, 0}')",
+        log.source.slot,
+        odd,
+        ["1", "0", "12.500", "0"],
+        log.source.slot,
+        ["s", "t", "sms", "sent"],
+    )
+    log.append(1)
+    done = archive(log.settings(), spark)
+    assert set(done.baselines) == {"ft_orders", "ft_service_stats"}
+    stored = {each["fact"]["name"]: each for each in manifests(log.slot_home, "baseline")}
+    assert stored["ft_orders"]["totals"] == ["1", "0", "12.5", "0"]
+    rows = {
+        name: pyarrow.parquet.read_table(log.slot_home / each["files"][0]).to_pylist()
+        for name, each in stored.items()
+    }
+    group = {"part": "placed", "dimensions": odd, "sums": ["1", "0", "12.500", "0"]}
+    assert rows["ft_orders"] == [group]
+    assert [row["sums"] for row in rows["ft_service_stats"]] == [["3", "0"]]
+    # The declarations are with the changes too, for a fact that no baseline is of.
+    [part] = manifests(log.slot_home)
+    assert [each["name"] for each in part["facts"]] == ["ft_orders", "ft_service_stats"]
+    assert archive(log.settings(), spark).baselines == {}
 
 
 def refused(spark: SparkSession, log: Log, kind: type[LoaderError], says: str) -> None:
@@ -185,7 +225,7 @@ def test_slices_with_a_gap_are_no_archive() -> None:
         Slice(origin, 4, 7, 0, ()).text(),
         "{",
         "{}",
-        json.dumps({"version": 2}),
+        json.dumps({"version": 1}),
     ):
         with pytest.raises(ArchiveIncomplete):
             contents.read([*texts, wrong])

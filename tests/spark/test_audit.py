@@ -45,8 +45,10 @@ def after_the_snapshot(
 
     def arrange(act: Callable[[ExportedSnapshot], ExportedSnapshot]) -> None:
         @contextmanager
-        def holding(settings: Settings, monitor: Any, notify: Notify) -> Iterator[ExportedSnapshot]:
-            with export(settings, monitor, notify) as exported:
+        def holding(
+            settings: Settings, facts: Any, monitor: Any, notify: Notify
+        ) -> Iterator[ExportedSnapshot]:
+            with export(settings, facts, monitor, notify) as exported:
                 yield act(exported)
 
         monkeypatch.setattr(snapshot, "export", holding)
@@ -77,21 +79,21 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
     after_the_snapshot(end_at_a_transaction)
     with audited.follow():
         report = audit(audited.settings())
-    assert {report.fact_lsn, report.snapshot_lsn} <= positions(audited)
+    [fact] = report.facts
+    assert {fact.fact_lsn, report.snapshot_lsn} <= positions(audited)
     between = (
         "select coalesce(string_agg(distinct action::text, '' order by action::text), '')"
         " from cdc.change_log where commit_lsn >= %s and commit_lsn < %s"
     )
-    ends = (lsn.show(report.fact_lsn), lsn.show(report.snapshot_lsn))
+    ends = (lsn.show(fact.fact_lsn), lsn.show(report.snapshot_lsn))
     assert audited.source.value(between, *ends) == "DITU"
-    assert report.comparison.differences == []
-    assert report.comparison.difference_count == 0
-    assert report.comparison.live.counted > 0
-    assert report.comparison.archive.counted > 0
+    assert fact.comparison.differences == []
+    assert fact.comparison.difference_count == 0
+    assert all(int(total.counted) > 0 for total in fact.comparison.totals.values())
     [(listed,)] = audited.source.execute(
         "select count(*) from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", *ends
     )
-    assert report.change_count == listed
+    assert fact.change_count == listed
 
 
 def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
@@ -115,19 +117,18 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
     )
 
     with audited.follow():
-        report = audit(audited.settings())
-    assert report.fact_lsn in positions(audited)
-    assert report.comparison.difference_count == 1
-    assert {
-        (each.service_id, each.template_id, each.notification_status, each.column, each.difference)
-        for each in report.comparison.differences
-    } == {(service, template, "sent", "live_count", -1)}
-    assert report.comparison.live.difference == -1
+        [fact] = audit(audited.settings()).facts
+    assert fact.fact_lsn in positions(audited)
+    assert fact.comparison.difference_count == 1
+    [found] = fact.comparison.differences
+    assert (found.dimensions["service_id"], found.dimensions["template_id"]) == (service, template)
+    assert (found.dimensions["notification_status"], found.measure) == ("sent", "live_count")
+    assert found.difference == fact.comparison.totals["live_count"].difference == "-1"
     reason = "the value of notification_status is longer than 1000 bytes"
-    assert LeftOut("public.notifications", reason, 1) in report.left_out
-    assert report.rejected.count == 1
-    assert report.rejected.first_lsn in positions(audited)
-    assert "1 changes could not be counted" in report.notes[0]
+    assert LeftOut("public.notifications", reason, 1) in fact.left_out
+    assert fact.rejected.count == 1
+    assert fact.rejected.first_lsn in positions(audited)
+    assert "1 changes could not be counted" in fact.notes[0]
 
 
 @pytest.mark.slow
@@ -162,17 +163,18 @@ def test_a_count_changed_by_hand_is_found_while_the_source_is_idle(audited: Audi
     assert code == 42, err
     names = ("service_id", "template_id", "notification_type", "notification_status")
     report = json.loads(out)
-    assert report["differences"] == [
+    fact = report["facts"]["ft_service_stats"]
+    assert fact["differences"] == [
         {
-            **dict(zip(names, group, strict=True)),
-            "column": "live_count",
-            "fact": live,
-            "counted": live - 1,
-            "difference": 1,
+            "dimensions": dict(zip(names, group, strict=True)),
+            "measure": "live_count",
+            "fact": str(live),
+            "counted": str(live - 1),
+            "difference": "1",
         }
     ]
-    assert (report["version"], report["equal"], report["difference_count"]) == (2, False, 1)
-    assert (report["archived"], report["unseen"]) == ("exact", None)
+    assert (report["version"], report["equal"], report["refused"]) == (3, False, {})
+    assert (fact["equal"], fact["difference_count"], fact["unseen"]) == (False, 1, {})
     nulls = audited.source.value(
         f"select count(*) from notifications where num_nulls({DIMENSIONS}) > 0"
     )
@@ -181,11 +183,11 @@ def test_a_count_changed_by_hand_is_found_while_the_source_is_idle(audited: Audi
         "reason": "a dimension is null",
         "row_count": nulls,
     }
-    assert left_out in report["left_out"]
-    assert report["totals"]["live_count"]["difference"] == 1
-    assert lsn.parse(report["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
-    assert "analytics.ft_service_stats differs from the tables in 1 counts\nTry: " in err
-    assert "counting public.notifications, public.notification_history at" in err
+    assert left_out in fact["left_out"]
+    assert fact["totals"]["live_count"]["difference"] == "1"
+    assert lsn.parse(fact["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
+    assert "analytics.ft_service_stats differs from the tables in 1 values\nTry: " in err
+    assert "counting ft_service_stats at" in err
     assert "Traceback" not in err
 
 
@@ -203,9 +205,10 @@ def test_under_traffic_no_audit_finds_a_difference(audited: Audited) -> None:
             following.end()
     finally:
         traffic.stop()
-    assert [report.comparison.differences for report in reports] == [[], []]
-    assert [report.comparison.difference_count for report in reports] == [0, 0]
-    assert reports[0].fact_lsn < reports[1].fact_lsn
+    facts = [fact for report in reports for fact in report.facts]
+    assert [fact.comparison.differences for fact in facts] == [[], []]
+    assert [fact.comparison.difference_count for fact in facts] == [0, 0]
+    assert facts[0].fact_lsn < facts[1].fact_lsn
     assert code == 0, out + err
     assert json.loads(out)["equal"] is True
 

@@ -3,229 +3,269 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from auditing import comparing, evaluation
 from auditing.job import notes, refuse
 from auditing.purged_rows import PurgedRows, why_unseen
-from auditing.report import Comparison, Difference, LeftOut, Report, Total
+from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
 from common.arrow_source import Snapshot
-from common.settings import Settings
-from facts.fact import Fact
-from facts.rejected import Rejected
-from facts.settings import FactSettings
+from common.errors import AuditIncomplete
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
+from warehouse.fact import Built
+from warehouse.rejected import Rejected
 
-from waltally.errors import SettingError, SourceBehind, TableReplaced
-from waltally.tables import Table, parse_tables
+from tests.spark.declared import orders
+from tests.support.facts import notify
+from waltally.errors import SourceBehind, TableReplaced
 
-TABLES = parse_tables("public.notifications,public.notification_history")
-DIMENSIONS = (
-    "service_id string, template_id string, notification_type string, notification_status string"
+GROUP = "dimensions array<string>, sums array<string>"
+COUNTS = (
+    "part string, dimensions array<string>, row_count bigint, sums array<string>, reason string"
 )
-FACT = f"{DIMENSIONS}, total bigint, live_count bigint, archived_count bigint"
-COUNTS = f"source_table string, {DIMENSIONS}, row_count bigint, reason string"
-PURGED = f"{DIMENSIONS}, purged_count bigint"
-DELTAS = f"part string, {DIMENSIONS}, delta bigint"
+DELTAS = f"part string, {GROUP}"
+FACT = notify()
+NAMES = ("service_id", "template_id", "notification_type", "notification_status")
 
 SENT, FAILED, NEW = (("s", "t", "sms", status) for status in ("sent", "failed", "new"))
+OTHER = ("other", "t", "sms", "sent")
+
+
+def groups(
+    spark: SparkSession, found: Mapping[tuple[str, ...], Sequence[Any]], schema: str = GROUP
+) -> DataFrame:
+    return spark.createDataFrame(
+        [(list(group), [str(each) for each in sums]) for group, sums in found.items()], schema
+    )
+
+
+def deltas(spark: SparkSession, *found: tuple[str, tuple[str, ...], Sequence[Any]]) -> DataFrame:
+    return spark.createDataFrame(
+        [(part, list(group), [str(each) for each in sums]) for part, group, sums in found], DELTAS
+    )
+
+
+def read(frame: DataFrame) -> dict[tuple[str, ...], list[str]]:
+    return {tuple(row["dimensions"]): row["sums"] for row in frame.collect()}
+
+
+def named(group: tuple[str, ...]) -> dict[str, str | None]:
+    return dict(zip(NAMES, group, strict=True))
 
 
 @pytest.fixture(scope="module")
-def fact(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([(*SENT, 7, 3, 4), (*FAILED, 0, 1, -2)], FACT)
+def rows(spark: SparkSession) -> DataFrame:
+    return groups(spark, {SENT: (3, 4), FAILED: (1, -2)})
 
 
-def test_deltas_are_added_to_the_fact(spark: SparkSession, fact: DataFrame) -> None:
-    deltas = spark.createDataFrame(
-        [("live", *SENT, -1), ("archived", *SENT, 1), ("live", *NEW, 5)], DELTAS
-    )
-    forward = comparing.moved(fact, deltas, set()).collect()
-    assert {tuple(row) for row in forward} == {(*SENT, 2, 5), (*FAILED, 1, -2), (*NEW, 5, 0)}
+def test_deltas_are_added_to_the_fact(spark: SparkSession, rows: DataFrame) -> None:
+    came = deltas(spark, ("live", SENT, (-1, 0)), ("archived", SENT, (0, 1)), ("live", NEW, (5, 0)))
+    assert read(comparing.moved(rows, came, FACT, set())) == {
+        SENT: ["2", "5"],
+        FAILED: ["1", "-2"],
+        NEW: ["5", "0"],
+    }
 
 
-def test_a_truncate_takes_what_its_part_held_before(spark: SparkSession, fact: DataFrame) -> None:
-    deltas = spark.createDataFrame([("live", *SENT, 2), ("archived", *SENT, 1)], DELTAS)
-    live = comparing.moved(fact, deltas, {"live"}).collect()
-    assert {tuple(row) for row in live} == {(*SENT, 2, 5), (*FAILED, 0, -2)}
-    both = comparing.moved(fact, deltas, {"live", "archived"}).collect()
-    assert {tuple(row) for row in both} == {(*SENT, 2, 1), (*FAILED, 0, 0)}
+def test_a_truncate_takes_what_its_part_held_before(spark: SparkSession, rows: DataFrame) -> None:
+    came = deltas(spark, ("live", SENT, (2, 0)), ("archived", SENT, (0, 1)))
+    live = read(comparing.moved(rows, came, FACT, {"live"}))
+    assert live == {SENT: ["2", "5"], FAILED: ["0", "-2"]}
+    both = read(comparing.moved(rows, came, FACT, {"live", "archived"}))
+    assert both == {SENT: ["2", "1"], FAILED: ["0", "0"]}
+
+
+def test_a_truncate_of_one_of_several_tables_of_a_measure_is_not_guessed(
+    spark: SparkSession,
+) -> None:
+    fact = orders()
+    none = spark.createDataFrame([], GROUP)
+    came = spark.createDataFrame([], DELTAS)
+    with pytest.raises(AuditIncomplete, match="amount adds up other tables too") as caught:
+        comparing.moved(none, came, fact, {"archived"})
+    assert caught.value.remedy == "`dbt build`, then the audit again"
+    comparing.moved(none, came, fact, {"refunds"})
+    comparing.moved(none, came, fact, {"archived", "placed"})
+
+
+def test_a_sum_is_exact_to_its_last_digit(spark: SparkSession) -> None:
+    fact = orders()
+    group = ("east", "1", "", "", "true", "2026-11-22", "2026-11-01")
+    large = "99999999999999999999999999999999999999999.10"
+    before = groups(spark, {group: (1, 0, large, "0.10")})
+    came = deltas(spark, ("placed", group, (-1, 0, "-0.000000000000000000000000000001", "-0.1")))
+    found = read(comparing.moved(before, came, fact, set()))
+    wanted = "99999999999999999999999999999999999999999.099999999999999999999999999999"
+    assert found == {group: ["0", "0", wanted, "0"]}
 
 
 def judged(
     spark: SparkSession,
-    counts: Sequence[tuple[object, ...]],
+    counts: Sequence[tuple[str, tuple[str, ...], int]],
     purged: int = 0,
     unseen: str | None = None,
     limit: int = 50,
 ) -> Comparison:
-    rows = spark.createDataFrame([(*SENT, 7, 3, 4), (*FAILED, 0, 0, 0), (*NEW, 1, 1, 0)], FACT)
-    found = spark.createDataFrame([(*each, None) for each in counts], COUNTS)
-    gone = spark.createDataFrame([(*SENT, purged)] if purged else [], PURGED)
-    return evaluation.compare_fact(
-        rows, rows, found, PurgedRows(gone, purged, unseen), TABLES, limit
+    forward = groups(spark, {SENT: (3, 4), FAILED: (0, 0), NEW: (1, 0)})
+    found = spark.createDataFrame(
+        [
+            (part, list(group), rows, ["0", str(rows)][:: -1 if part == "live" else 1], None)
+            for part, group, rows in counts
+        ],
+        COUNTS,
     )
+    gone = groups(spark, {SENT: (0, purged)})
+    reasons = {} if unseen is None else {"archived": unseen}
+    known = PurgedRows(gone, {"archived_count": str(purged)}, reasons)
+    return evaluation.compare_fact(forward, found, known, FACT, limit)
+
+
+FEWER = [("live", SENT, 3), ("live", NEW, 1), ("archived", SENT, 2)]
 
 
 def test_purged_rows_stay_counted_and_nothing_else_does(spark: SparkSession) -> None:
-    counts = [("public.notifications", *SENT, 3), ("public.notifications", *NEW, 1)]
-    fewer = [*counts, ("public.notification_history", *SENT, 2)]
-    assert judged(spark, fewer, purged=2).differences == []
-    above = judged(spark, fewer, purged=1)
-    assert above.differences == [Difference(*SENT, "archived_count", 4, 3)]
-    assert (above.above_count, above.archive) == (1, Total(4, 3))
-    below = judged(spark, fewer, purged=3)
-    assert below.differences == [Difference(*SENT, "archived_count", 4, 5)]
+    assert judged(spark, FEWER, purged=2).differences == []
+    above = judged(spark, FEWER, purged=1)
+    assert above.differences == [Difference(named(SENT), "archived_count", "4", "3")]
+    assert (above.above_count, above.totals["archived_count"]) == (1, Total("4", "3"))
+    below = judged(spark, FEWER, purged=3)
+    assert below.differences == [Difference(named(SENT), "archived_count", "4", "5")]
     assert below.above_count == 0
 
 
 def test_where_not_all_purged_rows_are_known_a_count_may_be_above(spark: SparkSession) -> None:
-    counts = [("public.notifications", *SENT, 3), ("public.notifications", *NEW, 1)]
-    fewer = [*counts, ("public.notification_history", *SENT, 2)]
-    assert judged(spark, fewer, purged=1, unseen="pruned").differences == []
-    assert judged(spark, fewer, purged=3, unseen="pruned").differences == [
-        Difference(*SENT, "archived_count", 4, 5),
+    assert judged(spark, FEWER, purged=1, unseen="pruned").differences == []
+    assert judged(spark, FEWER, purged=3, unseen="pruned").differences == [
+        Difference(named(SENT), "archived_count", "4", "5"),
     ]
+
+
+def test_where_not_all_purged_rows_are_known_a_sum_is_not_compared(spark: SparkSession) -> None:
+    fact = orders()
+    group = ("east", "1", "", "", "true", "2026-11-22", "2026-11-01")
+    both = spark.createDataFrame(
+        [(list(group), ["1", "1", "5", "2"], ["2", "0", "9", "2.01"])],
+        "dimensions array<string>, left array<string>, right array<string>",
+    )
+    found = comparing.differences(both, fact, ["archived_count", "amount"]).collect()
+    assert {row["measure"] for row in found} == {"placed_count", "refunded"}
+    assert len(comparing.differences(both, fact, []).collect()) == 4
 
 
 def test_what_cannot_be_counted_is_no_difference_but_is_told(spark: SparkSession) -> None:
     counts = spark.createDataFrame(
         [
-            ("public.notifications", *SENT, 3, None),
-            ("public.notifications", *NEW, 5, "too long"),
-            ("public.notifications", *FAILED, 2, "too long"),
+            ("live", list(SENT), 3, ["3", "0"], None),
+            ("live", list(NEW), 5, ["5", "0"], "too long"),
+            ("live", list(FAILED), 2, ["2", "0"], "too long"),
         ],
         COUNTS,
     )
-    rows = spark.createDataFrame([(*SENT, 3, 3, 0)], FACT)
-    none = PurgedRows(spark.createDataFrame([], PURGED), 0, None)
-    assert evaluation.compare_fact(rows, rows, counts, none, TABLES, 5).difference_count == 0
-    assert evaluation.left_out(counts) == [LeftOut("public.notifications", "too long", 7)]
+    forward = groups(spark, {SENT: (3, 0)})
+    none = PurgedRows(spark.createDataFrame([], GROUP), {}, {})
+    assert evaluation.compare_fact(forward, counts, none, FACT, 5).difference_count == 0
+    assert evaluation.left_out(counts, FACT) == [LeftOut("public.notifications", "too long", 7)]
 
 
 def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSession) -> None:
-    counts = [
-        ("public.notifications", *SENT, 1),
-        ("public.notifications", "other", *SENT[1:], 9),
-        ("public.notification_history", *SENT, 4),
-    ]
-    found = judged(spark, counts, limit=2)
+    found = judged(spark, [("live", SENT, 1), ("live", OTHER, 9), ("archived", SENT, 4)], limit=2)
     assert found == Comparison(
         4,
-        Total(4, 10),
-        Total(4, 4),
+        {"live_count": Total("4", "10"), "archived_count": Total("4", "4")},
         3,
         [
-            Difference("other", *SENT[1:], "live_count", 0, 9),
-            Difference(*SENT, "live_count", 3, 1),
+            Difference(named(OTHER), "live_count", "0", "9"),
+            Difference(named(SENT), "live_count", "3", "1"),
         ],
     )
-    assert [each.difference for each in found.differences] == [-9, 2]
+    assert [each.difference for each in found.differences] == ["-9", "2"]
 
 
 def test_nothing_on_both_sides_is_equal(spark: SparkSession) -> None:
-    nothing = spark.createDataFrame([], FACT)
-    none = PurgedRows(spark.createDataFrame([], PURGED), 0, None)
+    nothing = spark.createDataFrame([], GROUP)
+    none = PurgedRows(nothing, {}, {})
     counts = spark.createDataFrame([], COUNTS)
-    found = evaluation.compare_fact(nothing, nothing, counts, none, TABLES, 5)
-    assert found == Comparison(0, Total(0, 0), Total(0, 0), 0, [])
+    found = evaluation.compare_fact(nothing, counts, none, FACT, 5)
+    zero = Total("0", "0")
+    assert found == Comparison(0, {"live_count": zero, "archived_count": zero}, 0, [])
 
 
-@pytest.mark.parametrize(
-    ("totals", "wrong"),
-    [
-        ((7, 0, 1), []),
-        ((3, 1, 1), []),
-        ((7, 0, 2), [Difference(*NEW, "count", 2, 1)]),
-        ((3, 1, 9), [Difference(*NEW, "count", 9, 1)]),
-    ],
-)
-def test_count_is_of_both_parts_or_of_the_live_one_in_all_rows(
-    spark: SparkSession, totals: tuple[int, int, int], wrong: list[Difference]
-) -> None:
-    parts = ((*SENT, 3, 4), (*FAILED, 1, -2), (*NEW, 1, 0))
-    rows = spark.createDataFrame(
-        [(*part[:4], total, *part[4:]) for part, total in zip(parts, totals, strict=True)], FACT
-    )
-    found = comparing.wrong_totals(rows, evaluation.likelier_reading(rows)).collect()
-    assert [Difference(**row.asDict()) for row in found] == wrong
-
-
-STORED = Fact(
+STORED = Built(
+    FACT,
     100,
     10,
     20,
+    "id",
+    True,
     Snapshot("", ""),
     [],
     "",
-    True,
-    True,
-    {"public.x": {"oid": 1}},
+    {"public.notifications": {"oid": 1}},
     Rejected(0, None),
 )
 
 
 def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
-    archive = Table("public", "archive")
-    refuse(STORED, 100, {"public.x": {"oid": 1}}, archive)
-    with pytest.raises(SourceBehind, match="before the fact's position 0/64"):
-        refuse(STORED, 99, {"public.x": {"oid": 1}}, archive)
-    with pytest.raises(TableReplaced, match=r"public\.x is now another table"):
-        refuse(STORED, 100, {"public.x": {"oid": 2}}, archive)
+    refuse(STORED, 100, {"public.notifications": {"oid": 1}})
+    with pytest.raises(SourceBehind, match="before the position 0/64 of analytics"):
+        refuse(STORED, 99, {"public.notifications": {"oid": 1}})
+    with pytest.raises(TableReplaced, match=r"public\.notifications is now another table"):
+        refuse(STORED, 100, {"public.notifications": {"oid": 2}})
 
 
-def test_what_may_explain_a_difference_is_said() -> None:
-    assert notes(STORED, STORED.rejected) == []
-    [unseeded] = notes(replace(STORED, is_seeded=False), STORED.rejected)
-    assert "has no baseline" in unseeded
-    [older] = notes(replace(STORED, is_on_newest_seed=False), STORED.rejected)
-    assert "newest seed" in older
-    [rejected] = notes(STORED, Rejected(0, None).and_then(Rejected(2, 255)))
-    assert rejected.startswith("2 changes could not be counted, the first at 0/FF")
-    assert Rejected(1, 9).and_then(Rejected(2, 255)) == Rejected(3, 9)
+def test_what_explains_differences_is_noted() -> None:
+    assert notes(STORED, Rejected(0, None)) == []
+    [unseeded] = notes(replace(STORED, baseline_id=None), Rejected(0, None))
+    assert "no baseline" in unseeded and "spark/seed.py --fact ft_service_stats" in unseeded
+    older, rejected = notes(replace(STORED, is_on_newest_baseline=False), Rejected(2, 255))
+    assert "newest baseline yet" in older
+    assert "2 changes could not be counted, the first at 0/FF" in rejected
 
 
-def test_why_purges_are_not_all_known_is_said_with_what_helps() -> None:
+def test_rejected_changes_of_fact_and_log_are_told_together() -> None:
+    assert Rejected(0, None).and_then(Rejected(2, 7)) == Rejected(2, 7)
+    assert Rejected(1, 5).and_then(Rejected(2, 7)) == Rejected(3, 5)
+
+
+def test_the_log_has_all_purges_only_since_a_baseline_that_it_reaches_back_to() -> None:
     assert why_unseen(STORED, 20) is None
     for case, start, says in (
-        (STORED, 21, "begins at 0/15, after the seed at 0/14; after `spark-submit"),
-        (replace(STORED, is_on_newest_seed=False), 10, "newest seed yet; `dbt build`"),
-        (replace(STORED, is_seeded=False), 10, "no baseline; `spark-submit"),
-        (replace(STORED, seed_lsn=None), 10, "no baseline; `spark-submit"),
+        (STORED, 21, "the change log begins at 0/15, after the baseline at 0/14"),
+        (replace(STORED, is_on_newest_baseline=False), 10, "newest baseline yet; `dbt build`"),
+        (replace(STORED, baseline_id=None), 10, "no baseline; `spark-submit"),
+        (replace(STORED, baseline_lsn=None), 10, "no baseline; `spark-submit"),
     ):
         assert says in (why_unseen(case, start) or "")
 
 
-REPORT = Report(
-    "slot",
+REPORT = FactReport(
+    "ft_service_stats",
     "analytics.ft_service_stats",
-    "at-least",
-    "the log is pruned",
-    3,
     16,
-    255,
     7,
     Comparison(
         5,
-        Total(1010, 9),
-        Total(0, 0),
+        {"live_count": Total("1010", "9"), "archived_count": Total("0", "0")},
         3,
-        [Difference("s", "t", "sms", "[bold]x", "live_count", 1002, 1)],
+        [Difference(named(("s", "t", "sms", "[bold]x")), "live_count", "1002", "1")],
     ),
+    {"archived_count": "3"},
+    {"archived_count": "the log is pruned"},
     Rejected(1, 20),
     [LeftOut("public.x", "too long", 4000)],
     ["why"],
     False,
-    2,
 )
 
 
-def lines(report: Report) -> list[str]:
+def lines(report: FactReport) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=200, markup=False).print(report.render())
+    whole = Report("slot", 255, [report], {}, 2)
+    Console(file=out, width=200, markup=False).print(whole.render())
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 
 
@@ -236,10 +276,18 @@ def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
     assert "Note: why" in said
     assert "Left out: 4,000 rows of public.x: too long" in said
     assert "live_count 1,010 9 +1,001" in said
-    assert said[-1] == (
+    assert said[-2:] == [
         "3 differences in 5 groups of analytics.ft_service_stats, read at 0/10, and the tables at"
-        " 0/FF, 7 changes later; 2.0 s"
-    )
+        " 0/FF, 7 changes later",
+        "2.0 s",
+    ]
+
+
+def test_a_sum_is_shown_with_its_decimals() -> None:
+    wrong = Difference({"day": None}, "amount", "-1234567.10", "1.105")
+    assert wrong.difference == "-1234568.205"
+    said = lines(replace(REPORT, comparison=replace(REPORT.comparison, differences=[wrong])))
+    assert "null amount -1,234,567.10 1.105 -1,234,568.205" in said
 
 
 def test_a_report_without_differences_says_what_it_cannot_see() -> None:
@@ -247,21 +295,16 @@ def test_a_report_without_differences_says_what_it_cannot_see() -> None:
         REPORT, comparison=replace(REPORT.comparison, difference_count=0, differences=[])
     )
     [unseen] = [line for line in lines(equal) if "the log is pruned" in line]
-    assert unseen.startswith("archived_count may be too high without being listed")
+    assert unseen.startswith("archived_count may be wrong without being listed")
     assert any("4,000 rows of public.x" in line for line in lines(equal))
-    all_seen = lines(replace(equal, unseen=None))
-    assert "3 rows that were purged from the archive stay counted" in all_seen
+    assert "3 of archived_count is of rows that were purged" in lines(replace(equal, unseen={}))
 
 
 def test_the_remedy_is_the_one_that_mends() -> None:
-    assert REPORT.remedy() == "`spark-submit spark/seed.py`, then `dbt build`"
+    seed = "`spark-submit spark/seed.py --fact ft_service_stats"
+    assert REPORT.remedy() == f"{seed}`, then `dbt build`"
     above = replace(REPORT, comparison=replace(REPORT.comparison, above_count=1))
-    assert above.remedy().startswith("`spark-submit spark/seed.py --forget-purged`, then `dbt bu")
+    assert above.remedy().startswith(f"{seed} --forget-purged`, then `dbt build`")
     whole = replace(above, is_whole=True).remedy()
     assert whole.startswith("`dbt build --full-refresh`; if the audit differs after that, `spark-")
     assert "--forget-purged" in whole
-
-
-def test_a_schema_without_a_name_is_refused() -> None:
-    with pytest.raises(SettingError, match="DBT_SCHEMA"):
-        FactSettings(Settings("", "", "slot", TABLES, "cdc"), "")

@@ -6,11 +6,24 @@ import json
 
 import pytest
 from auditing.job import audit
+from auditing.report import FactReport
 
 from tests.spark.audited import (
     ARCHIVE,
     Audited,
 )
+
+
+def audited_fact(audited: Audited) -> FactReport:
+    """What an audit says of ft_service_stats, the only fact."""
+    [fact] = audit(audited.settings()).facts
+    return fact
+
+
+def purged_by(out: str) -> tuple[str, int]:
+    """What became of purged rows, as a seed's JSON says."""
+    purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+    return purged["outcome"], purged["rows"]
 
 
 @pytest.mark.slow
@@ -27,17 +40,16 @@ def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audi
         assert code == 0, err
         audited.stage()
         audited.build()
-    summary = json.loads(out)
-    assert (summary["purged"], summary["purged_rows"]) == ("kept", 50)
-    assert audited.source.value("select sum(purged_count) from cdc.historical_counts") == 50
+    assert purged_by(out) == ("kept", 50)
+    assert audited.source.value("select sum(purged[2]) from cdc.baseline_group") == 50
     stored = audited.stored_rows()
     assert audited.archived() == stored + 50 > archived - 50
     audited.put_off(-1)
     audited.purge(5)
     with audited.follow():
-        report = audit(audited.settings())
-    assert (report.archived, report.purged_count) == ("exact", 55)
-    assert [each.difference for each in report.comparison.differences] == [-1]
+        fact = audited_fact(audited)
+    assert (fact.unseen, fact.purged) == ({}, {"archived_count": "55"})
+    assert [each.difference for each in fact.comparison.differences] == ["-1"]
     audited.put_off(1)
     stored -= 5
     with audited.follow():
@@ -45,8 +57,7 @@ def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audi
         assert code == 0, err
         audited.stage()
         audited.build()
-    summary = json.loads(out)
-    assert (summary["purged"], summary["purged_rows"]) == ("forgotten", 55)
+    assert purged_by(out) == ("forgotten", 55)
     assert audited.archived() == stored
 
 
@@ -70,17 +81,16 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found(audited: Audited) 
         audited.stage()
         audited.build()
         audited.purge(20)
-        report = audit(audited.settings())
-        assert report.comparison.differences == []
-        assert (report.archived, report.unseen) == ("exact", None)
-        assert report.purged_count == 50
+        fact = audited_fact(audited)
+        assert fact.comparison.differences == []
+        assert (fact.unseen, fact.purged) == ({}, {"archived_count": "50"})
 
         group = audited.put_off(-1)
-        report = audit(audited.settings())
+        fact = audited_fact(audited)
         assert [
-            (*list(vars(each).values())[:5], each.difference)
-            for each in report.comparison.differences
-        ] == [(*group, "archived_count", -1)]
+            (*each.dimensions.values(), each.measure, each.difference)
+            for each in fact.comparison.differences
+        ] == [(*group, "archived_count", "-1")]
 
         audited.put_off(2)
         code, out, err = audited.run()
@@ -104,24 +114,26 @@ def test_the_remedies_of_an_audit_mend_the_fact(audited: Audited) -> None:
 
         # Now the seed itself is wrong, so that to rebuild from it is no help.
         audited.source.execute(
-            "update cdc.historical_counts set row_count = row_count + 1 where (slot_name,"
-            " source_table, service_id, template_id, notification_type, notification_status) = (%s,"
-            " 'public.notification_history', %s, %s, %s, %s)",
+            "update cdc.baseline_group set measures[2] = measures[2] + 1"
+            " where (slot_name, part, dimensions) = (%s, 'archived', %s)",
             audited.slot,
-            *group,
+            list(group),
         )
         audited.run_command(rebuild)
         code, _, err = audited.submit()
         assert code == 42, err
         assert audited.remedies(err) == [rebuild, *anew]
         seed, build = anew
-        assert seed == ["spark-submit", "spark/seed.py", "--forget-purged"]
+        assert seed == [
+            *("spark-submit", "spark/seed.py", "--fact", "ft_service_stats", "--forget-purged")
+        ]
         audited.run_command(seed)
         audited.stage()
         audited.run_command(build)
         code, out, err = audited.submit("--json")
         assert code == 0, err
-        assert json.loads(out)["purged_count"] == 0
+        purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+        assert purged == {"archived_count": "0"}
     assert audited.archived() == audited.stored_rows()
 
 
@@ -133,11 +145,10 @@ def test_where_purges_are_not_all_known_the_audit_says_why(audited: Audited) -> 
         audited.source.execute("alter table notification_history replica identity full")
         audited.purge(4)
         audited.put_off(1)
-        report = audit(audited.settings())
-        assert report.archived == "at-least"
-        assert "1 changes in the log" in (report.unseen or "")
-        assert "do not say of which group" in (report.unseen or "")
-        assert report.comparison.differences == []
+        fact = audited_fact(audited)
+        assert "1 changes in the log" in fact.unseen["archived_count"]
+        assert "do not say of which group" in fact.unseen["archived_count"]
+        assert fact.comparison.differences == []
 
         # The archive starts anew: what was before is not asked for, in the log or the seed.
         audited.source.execute("truncate notification_history; truncate truth.purged")
@@ -152,21 +163,21 @@ def test_where_purges_are_not_all_known_the_audit_says_why(audited: Audited) -> 
         audited.purge(2)
         audited.put_off(1)
         audited.source.execute("update cdc.slot_position set start_lsn = %s", truncated)
-        report = audit(audited.settings())
-        assert (report.archived, report.purged_count) == ("exact", 3)
-        assert [each.difference for each in report.comparison.differences] == [1]
-        assert report.remedy().startswith("`spark-submit spark/seed.py --forget-purged`")
+        fact = audited_fact(audited)
+        assert (fact.unseen, fact.purged) == ({}, {"archived_count": "3"})
+        assert [each.difference for each in fact.comparison.differences] == ["1"]
+        seed = "`spark-submit spark/seed.py --fact ft_service_stats --forget-purged`"
+        assert fact.remedy().startswith(seed)
 
         audited.build()
         audited.source.execute(
             "update cdc.slot_position set start_lsn = applied_lsn from cdc.model_watermark"
             " where model_name ~ 'ft_service_stats'"
         )
-        report = audit(audited.settings())
-        assert report.comparison.differences == []
-        assert report.archived == "at-least"
-        assert "after the seed at" in (report.unseen or "")
+        fact = audited_fact(audited)
+        assert fact.comparison.differences == []
+        assert "after the baseline at" in fact.unseen["archived_count"]
         audited.put_off(-10)
-        report = audit(audited.settings())
-        assert {each.column for each in report.comparison.differences} == {"archived_count"}
-        assert all(each.difference < 0 for each in report.comparison.differences)
+        fact = audited_fact(audited)
+        assert {each.measure for each in fact.comparison.differences} == {"archived_count"}
+        assert all(int(each.difference) < 0 for each in fact.comparison.differences)

@@ -9,16 +9,16 @@ from auditing.job import audit
 from common import session
 from common.connections import connect
 from common.errors import AuditIncomplete, SnapshotTooOld
-from facts import fact, loader_progress
+from warehouse import fact, loader_progress
 
 from tests.spark.audited import (
     SESSIONS,
     Audited,
 )
-from tests.spark.support import TABLES
 from tests.support import wait_until
+from tests.support.facts import notify
 from waltally import lsn
-from waltally.errors import LoaderError, NotSetUp
+from waltally.errors import LoaderError, NotSetUp, SettingError
 
 
 def test_without_a_loader_the_audit_says_so_before_it_starts(
@@ -51,6 +51,12 @@ BROKEN: list[tuple[str, str, type[LoaderError], str]] = [
         "has not been built",
     ),
     (
+        "update cdc.model_watermark set declaration = jsonb_set(declaration, '{where}', '[7]')",
+        "update cdc.model_watermark set declaration = jsonb_set(declaration, '{where}', '[]')",
+        SettingError,
+        "by another declaration than the one that `loader setup` registered",
+    ),
+    (
         "update cdc.model_watermark set applied_lsn = '0/0'",
         "delete from cdc.model_watermark",
         SnapshotTooOld,
@@ -72,19 +78,23 @@ def test_a_fact_that_cannot_be_brought_forward_is_refused_at_once(audited: Audit
 
 def test_what_the_fact_stands_on_is_read_with_it(audited: Audited) -> None:
     applied = "select max(applied_lsn)::text from cdc.model_watermark"
+    own, settings = notify(), audited.settings()
     with closing(connect(audited.dsn, "LOADER_TARGET_DSN", "audit")) as target:
-        with fact.open_fact(target, audited.settings()) as stored:
+        with fact.open_fact(target, settings, own) as stored:
             assert stored.position == lsn.parse(audited.source.value(applied))
-            assert (stored.is_seeded, stored.is_on_newest_seed) == (True, True)
-        audited.source.execute("update cdc.historical_snapshot set seed_id = gen_random_uuid()")
-        with fact.open_fact(target, audited.settings()) as stored:
-            assert (stored.is_seeded, stored.is_on_newest_seed) == (True, False)
+            assert stored.baseline_id is not None
+            assert stored.is_on_newest_baseline
+        audited.source.execute("update cdc.baseline set baseline_id = gen_random_uuid()")
+        with fact.open_fact(target, settings, own) as stored:
+            assert stored.baseline_id is not None
+            assert not stored.is_on_newest_baseline
         audited.source.execute(
-            "update cdc.model_watermark set seed_id = null; delete from cdc.historical_snapshot"
+            "update cdc.model_watermark set baseline_id = null; delete from cdc.baseline"
         )
-        with fact.open_fact(target, audited.settings()) as stored:
-            assert (stored.is_seeded, stored.is_on_newest_seed) == (False, True)
-            assert set(stored.counted) == set(TABLES)
+        with fact.open_fact(target, settings, own) as stored:
+            assert stored.baseline_id is None
+            assert stored.is_on_newest_baseline
+            assert set(stored.counted) == {str(part.table) for part in own.tables}
 
 
 def test_the_wait_says_how_far_the_loader_is_and_who_follows(audited: Audited) -> None:

@@ -17,9 +17,11 @@ PURE = (
     "counting.counts",
     "counting.ranges",
     "counting.visibility",
+    "deltas.current_rows",
     "deltas.rules",
-    "facts.rejected",
     "replaying.replayed_fact",
+    "replaying.result",
+    "warehouse.rejected",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -12,27 +13,35 @@ from typing import Any
 import psycopg
 import pyarrow.parquet
 import pytest
+from archiving import manifests
 from archiving.job import archive
+from archiving.manifests import Baseline, Contents, Origin, Slice
 from archiving.settings import ArchiveSettings
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from common.settings import parse_lsn
 from pyspark.sql import SparkSession
 from replaying import replayed_fact
 from replaying.job import replay
+from replaying.positions import baseline_before, facts_at
 from replaying.settings import ReplaySettings, parse_time
 
 from demo.cluster import Cluster
 from loader.build.builder import Models
 from tests.spark.archives import submit
+from tests.spark.declared import ORDERS, orders
 from tests.spark.support import Source
 from tests.support.databases import Database, empty_database
+from tests.support.facts import NOTIFY, column, notify
 from tests.support.pipeline import Pipeline
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.tables import DIMENSIONS, parse_tables
+from waltally.facts import Fact, parse
+from waltally.tables import Table
 
 Rows = set[tuple[Any, ...]]
-TABLES = parse_tables("public.notifications,public.notification_history")
+ORIGIN = Origin("1", "app")
+DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
+COLUMNS = ("id", *DIMENSIONS, "live_count", "archived_count")
 
 INSERT = (
     'insert into notifications ("to", service_id, template_id, notification_type,'
@@ -93,7 +102,7 @@ class ArchivedPipeline(Pipeline):
 
     @property
     def settings(self) -> ReplaySettings:
-        return ReplaySettings(str(self.archive_home), self.slot, TABLES, target=self.dsns[1])
+        return ReplaySettings(str(self.archive_home), self.slot, target=self.dsns[1])
 
     def go(self, *statements: str) -> None:
         """Run the statements, bring the fact up to them, and remember it."""
@@ -106,7 +115,7 @@ class ArchivedPipeline(Pipeline):
         if "seed" in statements:
             # The latest position that the counts are right for: the next transaction's own.
             self.source.execute(
-                "update cdc.historical_snapshot set snapshot_lsn = (select min(commit_lsn)"
+                "update cdc.baseline set snapshot_lsn = (select min(commit_lsn)"
                 " from cdc.change_log where commit_lsn >= snapshot_lsn)"
             )
         self.build()
@@ -120,7 +129,7 @@ class ArchivedPipeline(Pipeline):
     def fact_rows(self) -> Rows:
         return set(
             self.source.execute(
-                f"select {', '.join(f'{name}::text' for name in replayed_fact.COLUMNS[:5])}, count,"
+                f"select {', '.join(f'{name}::text' for name in COLUMNS[:5])},"
                 " live_count, archived_count from analytics.ft_service_stats"
                 " where live_count <> 0 or archived_count <> 0"
             )
@@ -132,8 +141,8 @@ class ArchivedPipeline(Pipeline):
 
     def replay(self, output: Path, **asked: Any) -> Rows:
         replay(replace(self.settings, output=str(output), **asked), self.spark)
-        table = pyarrow.parquet.read_table(output)
-        return {tuple(row[name] for name in replayed_fact.COLUMNS) for row in table.to_pylist()}
+        table = pyarrow.parquet.read_table(output / "ft_service_stats")
+        return {tuple(row[name] for name in COLUMNS) for row in table.to_pylist()}
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +173,7 @@ def test_every_moment_is_as_dbt_held_it(pipeline: ArchivedPipeline, tmp_path: Pa
         assert found == moment.rows, f"step {number}"
     # Of the newest seed and what came after, counting says the same.
     live, _ = pipeline.recount()
-    counts = Counter({row[1:5]: row[6] for row in pipeline.moments[-1].rows if row[6]})
+    counts = Counter({row[1:5]: row[5] for row in pipeline.moments[-1].rows if row[5]})
     assert counts == live
 
 
@@ -192,12 +201,8 @@ def test_what_the_archive_does_not_reach_is_refused(
             pipeline.replay(tmp_path / "beyond", at=position)
     with pytest.raises(ArchiveIncomplete, match="holds no changes"):
         replay(replace(pipeline.settings, path=str(tmp_path)), pipeline.spark)
-    other = replace(pipeline.settings, tables=TABLES[::-1])
-    with pytest.raises(SettingError, match="registered public") as caught:
-        replay(other, pipeline.spark)
-    assert caught.value.remedy == (
-        "export LOADER_TABLES=public.notifications,public.notification_history"
-    )
+    with pytest.raises(SettingError, match=r"no declaration of ft_other at .* it has ft_serv"):
+        replay(replace(pipeline.settings, facts=("ft_other",)), pipeline.spark)
     with pytest.raises(SettingError, match="exists already"):
         pipeline.replay(tmp_path)
     with pytest.raises(SettingError, match="exclude each other"):
@@ -225,7 +230,8 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
         assert pipeline.replay(tmp_path / str(number), at=moment.position) == moment.rows
     assert pipeline.moments[-1].position > last
     assert any("late" in row for row in pipeline.moments[-1].rows)
-    assert replay(replace(pipeline.settings, compare=True), pipeline.spark).difference_count == 0
+    result = replay(replace(pipeline.settings, compare=True), pipeline.spark)
+    assert [each.difference_count for each in result.facts] == [0]
 
 
 @pytest.mark.slow
@@ -242,23 +248,89 @@ def test_a_fact_that_differs_is_told_with_its_sizes(
     process = submit(source, "replay", "--from", str(pipeline.archive_home), "--compare", "--json")
     out, err = process.communicate(timeout=300)
     assert process.returncode == ReplayDiffers.exit_code == 40, err
-    (found,) = json.loads(out)["differences"]
-    assert tuple(found[name] for name in DIMENSIONS) == row[:4]
-    assert (found["fact_live_count"], found["replay_live_count"]) == (row[4], row[4] - 5)
-    assert (found["fact_archived_count"], found["replay_archived_count"]) == (0, 0)
+    [found] = json.loads(out)["facts"]["ft_service_stats"]["differences"]
+    assert tuple(found["dimensions"][name] for name in DIMENSIONS) == row[:4]
+    assert found["fact"] == {"live_count": str(row[4]), "archived_count": "0"}
+    assert found["replay"] == {"live_count": str(row[4] - 5), "archived_count": "0"}
     assert "differs from the replay in 1 groups\nTry: " in err
 
 
 def test_ids_are_those_that_the_database_makes(spark: SparkSession, cluster: Cluster) -> None:
     odd = ["", "a b", "a,b", 'say "x"', "back\\slash", "(paren)", "tab\t", "ünï", "plain", "\u00a0"]
     ids = ("00000000-0000-0000-0000-00000000000a", "b0000000-0000-0000-0000-00000000000b")
+    rows = [([*ids, kind, status],) for kind in odd for status in [*odd, None]]
+    must_have_ids(spark, cluster, notify(), rows)
+
+
+def test_ids_are_of_typed_values(spark: SparkSession, cluster: Cluster) -> None:
+    samples: dict[str, list[str | None]] = {
+        "boolean": ["true", "false", None],
+        "smallint": ["-32768", "0"],
+        "bigint": ["9223372036854775807", None],
+        "numeric(6, 2)": ["1234.50", "-0.05", "0.00"],
+        "date": ["2026-11-22", "0001-01-01", None],
+        "timestamp": ["2026-11-22 12:00:00", "2026-11-22 12:00:00.123456"],
+        "timestamptz": ["2026-11-22 12:00:00+00", "1850-01-01 00:00:00.5+00", None],
+    }
+    declaration = {
+        **NOTIFY,
+        "dimensions": [column(f"d{place}", type_) for place, type_ in enumerate(samples)],
+    }
+    fact = parse("ft_typed", Table("analytics", "ft_typed"), declaration)
+    rows = [(list(values),) for values in itertools.product(*samples.values())]
+    must_have_ids(spark, cluster, fact, rows)
+    single = parse("ft_one", Table("a", "b"), {**NOTIFY, "dimensions": [column("only", "text")]})
+    must_have_ids(spark, cluster, single, [([value],) for value in ("", "x", "a b", None)])
+
+
+def must_have_ids(
+    spark: SparkSession, cluster: Cluster, fact: Fact, rows: list[tuple[list[str | None]]]
+) -> None:
+    found = spark.createDataFrame(rows, "dimensions array<string>").select(
+        "dimensions", replayed_fact.row_id(fact)
+    )
+    casts = ", ".join(f"%s::text::{each.type}" for each in fact.dimensions)
+    query = f"select md5(row({casts})::text)::uuid::text"
     with psycopg.connect(cluster.dsn()) as connection:
-        rows = [(*ids, kind, status) for kind in odd for status in odd]
-        found = spark.createDataFrame(rows, list(DIMENSIONS)).select(
-            *DIMENSIONS, replayed_fact.row_id()
-        )
-        for *group, id_ in found.collect():
-            wanted = connection.execute(
-                "select md5(row(%s::uuid, %s::uuid, %s::text, %s::text)::text)::uuid::text", group
-            ).fetchone()
+        connection.execute("set timezone = 'UTC'")
+        for group, id_ in found.collect():
+            wanted = connection.execute(query.encode(), group).fetchone()
             assert wanted == (id_,), group
+
+
+def slice_of(begin: int, end: int, *facts: Fact) -> Slice:
+    return Slice(ORIGIN, begin, end, 0, (), facts)
+
+
+def baseline_of(fact: Fact, at: int) -> Baseline:
+    return Baseline(ORIGIN, fact, "id", at, 0, ("0", "0"), ())
+
+
+def test_a_fact_is_replayed_as_it_was_declared_then() -> None:
+    before, after = notify(), orders()
+    changed = parse("ft_orders", after.relation, {**ORDERS, "where": []})
+    contents = Contents(
+        (slice_of(10, 20, before), slice_of(20, 30, before, after)),
+        (baseline_of(before, 15), baseline_of(after, 22), baseline_of(changed, 28)),
+    )
+    texts = [
+        *(each.text() for each in contents.slices),
+        *(each.text() for each in contents.baselines),
+    ]
+    assert manifests.read(texts) == contents
+    assert [each.name for each in facts_at(contents, 12, ())] == ["ft_service_stats"]
+    assert facts_at(contents, 25, ("ft_orders",)) == [after]
+    with pytest.raises(SettingError, match="no declaration of ft_orders"):
+        facts_at(contents, 12, ("ft_orders",))
+
+    def newest(position: int) -> Baseline | None:
+        return baseline_before(contents, after, position)
+
+    found = newest(25)
+    assert found is not None and found.fact == after
+    found = newest(28)
+    assert found is not None and found.fact == changed
+    # Before any baseline a fact begins with the log; after another's it waited for its own.
+    assert newest(12) is None
+    with pytest.raises(ArchiveIncomplete, match="no baseline of ft_orders at or before 0/15"):
+        newest(21)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import json
 import operator
+import os
+import shutil
+import subprocess
 from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
@@ -21,16 +27,14 @@ from loader.capture import wal2json
 from tests.oracle import Outcome, Transaction, outcome
 from tests.properties.histories import changes, payload
 from tests.spark.support import ROOT
+from tests.support.commands import profiles
+from tests.support.facts import SLOT, notify
 from waltally import lsn
-from waltally.tables import DIMENSIONS
+from waltally.facts import Fact, parse
+from waltally.tables import Table
 
-LIVE, ARCHIVE = "public.notifications", "public.notification_history"
-TABLES = {"live": LIVE, "archived": ARCHIVE}
-MODELS = ROOT / "dbt_project/models"
-ABOUT_SQL = {
-    # The image is cut out of the text there; here the whole text is parsed.
-    "what_is_around_the_array_is_no_part_of_the_image",
-}
+FACT = notify()
+PROJECT = ROOT / "dbt_project/integration_tests"
 SCHEMA = "commit_lsn long, ordinal long, action string, payload string"
 
 Raw = tuple[int, int, str | None, str]
@@ -42,81 +46,106 @@ def frame(spark: SparkSession, rows: list[Raw]) -> DataFrame:
 
 @dataclass
 class Case:
-    """A unit test of int_service_deltas: its changes as the log has them, and what it expects."""
+    """A unit test of the dbt package: its declaration, the changes of its log, what it expects."""
 
     name: str
+    fact: Fact
     changes: list[Raw]
     expected: list[dict[str, Any]]
 
     @property
     def truncates(self) -> bool:
-        return any('"action":"T"' in text for *_, text in self.changes)
+        return any('"T"' in text for *_, text in self.changes)
 
 
-def cases(connection: psycopg.Connection[Any]) -> list[Case]:
+def declared(home: Path) -> dict[str, Fact]:
+    """By model, what the cases declare, as dbt has parsed it."""
+    project = home / "project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("dbt_packages", "target"))
+    # As `dbt deps` does for a local package.
+    (project / "dbt_packages").mkdir()
+    (project / "dbt_packages" / "waltally").symlink_to(ROOT)
+    done = subprocess.run(
+        ["dbt", "parse", "--project-dir", project, "--target-path", home / "target"],
+        env={**os.environ, **profiles(home)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    nodes = json.loads((home / "target/manifest.json").read_text())["nodes"].values()
+    found = {
+        node["name"]: node["config"]["meta"]["waltally_rules"]
+        for node in nodes
+        if "waltally_rules" in node["config"].get("meta", {})
+    }
+    return {name: parse(name, Table("rules", name), each) for name, each in found.items()}
+
+
+def cases(connection: psycopg.Connection[Any], facts: dict[str, Fact]) -> list[Case]:
     environment = jinja2.Environment(extensions=["jinja2.ext.do"], autoescape=False)
     environment.globals["tojson"] = json.dumps
-    files = sorted((ROOT / "dbt_project/macros/unit_tests").glob("*.sql"))
+    environment.globals["waltally"] = SimpleNamespace(get_slot_name=lambda: SLOT)
+    files = sorted((PROJECT / "macros").glob("make_*.sql"))
     macros = environment.from_string("".join(file.read_text() for file in files))
     environment.globals |= {file.stem: getattr(macros.module, file.stem) for file in files}
     found = []
-    for file in sorted((MODELS / "intermediate").glob("int_service_deltas_*.yml")):
-        for test in yaml.safe_load(file.read_text())["unit_tests"]:
-            if test["name"] in ABOUT_SQL:
+    for file in sorted((PROJECT / "models").rglob("*.yml")):
+        for test in (yaml.safe_load(file.read_text()) or {}).get("unit_tests", ()):
+            if test["model"] not in facts:
                 continue
-            (given_changes,) = (
-                each["rows"] for each in test["given"] if each["input"] == "ref('stg_changes')"
-            )
+            (given_changes,) = (each["rows"] for each in test["given"])
             query = environment.from_string(
                 given_changes.replace("{% raw %}", "").replace("{% endraw %}", "")
             ).render()
             rows = connection.execute(
-                "select commit_lsn::text, ordinal, is_json, is_undecodable, action, source_table,"
-                f" part, new_image, old_image from ({query}) as staged"
+                "select commit_lsn::text, ordinal, action::text, payload"
+                f" from ({query}) as staged".encode()
             ).fetchall()
-            raw = [as_logged(number, *row) for number, row in enumerate(rows, 1)]
+            raw = [(lsn.parse(at), ordinal, action, text) for at, ordinal, action, text in rows]
             # How many rows belong to no group is nothing that Spark asks the log.
             expected = [row for row in test["expect"]["rows"] if not row.get("left_out")]
-            found.append(Case(test["name"], raw, expected))
+            found.append(Case(test["name"], facts[test["model"]], raw, expected))
     return found
-
-
-def as_logged(
-    number: int,
-    commit_lsn: str,
-    ordinal: int,
-    is_json: bool,
-    is_undecodable: bool,
-    action: str | None,
-    table: str | None,
-    part: str | None,
-    new: str | None,
-    old: str | None,
-) -> Raw:
-    """The change that stg_changes would have read so, as the plugin prints it."""
-    fields = [] if action is None else [f'"action":"{action}"']
-    name = TABLES.get(part or "", table)
-    if name is not None:
-        schema, _, plain = name.partition(".")
-        fields += [f'"schema":"{schema}"', f'"table":"{plain}"']
-    fields += [f'"columns":{new}'] if new else []
-    fields += [f'"identity":{old}'] if old else []
-    fields += ['"undecodable":{"encoding":"WIN1252","bytes":"81"}'] if is_undecodable else []
-    text = "{" + ",".join(fields) + "}" if is_json else "{"
-    return lsn.parse(commit_lsn), ordinal if ordinal > 1 else number, letter(text), text
 
 
 def letter(text: str) -> str | None:
     return wal2json.action(text.encode()).decode() or None
 
 
+def outcome_of(log: DataFrame, fact: Fact) -> list[tuple[int, dict[str, Any]]]:
+    """Each image, rejection and last TRUNCATE as a case says it, with its commit's position."""
+    found = []
+    for image in rules.signed_images(log, fact, SLOT).collect():
+        row = {"part": image["part"], "sign": image["sign"], "rejected_reason": None}
+        names = [each.name for each in fact.dimensions]
+        row |= dict(zip(names, image["dimensions"], strict=True))
+        for measure, amount in zip(fact.measures, image["sums"], strict=True):
+            if measure.column is not None and image["part"] in measure.of:
+                row[f"sum_of_{measure.column}"] = amount
+        found.append((image["commit_lsn"], row))
+    for change in rules.rejected_changes(log, fact, SLOT).collect():
+        row = {"sign": None, "rejected_reason": change["reason"]}
+        found.append((change["commit_lsn"], row))
+    for truncate in rules.last_truncates(log, fact).collect():
+        row = {"part": truncate["part"], "sign": None, "rejected_reason": None}
+        found.append((truncate["commit_lsn"], row))
+    return found
+
+
 def says(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
-    known = ("part", "sign", "rejected_reason", *DIMENSIONS)
-    return all(
-        actual.get(key) == value
-        for key, value in expected.items()
-        if key in known and not (key == "part" and "part" not in actual)
-    )
+    if expected.get("rejected_reason") != actual["rejected_reason"]:
+        return False
+    return all(is_same(value, actual[key]) for key, value in expected.items() if key in actual)
+
+
+def is_same(expected: Any, actual: Any) -> bool:
+    if expected is None or actual is None:
+        return expected is actual
+    if isinstance(expected, bool):
+        return bool(str(expected).lower() == actual)
+    if isinstance(expected, int | float):
+        return Decimal(str(expected)) == Decimal(actual)
+    return str(expected) == str(actual)
 
 
 def must_match(name: str, expected: list[dict[str, Any]], actual: list[dict[str, Any]]) -> None:
@@ -130,9 +159,10 @@ def must_match(name: str, expected: list[dict[str, Any]], actual: list[dict[str,
 
 
 @pytest.fixture(scope="module")
-def dbt_cases(cluster: Cluster) -> list[Case]:
+def dbt_cases(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    facts = declared(tmp_path_factory.mktemp("rules"))
     with psycopg.connect(cluster.dsn()) as connection:
-        return cases(connection)
+        return cases(connection, facts)
 
 
 @pytest.mark.parametrize("with_letters", [True, False])
@@ -141,57 +171,49 @@ def test_the_cases_of_the_models_without_a_truncate(
 ) -> None:
     tried = [case for case in dbt_cases if not case.truncates]
     assert len(tried) > 35
-    rows = [
-        (place, ordinal, action if with_letters else None, text)
-        for place, case in enumerate(tried)
-        for ordinal, (_, _, action, text) in enumerate(case.changes, 1)
-    ]
-    log = frame(spark, rows)
-    found: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(tried))}
-    for image in rules.images(log, LIVE, ARCHIVE).collect():
-        # Both images of an update are here; what nets to nothing was left out before.
-        found[image["commit_lsn"]].append({**image.asDict(), "rejected_reason": None})
-    for change in rules.rejected_changes(log, LIVE, ARCHIVE).collect():
-        said = {"sign": None, "rejected_reason": change["reason"]}
-        found[change["commit_lsn"]].append(said)
-    for place, case in enumerate(tried):
-        must_match(case.name, case.expected, found[place])
+    for fact in {case.fact.name: case.fact for case in tried}.values():
+        own = [case for case in tried if case.fact is fact]
+        rows = [
+            (place, ordinal, action if with_letters else None, text)
+            for place, case in enumerate(own)
+            for ordinal, (_, _, action, text) in enumerate(case.changes, 1)
+        ]
+        found: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(own))}
+        for place, row in outcome_of(frame(spark, rows), fact):
+            found[place].append(row)
+        for place, case in enumerate(own):
+            must_match(case.name, case.expected, found[place])
 
 
 def test_the_cases_of_the_models_with_a_truncate(
     spark: SparkSession, dbt_cases: list[Case]
 ) -> None:
     tried = [case for case in dbt_cases if case.truncates]
-    assert len(tried) == 2
+    assert len(tried) >= 2
     for case in tried:
-        log = frame(spark, case.changes)
-        found = [
-            {**row.asDict(), "sign": row["delta"]}
-            for row in rules.signed_deltas(log, LIVE, ARCHIVE).collect()
-        ]
-        found += [
-            {"part": row["part"], "sign": None}
-            for row in rules.last_truncates(log, LIVE, ARCHIVE).collect()
-        ]
-        wanted = [
-            {"sign": 1, **row} if row["action"] != "T" else {"part": row["part"], "sign": None}
-            for row in case.expected
-        ]
-        must_match(case.name, wanted, found)
+        found = [row for _, row in outcome_of(frame(spark, case.changes), case.fact)]
+        must_match(case.name, case.expected, found)
 
 
 def test_the_last_truncate_of_each_part_counts(spark: SparkSession) -> None:
-    (test,) = yaml.safe_load((MODELS / "staging/stg_truncates.yml").read_text())["unit_tests"]
-    rows = [
-        (lsn.parse(row["commit_lsn"]), row["ordinal"], row["action"], row["payload"])
-        for row in test["given"][0]["rows"]
+    truncate = '{"action":"T","schema":"public","table":"%s"}'
+    rows: list[Raw] = [
+        (lsn.parse(at), ordinal, action, truncate % table)
+        for at, ordinal, action, table in (
+            ("0/10", 1, "T", "notifications"),
+            ("0/20", 1, "T", "notifications"),
+            ("0/20", 2, None, "notifications"),
+            ("0/30", 1, "T", "another"),
+            ("1/0", 1, "T", "notification_history"),
+            ("0/FF", 9, "T", "notification_history"),
+        )
     ]
-    found = rules.last_truncates(frame(spark, rows), LIVE, ARCHIVE).collect()
-    wanted = [
-        (row["part"], lsn.parse(row["commit_lsn"]), row["ordinal"])
-        for row in test["expect"]["rows"]
-    ]
-    assert [tuple(row) for row in found] == wanted
+    rows.append((lsn.parse("2/0"), 1, "I", INSERT % ('"x"', "")))
+    found = rules.last_truncates(frame(spark, rows), FACT).collect()
+    assert {tuple(row) for row in found} == {
+        ("live", lsn.parse("0/20"), 2),
+        ("archived", lsn.parse("1/0"), 1),
+    }
 
 
 IMAGE = (
@@ -202,10 +224,14 @@ IMAGE = (
 INSERT = '{"action":"I","schema":"public","table":"notifications","columns":' + IMAGE + "}"
 
 
+TINY = "-0.10000000000000000000000000000000000000000000000001"
 VALUES = [
     (r'"\u0041\n\"\\é"', "", 'A\n"\\é'),
     ("true", "", "true"),
     ("70", "", "70"),
+    ("7.50", "", "7.50"),
+    (TINY, "", TINY),
+    (r'"\"value\":7.50,"', "", '"value":7.50,'),
     # More digits and more characters than Jackson reads unless told to.
     ('"digits"', ',{"name":"n","value":' + "9" * 5000 + "}", "digits"),
     ('"large"', ',{"name":"body","value":"' + "y" * 21_000_000 + '"}', "large"),
@@ -220,9 +246,9 @@ def test_values_are_read_as_the_database_reads_them(spark: SparkSession) -> None
         for ordinal, action in enumerate((None, letter(text)))
     ]
     assert rows[-1][2] == "I"
-    found = rules.signed_deltas(spark.createDataFrame(rows, SCHEMA), LIVE, ARCHIVE).collect()
+    found = rules.signed_deltas(spark.createDataFrame(rows, SCHEMA), FACT, SLOT).collect()
     wanted = {read: 2 for *_, read in VALUES}
-    assert {row["notification_status"]: row["delta"] for row in found} == wanted
+    assert {row["dimensions"][3]: int(row["sums"][0]) for row in found} == wanted
 
 
 def test_what_the_database_does_not_take_for_json_is_rejected(spark: SparkSession) -> None:
@@ -239,7 +265,7 @@ def test_what_the_database_does_not_take_for_json_is_rejected(spark: SparkSessio
     # An escaped backslash before u0000 is no escaped zero.
     fine = [plain, f" {plain}\n", INSERT % (r'"\\u0000"', "")]
     log = frame(spark, [(n, 1, None, text) for n, text in enumerate([*texts, *fine])])
-    found = rules.rejected_changes(log, LIVE, ARCHIVE).orderBy("commit_lsn").collect()
+    found = rules.rejected_changes(log, FACT, SLOT).orderBy("commit_lsn").collect()
     assert [(row["commit_lsn"], row["reason"]) for row in found] == [
         (number, "the payload is not valid JSON") for number in range(len(texts))
     ]
@@ -272,8 +298,8 @@ def test_deletes_of_the_archive_say_which_group_lost_a_row(spark: SparkSession) 
     ]
     rows = [(n, 1, letter(text), text) for n, text in enumerate([*known, *nothing, *unknown])]
     found = {
-        row["commit_lsn"]: (row["is_known"], row["notification_status"])
-        for row in rules.archived_deletes(frame(spark, rows), LIVE, ARCHIVE).collect()
+        row["commit_lsn"]: (row["is_known"], row["dimensions"] and row["dimensions"][3])
+        for row in rules.purges(frame(spark, rows), FACT, SLOT).collect()
     }
     assert found == {
         **dict.fromkeys(range(len(known)), (True, "sent")),
@@ -307,8 +333,9 @@ def test_any_history_comes_to_what_the_oracle_of_the_models_says(
             rows.append((number, ordinal, letter(text), text))
     log = frame(spark, rows)
     found = Outcome()
-    for row in rules.signed_deltas(log, LIVE, ARCHIVE).collect():
-        getattr(found, row["part"])[tuple(row[name] for name in DIMENSIONS)] = row["delta"]
-    rejected = rules.rejected_changes(log, LIVE, ARCHIVE).collect()
+    for row in rules.signed_deltas(log, FACT, SLOT).collect():
+        place = ("live", "archived").index(row["part"])
+        getattr(found, row["part"])[tuple(row["dimensions"])] = int(row["sums"][place])
+    rejected = rules.rejected_changes(log, FACT, SLOT).collect()
     found.rejected = sorted(map(operator.itemgetter(0, 1), rejected))
     assert found == outcome(history)

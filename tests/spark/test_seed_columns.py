@@ -8,14 +8,17 @@ import pytest
 from common import arrow_source
 from common.connections import connect
 from common.settings import Settings
-from counting import columns, ranges, snapshot
+from counting import columns, ranges, snapshot, values
 
 from tests.spark.support import TABLES, Source
-from waltally.tables import DIMENSIONS, parse_tables
+from tests.support.facts import notify
+
+DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
 PLAIN = "alter table {} drop constraint {}_service_id_fkey;".format
 LIVE, ARCHIVE = (PLAIN(name, name) for name in ("notifications", "notification_history"))
 IDS = {"service_id", "template_id"}
+BOTH, NO_SERVICE = dict.fromkeys(TABLES, IDS), {"template_id"}
 
 
 def make_text(source: Source) -> None:
@@ -31,47 +34,52 @@ def make_text(source: Source) -> None:
 @pytest.mark.parametrize(
     ("sql", "as_bytes"),
     [
-        ("", IDS),
-        ("create schema other; create table other.notifications (service_id text)", IDS),
-        (LIVE + "alter table notifications alter service_id type text", {"template_id"}),
-        (ARCHIVE + "alter table notification_history alter service_id type text", {"template_id"}),
+        ("", BOTH),
+        ("create schema other; create table other.notifications (service_id text)", BOTH),
+        (
+            LIVE + "alter table notifications alter service_id type text",
+            {**BOTH, TABLES[0]: NO_SERVICE},
+        ),
+        (
+            ARCHIVE + "alter table notification_history alter service_id type text",
+            {**BOTH, TABLES[1]: NO_SERVICE},
+        ),
         (
             "alter table notifications drop template_id;"
             "alter table notifications add template_id varchar(36)",
-            {"service_id"},
+            {**BOTH, TABLES[0]: {"service_id"}},
         ),
         (
             LIVE + "create domain service as uuid;"
             "alter table notifications alter service_id type service",
-            {"template_id"},
+            {**BOTH, TABLES[0]: NO_SERVICE},
         ),
     ],
 )
-def test_what_is_a_uuid_in_both_tables_leaves_the_server_as_bytes(
-    source: Source, sql: str, as_bytes: set[str]
+def test_what_is_a_uuid_leaves_the_server_as_bytes(
+    source: Source, sql: str, as_bytes: dict[str, set[str]]
 ) -> None:
     source.fill()
     with source.connect() as connection:
         connection.execute(sql)
-    settings = Settings(source.dsn, source.dsn, source.slot, parse_tables(",".join(TABLES)), "cdc")
+    settings = Settings(source.dsn, source.dsn, source.slot, "cdc")
+    facts = [notify()]
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings, monitor, print) as exported,
+        snapshot.export(settings, facts, monitor, print) as exported,
     ):
-        found = columns.uuids(monitor, settings.tables)
-        assert found == as_bytes
-        selections = columns.selections(monitor, settings.tables, found)
-        for part in ranges.plan(exported.found, 1, selections):
+        needed = {table: values.needed(facts, table) for table, _ in exported.found}
+        found = {table: columns.selection(monitor, table, each) for table, each in needed.items()}
+        listed = {table: selection.sql for table, selection in found.items()}
+        for part in ranges.plan(exported.found, 1, listed):
             read = arrow_source.batches(exported.conninfo, part.query, exported.name)
-            rows = pa.Table.from_batches(
-                columns.labelled(batch, part.source_table, found) for batch in read
-            )
-            for name in ("service_id", "template_id"):
-                kind = pa.binary() if name in as_bytes else pa.string()
-                assert rows.schema.field(name).type == kind
-                nulls = f"select count(*) - count({name}), count(*) from {part.source_table}"
+            rows = pa.Table.from_batches(found[part.table].shape(batch) for batch in read)
+            for place, value in enumerate(needed[part.table]):
+                name = values.column_name(place)
+                is_bytes = value.column in as_bytes[str(part.table)]
+                assert rows.schema.field(name).type == (pa.binary() if is_bytes else pa.string())
+                nulls = f"select count(*) - count({value.column}), count(*) from {part.table}"
                 assert [(rows[name].null_count, rows.num_rows)] == source.ask(nulls)
-            assert rows["source_table"].unique().to_pylist() == [part.source_table]
 
 
 def test_an_id_that_is_text_in_one_table_counts_as_the_uuid_it_is(source: Source) -> None:
@@ -99,7 +107,7 @@ def test_a_text_of_sixteen_characters_does_not_pass_for_a_uuid(source: Source) -
     code, out, err = source.seed()
     assert code == 0, err
     assert "1 rows of public.notification_history cannot be counted" in out
-    assert source.ask("select reason, example ->> 'service_id' from cdc.historical_rejections") == [
+    assert source.ask("select reason, example ->> 'service_id' from cdc.baseline_rejection") == [
         ("the value of service_id is not a uuid", "sixteen letters.")
     ]
     found = source.baseline()

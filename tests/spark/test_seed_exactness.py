@@ -107,9 +107,10 @@ def test_seed_amid_writers_plus_the_stream_from_its_position_is_a_recount(source
         total = Counter(baseline[table])
         total.update(deltas[table])
         assert {key: n for key, n in total.items() if n} == dict(recount[table])
-    assert summary["rows"] == sum(sum(counts.values()) for counts in baseline.values())
-    assert source.ask("select seed_id::text, snapshot_lsn::text from cdc.historical_snapshot") == [
-        (summary["seed_id"], summary["snapshot_lsn"])
+    fact = summary["facts"]["ft_service_stats"]
+    assert fact["rows"] == sum(sum(counts.values()) for counts in baseline.values())
+    assert source.ask("select baseline_id::text, snapshot_lsn::text from cdc.baseline") == [
+        (summary["baseline_id"], summary["snapshot_lsn"])
     ]
     assert source.ask(
         "select slot_name from pg_replication_slots where database = %s", source.name

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -14,12 +15,11 @@ from common.settings import Settings
 from counting import snapshot
 
 from tests.spark.support import TABLES, Source, wait_until
-from waltally.tables import parse_tables
+from tests.support.facts import notify
 
 
 def settings(source: Source, timeout: float) -> Settings:
-    tables = parse_tables(",".join(TABLES))
-    return Settings(source.dsn, source.dsn, source.slot, tables, "cdc", timeout=timeout)
+    return Settings(source.dsn, source.dsn, source.slot, "cdc", timeout=timeout)
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_a_seed_killed_amid_the_swap_leaves_the_previous_one(source: Source) -> 
     source.fill()
     source.previous_seed()
     with source.connect() as other, other.transaction():
-        other.execute("lock table cdc.historical_snapshot in exclusive mode")
+        other.execute("lock table cdc.baseline in exclusive mode")
         killed = source.start()
         # The counts are swapped in the open transaction, the seed's own row is not.
         wait_until(lambda: source.waiting("relation") == 1)
@@ -130,11 +130,36 @@ def test_a_seed_that_waits_for_a_writer_names_it_and_times_out(source: Source) -
         writer.execute("insert into unrelated (note) values ('open')")
         with (
             pytest.raises(SnapshotBlocked) as caught,
-            snapshot.export(settings(source, 0.5), monitor, print),
+            snapshot.export(settings(source, 0.5), [notify()], monitor, print),
         ):
             pass
         assert f"pid {writer.info.backend_pid} (postgres nightly batch) open for" in str(caught)
     wait_until(lambda: not source.ask("select 1 from pg_replication_slots where temporary"))
+
+
+def test_an_application_that_locks_in_another_order_is_never_in_a_deadlock(source: Source) -> None:
+    """It holds the second table, and asks for the first while the seed waits for the second."""
+    waiting = "select count(*) from pg_locks where not granted and relation = %s::regclass"
+    with (
+        source.connect() as application,
+        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as locks,
+    ):
+        deadline = time.monotonic() + 30
+        seed = threading.Thread(
+            target=snapshot.lock, args=(locks, settings(source, 30), [notify()], deadline)
+        )
+        with application.transaction():
+            application.execute("lock table notification_history")
+            seed.start()
+            wait_until(lambda: source.ask(waiting, "notification_history") == [(1,)])
+            application.execute("lock table notifications")
+        seed.join(30)
+        held = source.ask(
+            "select relation::regclass::text from pg_locks"
+            " where pid = %s and relation::regclass::text like 'notification%%'",
+            locks.info.backend_pid,
+        )
+    assert {("notifications",), ("notification_history",)} <= set(held)
 
 
 def test_a_table_that_stays_locked_times_out(source: Source) -> None:
@@ -146,7 +171,7 @@ def test_a_table_that_stays_locked_times_out(source: Source) -> None:
         altering.execute("lock table notification_history")
         with (
             pytest.raises(SnapshotBlocked, match="notification_history was locked"),
-            snapshot.export(settings(source, 0.2), monitor, print),
+            snapshot.export(settings(source, 0.2), [notify()], monitor, print),
         ):
             pass
 
@@ -196,7 +221,9 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
         try:
             with (
                 closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.export(settings(source, timeout), monitor, messages.append) as exported,
+                snapshot.export(
+                    settings(source, timeout), [notify()], monitor, messages.append
+                ) as exported,
                 source.connect(autocommit=False) as reader,
             ):
                 reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

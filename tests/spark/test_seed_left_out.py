@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from tests.spark.support import TABLES, Source
+from tests.spark.support import PARTS, TABLES, Source
 
 REJECTIONS = """
-    select source_table, reason, row_count, length(example ->> 'notification_status')
-    from cdc.historical_rejections order by 1, 2
+    select part, reason, row_count, length(example ->> 'notification_status')
+    from cdc.baseline_rejection order by 1, 2
 """
 COUNTED = "num_nulls(service_id, template_id, notification_type, notification_status) = 0"
 
@@ -24,16 +24,16 @@ def test_a_value_longer_than_an_index_row_is_listed_and_the_rest_is_counted(
             f" notification_status = 'sent' and {COUNTED}".encode()
         ).rowcount
         connection.execute(
-            "insert into cdc.historical_rejections values"
-            " (%s, 'public.notifications', 'of the seed before', 1, '{}')",
+            "insert into cdc.baseline_rejection values"
+            " (%s, 'ft_service_stats', 'live', 'of the seed before', 1, '{}')",
             (source.slot,),
         )
     code, out, err = source.seed("--json")
     assert code == 0, err
     assert "Traceback" not in err
     reason = "the value of notification_status is longer than 1000 bytes"
-    assert source.ask(REJECTIONS) == [(TABLES[0], reason, long, 100)]
-    summary = json.loads(out)
+    assert source.ask(REJECTIONS) == [("live", reason, long, 100)]
+    summary = json.loads(out)["facts"]["ft_service_stats"]
     assert [(each["reason"], each["row_count"]) for each in summary["rejections"]] == [
         (reason, long)
     ]
@@ -54,12 +54,12 @@ def test_rows_with_a_null_dimension_are_counted_as_left_out(source: Source) -> N
     source.fill()
     code, out, err = source.seed()
     assert code == 0, err
-    [(left_out,)] = source.ask("select left_out from cdc.historical_snapshot")
+    [(left_out,)] = source.ask("select left_out from cdc.baseline")
     expected = {
         table: source.ask(f"select count(*) from {table} where not {COUNTED}")[0][0]
         for table in TABLES
     }
-    assert left_out == expected
+    assert left_out == {PARTS[table]: count for table, count in expected.items()}
     assert all(expected.values())
     for table, count in expected.items():
         assert f"{count:,} rows of {table} are left out: a dimension is null" in out

@@ -1,73 +1,142 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from common.progress import Measure, line
-from common.settings import Settings, counted_tables, parse_lsn
-from counting.counts import NULL_DIMENSION, count_groups, dimensions
+from common.settings import Settings, parse_lsn
+from counting import values
+from counting.counts import COLUMNS, NULL_DIMENSION, count_groups
 from counting.ranges import Leaf, cut, plan
 from counting.visibility import Visibility, unfinished
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
+from tests.support.facts import column, declare, notify
 from waltally.errors import SettingError
-from waltally.tables import Table, parse_tables
+from waltally.facts import Fact, parse
+from waltally.tables import Table
 
-SCHEMA = (
-    "source_table string, service_id string, template_id string,"
-    " notification_type string, notification_status string"
-)
-
+LIVE, ARCHIVE = (part.table for part in notify().tables)
 S, T = "11111111-aaaa-1111-1111-111111111111", "22222222-aaaa-2222-2222-222222222222"
 
 
-def test_rows_are_counted_by_table_and_dimensions(spark: SparkSession) -> None:
+def counted(
+    spark: SparkSession,
+    rows: list[tuple[Any, ...]],
+    *facts: Fact,
+    table: Table = LIVE,
+    binary: tuple[int, ...] = (),
+) -> list[Row]:
+    """Count rows that have the values of `needed` in order; those at `binary` are bytes."""
+    needed = values.needed(facts, table)
+    schema = ", ".join(
+        f"{values.column_name(place)} {'binary' if place in binary else 'string'}"
+        for place in range(len(needed))
+    )
+    frame = spark.createDataFrame(rows, schema)
+    return count_groups(frame, needed, values.parts_of(facts, table), "the_slot").collect()
+
+
+def groups(found: list[Row]) -> set[tuple[Any, ...]]:
+    return {(*row["dimensions"], row["row_count"], row["reason"]) for row in found}
+
+
+def test_rows_are_counted_by_part_and_dimensions(spark: SparkSession) -> None:
     rows = [
-        ("live", S, T, "sms", "sent"),
-        ("live", S.upper(), T.upper(), "sms", "sent"),
-        ("live", S, T, "sms", "Sent"),
-        ("archive", S, T, "sms", "sent"),
+        (S, T, "sms", "sent"),
+        (S.upper(), T.upper(), "sms", "sent"),
+        (S, T, "sms", "Sent"),
     ]
-    counted = count_groups(spark.createDataFrame(rows, SCHEMA)).collect()
-    assert {tuple(row) for row in counted} == {
-        ("live", S, T, "sms", "sent", 2, None),
-        ("live", S, T, "sms", "Sent", 1, None),
-        ("archive", S, T, "sms", "sent", 1, None),
-    }
+    found = counted(spark, rows, notify())
+    assert groups(found) == {(S, T, "sms", "sent", 2, None), (S, T, "sms", "Sent", 1, None)}
+    assert tuple(found[0].asDict()) == COLUMNS
+    assert {(row["fact"], row["part"]) for row in found} == {("ft_service_stats", "live")}
+    assert sorted(row["sums"] for row in found) == [["1", "0"], ["2", "0"]]
+    [archived] = counted(spark, rows[:1], notify(), table=ARCHIVE)
+    assert (archived["part"], archived["sums"]) == ("archived", ["0", "1"])
 
 
 def test_binary_ids_are_counted_as_they_are_and_told_as_text(spark: SparkSession) -> None:
     # In the byte values of "A" and "a", which as text would be one.
     upper, lower = bytearray(b"A" * 16), bytearray(b"a" * 16)
     rows = [
-        ("live", upper, T.upper(), "sms", "sent"),
-        ("live", upper, T, "sms", "sent"),
-        ("live", lower, T, "sms", "sent"),
-        ("live", None, T, "sms", "sent"),
+        (upper, T.upper(), "sms", "sent"),
+        (upper, T, "sms", "sent"),
+        (lower, T, "sms", "sent"),
+        (None, T, "sms", "sent"),
     ]
-    schema = SCHEMA.replace("service_id string", "service_id binary")
-    counted = count_groups(spark.createDataFrame(rows, schema)).collect()
-    assert {tuple(row) for row in counted} == {
-        ("live", "41414141-4141-4141-4141-414141414141", T, "sms", "sent", 2, None),
-        ("live", "61616161-6161-6161-6161-616161616161", T, "sms", "sent", 1, None),
-        ("live", None, T, "sms", "sent", 1, NULL_DIMENSION),
+    assert groups(counted(spark, rows, notify(), binary=(0,))) == {
+        ("41414141-4141-4141-4141-414141414141", T, "sms", "sent", 2, None),
+        ("61616161-6161-6161-6161-616161616161", T, "sms", "sent", 1, None),
+        (None, T, "sms", "sent", 1, NULL_DIMENSION),
     }
 
 
 def test_a_null_in_any_dimension_leaves_the_row_out(spark: SparkSession) -> None:
-    whole = ("live", S, T, "sms", "sent")
-    rows = [whole, *((*whole[:n], None, *whole[n + 1 :]) for n in range(1, 5))]
-    counted = count_groups(spark.createDataFrame(rows, SCHEMA)).collect()
-    assert [tuple(row) for row in counted if row["reason"] is None] == [(*whole, 1, None)]
-    assert sum(row["reason"] == NULL_DIMENSION for row in counted) == 4
+    whole = (S, T, "sms", "sent")
+    rows = [whole, *((*whole[:n], None, *whole[n + 1 :]) for n in range(4))]
+    found = counted(spark, rows, notify())
+    assert [tuple(row["dimensions"]) for row in found if row["reason"] is None] == [whole]
+    assert sum(row["reason"] == NULL_DIMENSION for row in found) == 4
 
 
-def test_binary_uuids_become_text(spark: SparkSession) -> None:
-    rows = spark.createDataFrame(
-        [(bytearray(range(16)), "t", "sms", "sent", 1)],
-        "service_id binary, template_id string, notification_type string,"
-        " notification_status string, other int",
-    )
-    [row] = dimensions(rows, "live").collect()
-    assert tuple(row) == ("live", "00010203-0405-0607-0809-0a0b0c0d0e0f", "t", "sms", "sent")
+def test_binary_uuids_become_text_where_another_fact_has_a_text_in_their_place(
+    spark: SparkSession,
+) -> None:
+    by_service = parse("a", LIVE, declare("public.notifications", ("service_id", "uuid")))
+    by_type = parse("b", LIVE, declare("public.notifications", ("notification_type", "text")))
+    found = counted(spark, [(bytearray(range(16)), "ünï")], by_service, by_type, binary=(0,))
+    assert {(row["fact"], *row["dimensions"]) for row in found} == {
+        ("a", "00010203-0405-0607-0809-0a0b0c0d0e0f"),
+        ("b", "ünï"),
+    }
+
+
+def condition(test: str, listed: list[str], is_null: bool | None = None) -> dict[str, Any]:
+    return {"column": "state", "test": test, "values": listed, "is_null": is_null}
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (condition("in", ["a", "b"]), ["a", "b"]),
+        (condition("not_in", ["a"]), ["b", "c"]),
+        (condition("in", []), []),
+        (condition("is_null", [], True), [None]),
+        (condition("is_null", [], False), ["a", "b", "c"]),
+    ],
+)
+def test_a_condition_that_is_null_is_not_true(
+    spark: SparkSession, where: dict[str, Any], expected: list[str | None]
+) -> None:
+    declaration = declare("public.notifications", where=[where])
+    declaration["dimensions"] = [column("state", "text", nulls="count")]
+    fact = parse("f", LIVE, declaration)
+    found = counted(spark, [(each,) for each in ("a", "b", "c", None)], fact)
+    assert {(row["dimensions"][0], row["reason"]) for row in found} == {
+        (each, None) for each in expected
+    }
+
+
+def test_a_condition_on_a_uuid_compares_its_text(spark: SparkSession) -> None:
+    where = {**condition("in", [S]), "column": "id"}
+    fact = parse("f", LIVE, declare("public.notifications", ("id", "uuid"), where=[where]))
+    ids = [(bytearray.fromhex(each.replace("-", "")),) for each in (S, T)]
+    assert groups(counted(spark, ids, fact, binary=(0,))) == {(S, 1, None)}
+
+
+def test_a_fact_without_columns_counts_its_rows(spark: SparkSession) -> None:
+    fact = parse("f", LIVE, declare("public.notifications"))
+    frame = spark.createDataFrame([("",), ("",)], "value_0 string")
+    [row] = count_groups(frame, (), values.parts_of([fact], LIVE), "s").collect()
+    assert (row["dimensions"], row["row_count"], row["sums"]) == ([], 2, ["2"])
+
+
+def test_the_slot_is_a_dimension_without_a_column(spark: SparkSession) -> None:
+    declaration = declare("public.notifications", ("kind", "text"))
+    declaration["dimensions"].insert(0, column("source", "text", kind="slot", column=None))
+    [row] = counted(spark, [("sms",)], parse("f", LIVE, declaration))
+    assert row["dimensions"] == ["the_slot", "sms"]
 
 
 @pytest.mark.parametrize(
@@ -103,30 +172,16 @@ def test_an_empty_table_and_a_foreign_leaf_are_one_range_each() -> None:
     assert cut(Leaf(Table("a", "b"), 0, has_addresses=False), 2) == ["true"]
 
 
-def test_a_leaf_is_read_by_itself_under_the_name_of_its_table() -> None:
+def test_a_leaf_is_read_by_itself_for_its_table() -> None:
     table = Table("public", "n")
     [part] = plan([(table, [Leaf(Table("Odd", 'le"af'), 3)])], 1, {table: "1 as x"})
-    assert part.source_table == "public.n"
+    assert part.table == table
     assert 'select 1 as x from only "Odd"."le""af" where' in part.query
 
 
-def test_the_first_two_tables_of_the_setting_are_counted() -> None:
-    assert counted_tables('public.a, "Odd.x"."b,""c" ,public.d') == (
-        Table("public", "a"),
-        Table("Odd.x", 'b,"c'),
-    )
-
-
-@pytest.mark.parametrize("text", ["", "a", "a.b,", "a.b c.d", "a.b.c"])
-def test_a_list_of_tables_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(SettingError):
-        parse_tables(text)
-
-
 def test_parquet_and_its_position_belong_together() -> None:
-    tables = parse_tables("public.a")
     with pytest.raises(SettingError, match="belong together"):
-        Settings("", "", "slot", tables, "cdc", parquet="/x")
+        Settings("", "", "slot", "cdc", parquet="/x")
     with pytest.raises(SettingError, match="not a WAL position"):
         parse_lsn("12", "--snapshot-lsn")
 
@@ -138,4 +193,4 @@ def test_progress_tells_rows_rate_and_time_left() -> None:
 
 
 def test_connection_strings_are_not_shown() -> None:
-    assert "secret" not in repr(Settings("password=secret", "password=secret", "s", (), "cdc"))
+    assert "secret" not in repr(Settings("password=secret", "password=secret", "s", "cdc"))

@@ -10,26 +10,35 @@ from common.errors import SnapshotTooOld
 from common.settings import Settings
 from counting import checks, snapshot
 from seeding import store
+from seeding.incoming_table import acquire_seed_lock
 from seeding.job import seed
 
 from demo.cluster import Cluster
 from loader.staging.records import SlotPosition
-from tests.spark.support import TABLES, Source
-from waltally import errors, lsn
-from waltally.tables import parse_tables
+from tests.spark.support import Source
+from tests.support.facts import NOTIFY, notify
+from waltally import errors, facts, lsn
+from waltally.tables import Table
 
 
-def settings(source: Source, dsn: str = "", tables: str = ",".join(TABLES)) -> Settings:
-    return Settings(
-        dsn or source.dsn, source.dsn, source.slot, parse_tables(tables), "cdc", timeout=5
-    )
+def settings(source: Source, dsn: str = "", *names: str) -> Settings:
+    return Settings(dsn or source.dsn, source.dsn, source.slot, "cdc", names, timeout=5)
+
+
+def live_alone() -> facts.Fact:
+    """A fact of the table notifications alone."""
+    [live, _] = NOTIFY["tables"]
+    [count, _] = NOTIFY["measures"]
+    declaration = {**NOTIFY, "tables": [live], "measures": [count]}
+    return facts.parse("ft_live", Table("analytics", "ft_live"), declaration)
 
 
 @pytest.mark.parametrize(
     ("sql", "error", "words"),
     [
         ("drop schema cdc cascade", errors.NotSetUp, "lacks"),
-        ("drop table cdc.historical_counts", errors.NotSetUp, "lacks historical_counts"),
+        ("drop table cdc.baseline_group", errors.NotSetUp, "lacks baseline_group"),
+        ("delete from cdc.fact", errors.NotSetUp, "no fact is registered"),
         ("delete from cdc.slot_position", errors.NotSetUp, "has no row"),
         ("update cdc.slot_position set system_identifier = '1'", errors.AnotherCluster, "cluster"),
         ("update cdc.slot_position set source_database = 'x'", errors.AnotherCluster, "database x"),
@@ -68,7 +77,9 @@ def test_a_role_without_its_rights_is_refused(source: Source) -> None:
             )
             with (
                 closing(connect(as_reader, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.export(settings(source, as_reader), monitor, print) as exported,
+                snapshot.export(
+                    settings(source, as_reader), [notify()], monitor, print
+                ) as exported,
             ):
                 exported.check()
         finally:
@@ -101,7 +112,7 @@ def test_a_server_without_wal2json_is_refused(source: Source) -> None:
     with (
         closing(connect(dsn, "LOADER_SOURCE_DSN")) as monitor,
         pytest.raises(errors.PluginMissing),
-        snapshot.export(settings(source, dsn), monitor, print),
+        snapshot.export(settings(source, dsn), [notify()], monitor, print),
     ):
         pass
 
@@ -118,7 +129,7 @@ def test_a_server_without_a_free_slot_is_refused(source: Source) -> None:
                     made.append(f"s{number}")
             with (
                 pytest.raises(errors.NoFreeSlot),
-                snapshot.export(settings(source), monitor, print),
+                snapshot.export(settings(source), [notify()], monitor, print),
             ):
                 pass
         finally:
@@ -148,26 +159,26 @@ def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused() -> Non
     checks.position(10, 10, 10)
     with pytest.raises(SnapshotTooOld, match="change log"):
         checks.position(9, 10, None)
-    with pytest.raises(SnapshotTooOld, match="stored seed"):
+    with pytest.raises(SnapshotTooOld, match="stored baseline"):
         checks.position(10, 9, 11)
 
 
 def test_an_old_parquet_export_is_refused_before_anything_is_read(source: Source) -> None:
-    tables = parse_tables(",".join(TABLES))
     with pytest.raises(SnapshotTooOld):
-        seed(Settings("", source.dsn, source.slot, tables, "cdc", parquet="/x", snapshot_lsn=1))
+        seed(Settings("", source.dsn, source.slot, "cdc", parquet="/x", snapshot_lsn=1))
 
 
 def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
     source.previous_seed()
     with closing(connect(source.dsn, "LOADER_TARGET_DSN")) as target:
         [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
-        target.execute("update cdc.historical_snapshot set snapshot_lsn = snapshot_lsn + 100")
+        target.execute("update cdc.baseline set snapshot_lsn = snapshot_lsn + 100")
         with (
-            store.acquire_seed_lock(target, settings(source), print),
+            acquire_seed_lock(target, settings(source), print),
             pytest.raises(SnapshotTooOld),
         ):
-            store.replace(target, settings(source), lsn.parse(start) + 99)
+            counted = store.Counted(lsn.parse(start) + 99)
+            store.replace(target, settings(source), [notify()], counted)
     assert source.has_previous_seed()
 
 
@@ -177,9 +188,7 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     monkeypatch.setattr(arrow_source, "LOCK_TIMEOUT", "50ms")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(
-            settings(source, tables="public.notifications"), monitor, print
-        ) as exported,
+        snapshot.export(settings(source), [live_alone()], monitor, print) as exported,
         source.connect() as altering,
         altering.transaction(),
     ):
@@ -203,7 +212,7 @@ def test_leaves_of_a_partitioned_table_are_read_one_by_one(source: Source) -> No
         )
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings(source), monitor, print) as exported,
+        snapshot.export(settings(source), [notify()], monitor, print) as exported,
     ):
         assert [str(leaf.table) for leaf in exported.found[1][1]] == [
             "public.leaf_a",

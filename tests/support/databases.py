@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from demo.cluster import BIN, Cluster
 from tests.support.commands import LOADER, ROOT, run_loader
+from tests.support.facts import NOTIFY, manifest_of
 from tests.support.servers import APPLICATION, administer, connect, load_application
 from tests.support.waiting import wait_until
 
@@ -24,6 +26,8 @@ class Database:
         self.name = name
         # One slot name a database, as slots are of the whole cluster.
         self.slot = f"slot_{name}"
+        self.manifest = manifest_of({"ft_service_stats": NOTIFY})
+        """The declared facts: what LOADER_MANIFEST is for the loader."""
         self.connection = connect(cluster.dsn(name))
 
     def load_notify(self, identity: str = "full") -> None:
@@ -56,8 +60,13 @@ class Database:
             **os.environ,
             **self.cluster.environment(self.name),
             "LOADER_SLOT": self.slot,
+            "LOADER_MANIFEST": str(self.manifest),
             **more,
         }
+
+    def declare(self, **declarations: Mapping[str, Any]) -> None:
+        """Declare these facts, by name, from here on and no others."""
+        self.manifest = manifest_of(declarations)
 
     def loader(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the loader to its end."""
@@ -78,6 +87,15 @@ class Database:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+        )
+
+    def take_baseline(self) -> None:
+        """Take one for every fact, at this target, as a seed of empty tables does."""
+        self.execute(
+            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
+            "fact.declaration, position_lsn, system_identifier from cdc.slot_position "
+            "inner join cdc.fact using (slot_name)"
         )
 
     def staged(self) -> int:

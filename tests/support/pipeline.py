@@ -17,6 +17,9 @@ from loader.build.builder import Models, export_target
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.preflight import setup
+from loader.preflight.dbt_project import parse_project
+from loader.preflight.manifest import read_manifest
+from loader.preflight.register_facts import Wanted
 from tests.support.commands import (
     SHORT_PAUSES,
     RunningLoader,
@@ -26,9 +29,9 @@ from tests.support.commands import (
     sentence,
 )
 from tests.support.databases import Database
+from tests.support.facts import shipped_manifest
 from tests.support.waiting import wait_until
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
-from waltally.tables import parse_tables
+from waltally.settings import DEFAULT_SCHEMA, Settings
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
@@ -48,8 +51,9 @@ class Pipeline:
         self.source = source
         self.target = target or source
         self.home = home
-        self.tables = DEFAULT_TABLES
-        """The setting LOADER_TABLES of what runs in this process."""
+        self.project: Path | None = None
+        """The dbt project; None for the shipped one."""
+        self.source.manifest = shipped_manifest()
         self.limits: dict[str, object] = {**SHORT_PAUSES}
         """Constants of the loader's modules that loaders in the background have instead."""
         self._models = models
@@ -63,7 +67,12 @@ class Pipeline:
     def loader_settings(self) -> Settings:
         """The settings that the commands have."""
         source, target = self.dsns
-        return Settings.of(source, target, self.slot, self.tables, DEFAULT_SCHEMA)
+        return Settings.of(source, target, self.slot, DEFAULT_SCHEMA)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What `loader setup` would register."""
+        return Wanted.of(read_manifest(self.source.manifest), ())
 
     @property
     def dsns(self) -> tuple[str, str]:
@@ -77,6 +86,13 @@ class Pipeline:
         """What a command needs: the profile, the source as libpq's own variables, the target."""
         target = {"LOADER_TARGET_DSN": self.dsns[1]}
         return {**self.source.environment(), **profiles(self.home), **target, **more}
+
+    def use_project(self, project: Path) -> None:
+        """Declare and build the facts of this dbt project from here on."""
+        self.project = project
+        self._models = Models()
+        facts = parse_project(project, {})
+        self.source.declare(**{fact.name: fact.declaration for fact in facts})
 
     # The loader as a command.
 
@@ -109,10 +125,9 @@ class Pipeline:
 
     # The steps in this process, where a test is about their errors.
 
-    def set_up(self, tables: str = DEFAULT_TABLES) -> None:
-        """Make slot and staging schema for these tables. Raises what `loader setup` reports."""
-        self.tables = tables
-        setup.set_up(self.loader_settings, timeout=30, renew=False)
+    def set_up(self) -> None:
+        """Register the declared facts, make slot and schema. Raises what `loader setup` reports."""
+        setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
 
     def stage(self) -> None:
         """Follow the slot up to what is committed now. Raises what `loader run` reports."""
@@ -137,7 +152,9 @@ class Pipeline:
             for name, value in os.environ.items()
             if not name.startswith(("PG", "LOADER_", "DBT_"))
         }
-        settings = {"LOADER_SLOT": self.slot, "LOADER_TABLES": self.tables}
+        settings = {"LOADER_SLOT": self.slot}
+        if self.project is not None:
+            settings["DBT_PROJECT_DIR"] = str(self.project)
         target = self.target.cluster.environment(self.target.name)
         with only_environment({**kept, **target, **profiles(self.home), **settings}):
             yield
@@ -155,22 +172,25 @@ class Pipeline:
         """Count the quiet source at its WAL's end, as spark/seed.py does without a pause."""
         counts = recount.expected(self.dsns[0])
         at = self.source.value("select pg_current_wal_insert_lsn()")
-        self.target.execute("delete from cdc.historical_counts where slot_name = %s", self.slot)
-        for group, parts in counts.items():
-            for table, rows in zip(("notifications", "notification_history"), parts, strict=True):
-                if rows:
+        of_fact = "where slot_name = %s and fact_name = 'ft_service_stats'"
+        self.target.execute(f"delete from cdc.baseline_group {of_fact}", self.slot)
+        self.target.execute(f"delete from cdc.baseline {of_fact}", self.slot)
+        for group, (live, archived) in counts.items():
+            for part, measures in (("live", [live, 0]), ("archived", [0, archived])):
+                if any(measures):
                     self.target.execute(
-                        "insert into cdc.historical_counts values (%s, %s, %s, %s, %s, %s, %s)",
+                        "insert into cdc.baseline_group "
+                        "values (%s, 'ft_service_stats', %s, %s, %s::numeric[])",
                         self.slot,
-                        f"public.{table}",
-                        *group,
-                        rows,
+                        part,
+                        list(group),
+                        measures,
                     )
         self.target.execute(
-            "insert into cdc.historical_snapshot "
-            "select slot_name, gen_random_uuid(), %s, system_identifier from cdc.slot_position "
-            "where slot_name = %s on conflict (slot_name) do update set seed_id = excluded.seed_id,"
-            "snapshot_lsn = excluded.snapshot_lsn, system_identifier = excluded.system_identifier",
+            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
+            "fact.declaration, %s, system_identifier from cdc.slot_position "
+            f"inner join cdc.fact using (slot_name) {of_fact}",
             at,
             self.slot,
         )
@@ -209,8 +229,9 @@ class Pipeline:
 
     def recount(self) -> tuple[Counts, Counts]:
         """Return what counting the rows of both tables gives."""
-        live, archived = parse_tables(self.tables)[:2]
-        return self.rows_of(live.quoted), self.rows_of(archived.quoted)
+        (fact,) = (each for each in self.wanted.facts if each.name == "ft_service_stats")
+        live, archived = (fact.part(name).table.quoted for name in ("live", "archived"))
+        return self.rows_of(live), self.rows_of(archived)
 
     def rows_of(self, table: str) -> Counts:
         names = ", ".join(f"{name}::text" for name in DIMENSIONS)
@@ -240,6 +261,7 @@ class Pipeline:
             "loader setup": lambda: self.must("setup"),
             "loader setup --renew": lambda: self.must("setup", "--renew"),
             "spark-submit spark/seed.py": self.seed,
+            "spark-submit spark/seed.py --fact ft_service_stats": self.seed,
             "dbt build": self.build,
         }
         named = re.findall(r"`([^`]+)`", said.split("Try: ")[1])

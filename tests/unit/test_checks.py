@@ -6,8 +6,10 @@ import pytest
 
 from loader.preflight import checks, table_checks
 from loader.preflight.source_facts import ServerFacts, TableFacts
+from tests.support.facts import column, declare
 from waltally.errors import LoaderError
-from waltally.tables import DIMENSIONS, Table
+from waltally.facts import parse
+from waltally.tables import Table
 
 SOUND = ServerFacts(
     role="loader",
@@ -22,8 +24,33 @@ SOUND = ServerFacts(
     senders_used=1,
     senders_limit=10,
 )
-COLUMNS = dict.fromkeys(("id", *DIMENSIONS), True)
-TABLE = TableFacts(Table("public", "n"), "r", "p", COLUMNS, "i", frozenset(COLUMNS), ("id",))
+COLUMNS = dict.fromkeys(("id", "shop", "Paid At", "amount"), True)
+TABLE = TableFacts(
+    Table("public", "n"),
+    "r",
+    "p",
+    COLUMNS,
+    "i",
+    frozenset(COLUMNS),
+    ("id",),
+    types={"shop": "uuid", "Paid At": "timestamp without time zone", "amount": "numeric"},
+)
+DECLARATION = declare("public.n", ("shop", "uuid"))
+DECLARATION["dimensions"].append(
+    column(
+        "day",
+        "date",
+        kind="date_of",
+        column="paid_at",
+        timezone="Europe/London",
+        column_timezone="UTC",
+    )
+)
+DECLARATION["tables"][0]["columns"] = {"paid_at": "Paid At"}
+DECLARATION["measures"].append(
+    {"name": "paid", "kind": "sum", "column": "amount", "of": ["rows"], "type": "numeric"}
+)
+FACT = parse("ft_paid", Table("analytics", "ft_paid"), DECLARATION)
 
 
 def test_a_sound_server_has_no_findings() -> None:
@@ -59,7 +86,7 @@ def test_an_existing_slot_needs_no_free_place() -> None:
 
 
 def finding(facts: TableFacts) -> LoaderError | None:
-    found = table_checks.table_findings(facts, counted=True)
+    found = table_checks.table_findings(facts, [FACT])
     return found[0] if found else None
 
 
@@ -72,16 +99,18 @@ def test_a_wide_identity_is_sound(identity: str) -> None:
 @pytest.mark.parametrize(
     ("broken", "code", "remedy"),
     [
-        (replace(TABLE, kind=None), 17, "LOADER_TABLES"),
-        (replace(TABLE, kind="v"), 17, "LOADER_TABLES"),
-        (replace(TABLE, kind="p"), 17, "partitions"),
+        (replace(TABLE, kind=None), 17, "name in the declaration"),
+        (replace(TABLE, kind="v"), 17, "name in the declaration"),
+        (replace(TABLE, kind="p"), 17, "each partition"),
         (replace(TABLE, persistence="u"), 17, 'alter table "public"."n" set logged'),
-        (replace(TABLE, columns={"id": True}), 17, "service_id"),
+        (replace(TABLE, columns={"id": True}), 17, "'columns': {"),
+        (replace(TABLE, types={**TABLE.types, "Paid At": "text"}), 17, "a date or a timestamp"),
+        (replace(TABLE, types={**TABLE.types, "amount": "double precision"}), 17, "numeric"),
         (
             replace(TABLE, identity="d", identity_columns=frozenset({"id"})),
             18,
             'create unique index concurrently "n_replica_identity" on "public"."n" '
-            '("id", "service_id", "template_id", "notification_type", "notification_status"); '
+            '("id", "shop", "Paid At", "amount"); '
             'alter table "public"."n" replica identity using index "n_replica_identity";',
         ),
         (
@@ -89,7 +118,7 @@ def test_a_wide_identity_is_sound(identity: str) -> None:
                 TABLE,
                 identity="d",
                 identity_columns=frozenset({"id"}),
-                columns={**COLUMNS, "template_id": False},
+                columns={**COLUMNS, "amount": False},
             ),
             18,
             'alter table "public"."n" replica identity full;',
@@ -106,7 +135,29 @@ def test_each_table_fault_has_its_code_and_remedy(
     assert remedy in found.remedy
 
 
-def test_a_table_that_is_only_logged_needs_no_dimensions() -> None:
-    assert (
-        table_checks.table_findings(replace(TABLE, columns={}, identity="d"), counted=False) == []
+def test_a_table_that_is_only_logged_needs_no_column() -> None:
+    assert table_checks.table_findings(replace(TABLE, columns={}, identity="d"), []) == []
+    (found,) = table_checks.table_findings(replace(TABLE, kind=None), [])
+    assert "LOADER_TABLES" in found.remedy
+
+
+def test_current_rows_need_their_key_alone_of_an_old_row() -> None:
+    declaration = {**declare("public.n", ("shop", "uuid"), ("amount", "numeric"))}
+    rows = parse(
+        "rows",
+        Table("analytics", "rows"),
+        {**declaration, "kind": "current_rows", "key": ["shop"]},
     )
+    narrow = replace(TABLE, identity="d", identity_columns=frozenset({"shop"}))
+    assert table_checks.table_findings(narrow, [rows]) == []
+    (found,) = table_checks.table_findings(narrow, [rows, FACT])
+    assert "does not carry Paid At, amount: " in str(found)
+
+
+def test_everything_that_is_wrong_with_a_table_is_said_at_once() -> None:
+    broken = replace(
+        TABLE,
+        by_session={"shop": "money"},
+        types={"Paid At": "integer", "amount": "text", "shop": "money"},
+    )
+    assert len(table_checks.table_findings(broken, [FACT, FACT])) == 3

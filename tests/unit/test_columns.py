@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from loader.capture.columns import SourceColumn, column_filter, columns_to_keep
 from loader.capture.wal2json import action
+from tests.support.facts import declare
 from waltally.errors import SettingError
+from waltally.facts import parse
 from waltally.settings import parse_columns
+from waltally.tables import Table
 
 SECRET = "someone@example.org"
 KEEP = column_filter({("public", "t"): frozenset({"id", "a"})})
@@ -72,11 +75,9 @@ def test_the_plugin_s_other_fields_are_left_out() -> None:
     assert left == change("I", columns=image(a=1))
 
 
-def test_a_table_that_nobody_asked_about_keeps_its_dimensions() -> None:
+def test_a_table_that_nobody_asked_about_keeps_no_column() -> None:
     other = change("I", columns=image(id=1, service_id="s", to=SECRET)).replace(b'"t"', b'"u"')
-    assert KEEP(other) == other.replace(b'{"name":"id","value":1},', b"").replace(
-        b',{"name":"to","value":"%s"}' % SECRET.encode(), b""
-    )
+    assert KEEP(other) == change("I", columns=[]).replace(b'"t"', b'"u"')
 
 
 @pytest.mark.parametrize(
@@ -104,18 +105,40 @@ def test_what_is_not_the_plugin_s_form_leaves_its_action_alone(
     assert "note" in json.loads(stub)
 
 
-def test_dimensions_and_keys_are_kept_unasked() -> None:
+ORDERS = Table("public", "orders")
+
+
+def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
+    """Under the table's own names, and only what is summed of this table."""
+    declaration = declare("public.orders", ("shop", "text"))
+    declaration["tables"][0]["columns"] = {"shop": "Shop Id"}
+    declaration["tables"].append({**declaration["tables"][0], "name": "old", "table": "old_orders"})
+    declaration["measures"].append(
+        {"name": "paid", "kind": "sum", "column": "amount", "of": ["rows"], "type": "numeric"}
+    )
+    declaration["where"] = [{"column": "kind", "test": "in", "values": ["a"], "is_null": None}]
+    fact = parse("ft", Table("analytics", "ft"), declaration)
+    names = ("key", "Shop Id", "shop", "amount", "kind", "Case", "case", "secret")
+    tables = (ORDERS, Table("public", "old_orders"), Table("public", "logged"))
     found = [
-        SourceColumn(name, name == "key", "public", "t", name)
-        for name in ("key", "service_id", "template_id", "to", "Case", "case")
+        SourceColumn(table, name, name == "key", table.schema, table.name, name)
+        for table in tables
+        for name in names
     ]
-    names = columns_to_keep(found, ("Case",))
-    assert names == {("public", "t"): {"key", "service_id", "template_id", "Case"}}
+    kept = columns_to_keep(found, ("Case",), [fact])
+    of_table = [{each.name for each in kept if each.table == table} for table in tables]
+    assert of_table == [
+        {"key", "Case", "Shop Id", "amount", "kind"},
+        {"key", "Case", "Shop Id", "kind"},
+        {"key", "Case"},
+    ]
 
 
 def test_a_name_that_no_table_has_is_refused_with_itself() -> None:
     with pytest.raises(SettingError, match="names Id, zz, which no table") as caught:
-        columns_to_keep([SourceColumn("id", True, "public", "t", "id")], ("zz", "id", "Id"))
+        columns_to_keep(
+            [SourceColumn(ORDERS, "id", True, "public", "orders", "id")], ("zz", "id", "Id"), []
+        )
     assert caught.value.exit_code == 2
 
 

@@ -11,7 +11,9 @@ from tests.support import ROOT
 
 PURE = (
     "waltally.errors",
+    "waltally.facts",
     "waltally.failpoints",
+    "waltally.followed",
     "waltally.lsn",
     "waltally.server_errors",
     "waltally.session_settings",
@@ -23,8 +25,11 @@ PURE = (
     "loader.capture.queue",
     "loader.capture.run_state",
     "loader.capture.wal2json",
+    "loader.monitoring.stats_query",
+    "loader.monitoring.waiting",
     "loader.monitoring.wal_clock",
     "loader.preflight.checks",
+    "loader.preflight.manifest",
     "loader.preflight.remedies",
     "loader.preflight.slot_errors",
     "loader.preflight.slot_state",
@@ -32,6 +37,7 @@ PURE = (
     "loader.preflight.synchronous",
     "loader.preflight.table_checks",
     "loader.staging.layout",
+    "loader.staging.log_consumers",
     "loader.staging.records",
     "loader.staging.retention",
 )

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from loader.staging.log_consumers import Archive, Consumers, RegisteredFact, Watermark
 from loader.staging.records import SlotPosition
 from loader.staging.retention import (
-    Archive,
-    Consumers,
     Partition,
-    Watermark,
     parse_age,
     plan,
     show_age,
@@ -27,7 +26,7 @@ FACTS = Consumers(
     "cdc",
     (slot("s", 0x100000010, 0x900000000),),
     (Watermark("analytics.ft", "s", 0x900000000, True),),
-    {"s": 0x880000000},
+    (RegisteredFact("ft", "s", "analytics.ft", 0x880000000, True),),
     (),
 )
 
@@ -80,6 +79,18 @@ def with_slot(start: int, position: int) -> Consumers:
     return replace(FACTS, slots=(*FACTS.slots, slot("other", start, position)))
 
 
+def stands_on(baseline: int | None, **more: Any) -> Consumers:
+    """The fact has this baseline; without one, no fact of the slot has."""
+    fact = RegisteredFact("ft", "s", "analytics.ft", baseline, baseline is not None)
+    return replace(FACTS, facts=(fact,), **more)
+
+
+def with_fact(baseline: int | None, is_slot_seeded: bool = True) -> Consumers:
+    """There is a second fact, which was never built."""
+    fact = RegisteredFact("new", "s", "analytics.new", baseline, is_slot_seeded)
+    return replace(FACTS, facts=(*FACTS.facts, fact))
+
+
 HELD = {
     "by the loader": (
         with_slot(at(3), at(4) - 1),
@@ -88,11 +99,23 @@ HELD = {
         "loader run for slot other, if it does not run; only where the source has no such slot any "
         "more and nobody will renew it: loader teardown --slot other",
     ),
-    "by a slot without a model": (
-        with_slot(at(4), at(9)),
+    "by a fact that was never built": (
+        with_fact(at(4)),
         [1, 2, 3],
-        "no model has applied anything of slot other",
+        "new has applied nothing of slot s",
         "dbt build",
+    ),
+    "by a fact of a slot that was never seeded": (
+        replace(stands_on(None), watermarks=()),
+        [],
+        "ft has applied nothing of slot s",
+        "dbt build",
+    ),
+    "by a fact that is declared otherwise now": (
+        replace(FACTS, watermarks=(Watermark("analytics.ft", "s", at(5), True, "ft"),)),
+        [1, 2, 3, 4],
+        "analytics.ft has applied slot s only up to 5/0",
+        "spark-submit spark/seed.py --fact ft; then dbt build",
     ),
     "by a model that is behind": (
         replace(FACTS, watermarks=(Watermark("analytics.ft", "s", at(5), True),)),
@@ -111,31 +134,31 @@ HELD = {
         "and slot_name = 's';",
     ),
     "for a rebuild from an old baseline": (
-        replace(FACTS, baselines={"s": at(3)}),
+        stands_on(at(3)),
         [1, 2],
         "there is a baseline at 3/0 and no archive of it",
         "spark/seed.py",
     ),
     "for a rebuild from no baseline": (
-        replace(FACTS, baselines={"other": at(9)}),
+        stands_on(None),
         [],
         "there is no baseline and no archive of it",
         "spark/archive.py",
     ),
     "for what the archive has not yet": (
-        replace(FACTS, baselines={}, archives=(Archive("s", at(1) + 0x10, at(4) - 1),)),
+        stands_on(None, archives=(Archive("s", at(1) + 0x10, at(4) - 1),)),
         [1, 2],
         "no archive of it",
         "spark/archive.py",
     ),
     "for what the archive began too late for": (
-        replace(FACTS, baselines={}, archives=(Archive("s", at(1) + 0x11, at(9)),)),
+        stands_on(None, archives=(Archive("s", at(1) + 0x11, at(9)),)),
         [],
         "no archive of it",
         "spark/archive.py",
     ),
     "for a slot that is not in the archive": (
-        replace(FACTS, baselines={}, archives=(Archive("other", 0, at(9)),)),
+        stands_on(None, archives=(Archive("other", 0, at(9)),)),
         [],
         "no archive of it",
         "spark/archive.py",
@@ -155,12 +178,21 @@ def test_a_partition_is_kept(case: str) -> None:
 
 def test_two_archives_do_not_cover_a_partition_between_them() -> None:
     halves = (Archive("s", 0, at(1) + 0x80), Archive("s", at(1) + 0x80, at(9)))
-    assert droppable(replace(FACTS, baselines={}, archives=halves), log(*AGES)) == []
+    assert droppable(stands_on(None, archives=halves), log(*AGES)) == []
 
 
 def test_an_archive_stands_for_a_seed() -> None:
-    facts = replace(FACTS, baselines={"s": at(2)}, archives=(Archive("s", at(1) + 0x10, at(6)),))
+    facts = stands_on(at(2), archives=(Archive("s", at(1) + 0x10, at(6)),))
     assert droppable(facts, log(*AGES)) == [1, 2, 3, 4, 5]
+
+
+def test_a_fact_that_waits_for_its_seed_holds_nothing() -> None:
+    """Its seed will be newer than all that is in the log by now."""
+    assert droppable(with_fact(None), log(*AGES)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_slot_without_facts_holds_what_is_young_alone() -> None:
+    assert droppable(with_slot(at(4), at(9)), log(*AGES)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_slot_whose_log_starts_later_holds_nothing() -> None:

@@ -5,12 +5,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from loader.process_title import split
 from waltally.errors import SettingError
-from waltally.settings import DEFAULT_TABLES, Settings
+from waltally.settings import Settings
 from waltally.tables import Table, parse_tables
 
 
 def settings(**changed: str) -> Settings:
-    given = {"source": "", "target": "", "slot": "s", "tables": DEFAULT_TABLES, "schema": "cdc"}
+    given = {"source": "", "target": "", "slot": "s", "schema": "cdc"}
     return Settings.of(**{**given, **changed})
 
 
@@ -33,13 +33,15 @@ def test_what_the_user_says_of_the_connection_wins() -> None:
     [
         ("public.a,public.b", (Table("public", "a"), Table("public", "b"))),
         (' public.a , "My, ""S""".b', (Table("public", "a"), Table('My, "S"', "b"))),
+        ("", ()),
+        (" ", ()),
     ],
 )
 def test_tables_are_read_with_quotes(text: str, tables: tuple[Table, ...]) -> None:
     assert parse_tables(text) == tables
 
 
-@pytest.mark.parametrize("text", ["", "a", "a.", ".a", "a.b.c", "a.b,", "a.b;c.d", "a.b,a.b"])
+@pytest.mark.parametrize("text", [",", "a", "a.", ".a", "a.b.c", "a.b,", "a.b;c.d", "a.b,a.b"])
 def test_tables_that_cannot_be_read_are_refused_with_the_setting_s_name(text: str) -> None:
     with pytest.raises(SettingError, match="LOADER_TABLES"):
         parse_tables(text)

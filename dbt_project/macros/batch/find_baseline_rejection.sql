@@ -2,15 +2,17 @@
    count some rows; null otherwise. #}
 {% macro find_baseline_rejection() -%}
     (
-        select seed.snapshot_lsn - 1
-        from {{ source('cdc', 'historical_snapshot') }} as seed
+        select baseline.snapshot_lsn - 1
+        from {{ source('cdc', 'baseline') }} as baseline
         where
-            {{ is_rebuild() }}
-            and {{ model.config.meta.get('seeded', true) }}
-            and seed.slot_name = '{{ get_slot_name() }}'
+            {{ waltally.is_rebuild() }}
+            and baseline.slot_name = '{{ waltally.get_slot_name() }}'
+            and baseline.fact_name = {{ waltally.quote_literal(model.name) }}
             and exists (
-                select from {{ source('cdc', 'historical_rejections') }} as rejected
-                where rejected.slot_name = seed.slot_name
+                select from {{ source('cdc', 'baseline_rejection') }} as rejected
+                where
+                    rejected.slot_name = baseline.slot_name
+                    and rejected.fact_name = baseline.fact_name
             )
     )
 {%- endmacro %}

@@ -1,4 +1,4 @@
 {# SQL text: does this batch start from the baseline instead of from the table? #}
 {% macro is_rebuild() -%}
-    coalesce({{ get_batch_setting('rebuild') }} = 'on', false)
+    coalesce({{ waltally.get_batch_setting('rebuild') }} = 'on', false)
 {%- endmacro %}

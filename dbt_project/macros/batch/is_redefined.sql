@@ -1,4 +1,4 @@
-{# SQL text: have the expressions of the derived columns changed since the last build? #}
+{# SQL text: has what the model declares changed since the last build, derived columns included? #}
 {% macro is_redefined() -%}
-    coalesce({{ get_batch_setting('redefined') }} = 'on', false)
+    coalesce({{ waltally.get_batch_setting('redefined') }} = 'on', false)
 {%- endmacro %}

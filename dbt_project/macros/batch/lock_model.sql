@@ -2,9 +2,7 @@
 
    The lock is a statement of its own. READ COMMITTED gives the next statement a new snapshot, which
    holds everything that the build before this one has committed. In one statement the snapshot
-   would be older than the lock, and the same changes would be applied twice.
-
-   The first statement of the transaction also pins the settings. #}
+   would be older than the lock, and the same changes would be applied twice. #}
 {% macro lock_model() %}
     {%- if target.get('autocommit') -%}
         {{ exceptions.raise_compiler_error(
@@ -16,6 +14,5 @@
             'An --empty build would pass over changes without applying them: run without it.'
         ) }}
     {%- endif -%}
-    {{ pin_transaction() }};
-    select pg_advisory_xact_lock(hashtextextended({{ quote_literal('waltally ' ~ get_model_key()) }}, 0))
+    select pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0))
 {% endmacro %}

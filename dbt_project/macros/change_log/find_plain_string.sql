@@ -6,6 +6,6 @@
    name with its colon and brace cannot be part of a value, where the quotes would be escaped.
    read_image_value takes care of the rest. #}
 {% macro find_plain_string(image, column) -%}
-    {%- set before = '{"name":' ~ tojson(column) ~ ',"value":"' -%}
-    split_part(split_part({{ image }}, {{ quote_literal(before) }}, 2), '"', 1)
+    {%- set before = '{"name":' ~ waltally.print_json_string(column) ~ ',"value":"' -%}
+    split_part(split_part({{ image }}, {{ waltally.quote_literal(before) }}, 2), '"', 1)
 {%- endmacro %}

@@ -1,5 +1,5 @@
-{# The staging schema as SQL writes it: LOADER_SCHEMA, which the loader reads too. It is always in
-   quotes, because any name works. #}
+{# The staging schema as SQL writes it: LOADER_SCHEMA, which the loader reads too, or the dbt
+   variable loader_schema. It is always in quotes, because any name works. #}
 {% macro get_staging_schema() -%}
-    "{{ env_var('LOADER_SCHEMA', 'cdc') | replace('"', '""') }}"
+    {{ waltally.quote_name(env_var('LOADER_SCHEMA', var('loader_schema', 'cdc'))) }}
 {%- endmacro %}

@@ -1,7 +1,6 @@
 {# The raw changes of the bounded batch that meet a condition, each with its action, table and
-   images. Where no build has bounded a batch: of the whole change log. This is the body of
-   stg_changes, and a macro because a hook cannot refer to an ephemeral model. #}
-{% macro read_changes(condition='true') %}
+   images. Where no build has bounded a batch: of the whole change log. #}
+{% macro read_changes(tables, condition='true') %}
 with change_log as (
     select
         slot_name,
@@ -13,15 +12,15 @@ with change_log as (
         -- A long payload is stored compressed or out of line: read it once, not at each use.
         payload || '' as payload,
         case
-            when action is null then {{ get_staging_schema() }}.jsonb_or_null(payload)
+            when action is null then {{ waltally.get_staging_schema() }}.jsonb_or_null(payload)
         end as message
     from {{ source('cdc', 'change_log') }}
     where
-        slot_name = '{{ get_slot_name() }}'
+        slot_name = '{{ waltally.get_slot_name() }}'
         -- As subqueries they are evaluated once, not for each row.
-        and commit_lsn >= (select coalesce({{ get_batch_setting('from_lsn') }}, '0/0')::pg_lsn)
+        and commit_lsn >= (select coalesce({{ waltally.get_batch_setting('from_lsn') }}, '0/0')::pg_lsn)
         and commit_lsn
-        < (select coalesce({{ get_batch_setting('to_lsn') }}, 'FFFFFFFF/FFFFFFFF')::pg_lsn)
+        < (select coalesce({{ waltally.get_batch_setting('to_lsn') }}, 'FFFFFFFF/FFFFFFFF')::pg_lsn)
         and ({{ condition }})
     offset 0
 ),
@@ -29,7 +28,7 @@ with change_log as (
 recognised as (
     select
         *,
-        {{ find_plugin_action() }} as plugin_action
+        {{ waltally.find_plugin_action() }} as plugin_action
     from change_log
     offset 0
 ),
@@ -46,15 +45,15 @@ changes as (
         -- Of a row that the target cannot hold as text the loader keeps the bytes under this name.
         coalesce(message ? 'undecodable', false) as is_undecodable,
         coalesce(plugin_action, message ->> 'action') as action,
-        {{ read_table() }} as source_table,
-        {{ cut_old_image() }} as old_image,
-        {{ cut_new_image() }} as new_image
+        {{ waltally.read_table(tables) }} as source_table,
+        {{ waltally.cut_old_image() }} as old_image,
+        {{ waltally.cut_new_image() }} as new_image
     from recognised
     offset 0
 )
 
 select
     *,
-    {{ get_part('source_table') }} as part
+    {{ waltally.read_part(tables, 'source_table') }} as part
 from changes
 {% endmacro %}

@@ -1,12 +1,13 @@
-{# The last TRUNCATE of each part in the bounded batch: the body of stg_truncates. The condition is
-   that of the index change_log_truncates, word for word, or the whole batch would be read. #}
-{% macro read_truncates() %}
+{# The last TRUNCATE of each of the fact's tables in the bounded batch: part, commit_lsn, ordinal.
+   The condition is that of the index change_log_truncates, word for word, or the whole batch would
+   be read. #}
+{% macro read_truncates(tables) %}
 with truncates as (
     select
         part,
         commit_lsn,
         ordinal
-    from ({{ read_changes("action is null or action = 'T'") }}) as changes
+    from ({{ waltally.read_changes(tables, "action is null or action = 'T'") }}) as changes
     where action = 'T'
 )
 

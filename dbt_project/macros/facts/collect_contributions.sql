@@ -1,7 +1,12 @@
 {# Everything that a batch adds to a fact, from the CTE `deltas`: the deltas; in a rebuild the
    baseline, less what the table holds; and for a part with a TRUNCATE less what the table holds of
-   it. is_stored says that the row comes from the table. #}
-{% macro collect_contributions(keys, additive, is_seeded) %}
+   it. is_stored says that the row comes from the table. The dimensions are d0, d1, ..., the
+   measures m0, m1, ... #}
+{% macro collect_contributions(declared, reads_table) %}
+    {%- set keys = waltally.number_names('d', declared.dimensions | length) -%}
+    {%- set summed = waltally.list_values(declared) | selectattr('kind', 'equalto', 'sum')
+        | map(attribute='column') | list -%}
+    {%- set slots = declared.dimensions | selectattr('kind', 'equalto', 'slot') | list %}
     -- A TRUNCATE takes away what came before it. compute_deltas has taken it out of the deltas; here
     -- it goes out of the baseline and of the table.
     with truncates as (
@@ -12,56 +17,60 @@
 
     select
         {{ keys }},
-        {%- for column, spec in additive.items() %}
+        {%- for measure in declared.measures %}
         case
-            when deltas.part = '{{ spec.part }}'
-                then deltas.sign * deltas.change_count{{ ' * deltas.' ~ spec.sum if spec.sum }}
+            when deltas.part in ({{ waltally.quote_literals(measure.of) }})
+                then deltas.sign * deltas.change_count
+                {{- ' * deltas.s' ~ summed.index(measure.column) if measure.kind == 'sum' }}
             else 0
-        end as {{ column }},
+        end as m{{ loop.index0 }},
         {%- endfor %}
         false as is_stored
     from deltas
     where deltas.sign is not null
-    {%- if is_seeded %}
 
     union all
 
     select
-        {{ keys }},
-        {%- for column, spec in additive.items() %}
-        case
-            when baseline.part = '{{ spec.part }}' then baseline.row_count
-            else 0
-        end as {{ column }},
+        {%- for dimension in declared.dimensions %}
+        groups.dimensions[{{ loop.index }}]::{{ dimension.type }} as d{{ loop.index0 }},
+        {%- endfor %}
+        {%- for measure in declared.measures %}
+        groups.measures[{{ loop.index }}]{{ '::bigint' if measure.kind == 'count' }} as m{{ loop.index0 }},
         {%- endfor %}
         false as is_stored
-    from (
-        select
-            {{ keys }},
-            row_count,
-            {{ get_part('source_table') }} as part
-        from {{ source('cdc', 'historical_counts') }}
-        where {{ is_rebuild() }} and slot_name = '{{ get_slot_name() }}'
-    ) as baseline
-    where part not in (select part from truncates)
-    {%- endif %}
-    {%- if is_incremental() %}
+    from {{ source('cdc', 'baseline_group') }} as groups
+    where
+        {{ waltally.is_rebuild() }}
+        and groups.slot_name = '{{ waltally.get_slot_name() }}'
+        and groups.fact_name = {{ waltally.quote_literal(model.name) }}
+        and groups.part not in (select truncates.part from truncates)
+    {%- if reads_table %}
 
     union all
 
+    {{ waltally.mark_reading() }}
     select
-        {{ keys }},
-        {%- for column, spec in additive.items() %}
+        {%- for dimension in declared.dimensions %}
+        stored.{{ waltally.quote_name(dimension.name) }} as d{{ loop.index0 }},
+        {%- endfor %}
+        {%- for measure in declared.measures %}
         case
             when
-                {{ is_rebuild() }}
-                or exists (select from truncates where part = '{{ spec.part }}')
-                then -{{ column }}
+                {{ waltally.is_rebuild() }}
+                {%- if measure.of | length == 1 %}
+                or exists (select from truncates where part in ({{ waltally.quote_literals(measure.of) }}))
+                {%- endif %}
+                then -stored.{{ waltally.quote_name(measure.name) }}
             else 0
-        end as {{ column }},
+        end as m{{ loop.index0 }},
         {%- endfor %}
         true as is_stored
-    from {{ this }}
-    where {{ is_rebuild() }} or {{ is_redefined() }} or exists (select from truncates)
+    from {{ this }} as stored
+    where
+        ({{ waltally.is_rebuild() }} or {{ waltally.is_redefined() }} or exists (select from truncates))
+        {%- for slot in slots %}
+        and stored.{{ waltally.quote_name(slot.name) }} = '{{ waltally.get_slot_name() }}'
+        {%- endfor %}
     {%- endif %}
 {% endmacro %}

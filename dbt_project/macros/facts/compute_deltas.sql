@@ -1,96 +1,54 @@
-{# The delta rules: raw changes to signed rows, for any dimensions of the counted tables.
+{# The delta rules: the changes of the batch as signed rows of a fact.
 
-   changes      a relation like stg_changes.
-   truncates    a relation like stg_truncates.
-   dimensions   {column: type}. An image with a null in one of them belongs to no group.
-   sums         numeric columns that additive columns add up instead of counting rows.
    each_change  judge change by change, and keep position and payload. Otherwise changes that look
                 alike are judged together, which is most of what makes a batch cheap.
 
-   One row for each image that counts, with its number of changes and its sign: 1 for the new image,
-   -1 for the old one. Three kinds of row have no sign: the last TRUNCATE of each part; changes that
+   One row for each image that counts, with its number of changes and its sign: 1 for the new
+   image, -1 for the old one. Its dimensions are d0, d1, ..., and what it adds to the sum of a
+   column is s0, s1, ..., in the order of the declaration; the fact's own names could be those of
+   the columns here. Three kinds of row have no sign: the last TRUNCATE of each part; changes that
    cannot be counted, with rejected_reason; images that belong to no group, where left_out says how
    many rows more or fewer there are. What a TRUNCATE took away has no row.
 
    A column that an old image lacks is never guessed: it may have changed too. #}
-{% macro compute_deltas(
-    changes, truncates, dimensions, sums=[], each_change=false
-) %}
-{%- set columns = dimensions.keys() | list + sums -%}
+{% macro compute_deltas(declared, each_change=false) %}
+{%- set columns = waltally.list_columns(declared) -%}
+{%- set values = waltally.list_values(declared) -%}
+{%- set computed = values | rejectattr('kind', 'in', ['column', 'sum']) | list
+    + values | selectattr('parts') | list -%}
+{%- set sums = values | selectattr('kind', 'equalto', 'sum') | list -%}
+{%- set old_values = waltally.number_names('old_v', values | length) -%}
+{%- set new_values = waltally.number_names('new_v', values | length) -%}
 {%- set kept = [] -%}
 {%- if each_change -%}
     {%- set kept = ['slot_name', 'commit_lsn', 'ordinal', 'xid', 'committed_at', 'payload'] -%}
 {%- endif -%}
+{%- set kind = waltally.list_field_names() -%}
 {%- set counts = 'case side.sign when 1 then judged.has_new else judged.has_old end' -%}
-{%- set kind = [
-    'part', 'action', 'source_table', 'is_json', 'is_undecodable', 'lacks_old', 'is_cancelled'
-] -%}
-with plain as (
-    select
-        {%- for column in kept %}
-        changes.{{ column }},
-        {%- endfor %}
-        changes.part,
-        changes.action,
-        changes.source_table,
-        changes.is_json,
-        changes.is_undecodable,
-        changes.old_image,
-        changes.new_image,
-        changes.commit_lsn as last_lsn,
-        changes.action in ('U', 'D') and changes.old_image is null as lacks_old,
-        (
-            (changes.commit_lsn, changes.ordinal) < (truncates.commit_lsn, truncates.ordinal)
-        ) is true as is_cancelled,
-        {%- for column in columns %}
-        {{ find_plain_string('changes.old_image', column) }} as old_{{ column }},
-        {{ find_plain_string('changes.new_image', column) }} as new_{{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    from {{ changes }} as changes
-    left join {{ truncates }} as truncates on changes.part = truncates.part
-    where
-        -- Transaction bounds and messages hold no row.
-        coalesce(changes.action not in ('B', 'C', 'M'), true)
-        and (changes.part is not null or changes.source_table is null)
-        -- A purge of history removes storage, not history.
-        and (changes.part = 'archived' and changes.action = 'D') is not true
-    -- Without this the planner repeats each search wherever its result is used.
-    offset 0
+with fields as (
+    {{ waltally.read_fields(declared, kept) }}
 ),
 
-fields as (
+valued as (
     select
         {{ (kept + kind) | join(', ') }},
-        last_lsn,
         {%- for image in ['old', 'new'] %}
-        {%- set last_image = loop.last %}
-        {%- for column in columns %}
-        {%- set value = image ~ '_' ~ column %}
-        {{ read_image_value(image ~ '_image', column, value) }} as {{ value }}
-        {{- ',' if not (loop.last and last_image) }}
+        {%- for value in values %}
+        {{ waltally.read_fact_value(value, image ~ '_c' ~ value.place) }} as {{ image }}_v{{ loop.index0 }},
         {%- endfor %}
         {%- endfor %}
-    from plain
-    offset 0
-),
-
-resolved as (
-    select
-        {{ (kept + kind) | join(', ') }},
-        last_lsn,
-        {%- for column in columns %}
-        old_{{ column }},
-        -- An unchanged value that is stored out of line is absent from the new image.
-        coalesce(new_{{ column }}, old_{{ column }}) as new_{{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        last_lsn
     from fields
+    {{ 'offset 0' if computed }}
 ),
 
 moved as (
     select
         {{ (kept + kind) | join(', ') }},
-        {{ prefix_columns('old', columns) }},
-        {{ prefix_columns('new', columns) }},
+        {%- if values %}
+        {{ old_values }},
+        {{ new_values }},
+        {%- endif %}
         {%- if each_change %}
         1::bigint as change_count,
         last_lsn
@@ -98,14 +56,10 @@ moved as (
         count(*) as change_count,
         max(last_lsn) as last_lsn
         {%- endif %}
-    from resolved
-    where
-        (
-            action = 'U'
-            and ({{ prefix_columns('old', columns) }}) = ({{ prefix_columns('new', columns) }})
-        ) is not true
+    from valued
+    where (action = 'U'{% if values %} and ({{ old_values }}) = ({{ new_values }}){% endif %}) is not true
     {%- if not each_change %}
-    group by {{ kind | join(', ') }}, {{ prefix_columns('old', columns) }}, {{ prefix_columns('new', columns) }}
+    group by {{ kind | join(', ') }}{% if values %}, {{ old_values }}, {{ new_values }}{% endif %}
     {%- endif %}
 ),
 
@@ -114,9 +68,13 @@ imaged as (
         *,
         {%- for image, actions in [('old', "('U', 'D')"), ('new', "('I', 'U')")] %}
         coalesce(
+            action in {{ actions }} and {{ waltally.meets_conditions(values, image) }}, false
+        ) as meets_{{ image }},
+        coalesce(
             action in {{ actions }}
-            {%- for column in dimensions %}
-            and ({{ is_json_null(image ~ '_' ~ column) }}) is not true
+            and {{ waltally.meets_conditions(values, image) }}
+            {%- for value in values if value.nulls == 'leave_out' %}
+            and ({{ waltally.is_json_null(image ~ '_v' ~ values.index(value)) }}) is not true
             {%- endfor %},
             false
         ) as has_{{ image }}{{ ',' if not loop.last }}
@@ -127,12 +85,12 @@ imaged as (
 judged as (
     select
         *,
-        {{ explain_rejection(dimensions, sums) }} as rejected_reason
+        {{ waltally.explain_rejection(declared, values) }} as rejected_reason
     from imaged
     offset 0
 ),
 
--- A join with constants. A lateral join over wide rows would be memoized, at the price of a hash each.
+-- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
 images as (
     select
         {%- for column in kept + ['part', 'action', 'source_table', 'rejected_reason'] %}
@@ -140,22 +98,22 @@ images as (
         {%- endfor %}
         judged.change_count,
         judged.last_lsn,
-        case when {{ counts }} then side.sign end as sign,
-        case when {{ counts }} then 0 else coalesce(side.sign * judged.change_count, 0) end as left_out,
-        {%- for column in columns %}
+        {%- for value in values if value.kind != 'condition' %}
         case
-            when side.sign = 1 and judged.has_new then {{ read_value_text('judged.new_' ~ column) }}
-            when side.sign = -1 and judged.has_old then {{ read_value_text('judged.old_' ~ column) }}
-        end as {{ column }}{{ ',' if not loop.last }}
+            when side.sign = 1 and judged.has_new then {{ waltally.read_value_text('judged.new_v' ~ values.index(value)) }}
+            when side.sign = -1 and judged.has_old then {{ waltally.read_value_text('judged.old_v' ~ values.index(value)) }}
+        end as v{{ values.index(value) }},
         {%- endfor %}
+        case when {{ counts }} then side.sign end as sign,
+        case when {{ counts }} then 0 else coalesce(side.sign * judged.change_count, 0) end as left_out
     from judged
     cross join (values (1), (-1), (null)) as side (sign)
     where
         case
             when judged.rejected_reason is not null then side.sign is null
             when judged.is_cancelled then false
-            when side.sign = 1 then judged.action in ('I', 'U')
-            when side.sign = -1 then judged.action in ('U', 'D')
+            when side.sign = 1 then judged.meets_new
+            when side.sign = -1 then judged.meets_old
             else judged.action = 'T'
         end
     -- Without this a filter on a dimension, with its cast, could run before the filter above.
@@ -166,13 +124,19 @@ select
     {{ (kept + ['part', 'action', 'source_table', 'rejected_reason']) | join(', ') }},
     change_count,
     last_lsn,
+    {%- for dimension in declared.dimensions %}
+    {%- if dimension.kind == 'slot' %}
+    '{{ waltally.get_slot_name() }}'::text as d{{ loop.index0 }},
+    {%- endif %}
+    {%- set output = loop.index0 %}
+    {%- for value in values if value.name == dimension.name %}
+    v{{ values.index(value) }}::{{ dimension.type }} as d{{ output }},
+    {%- endfor %}
+    {%- endfor %}
+    {%- for value in sums %}
+    coalesce(v{{ values.index(value) }}, '0')::numeric as s{{ loop.index0 }},
+    {%- endfor %}
     sign,
-    left_out,
-    {%- for column, type in dimensions.items() %}
-    {{ column }}::{{ type }} as {{ column }}{{ ',' if not loop.last or sums }}
-    {%- endfor %}
-    {%- for column in sums %}
-    coalesce({{ column }}, '0')::numeric as {{ column }}{{ ',' if not loop.last }}
-    {%- endfor %}
+    left_out
 from images
 {% endmacro %}

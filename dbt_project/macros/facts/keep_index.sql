@@ -10,7 +10,7 @@ begin
         select
         from pg_index as x
         where
-            x.indrelid = {{ quote_literal(this.include(database=false) | string) }}::regclass
+            x.indrelid = {{ waltally.quote_literal(this.include(database=false) | string) }}::regclass
             and not x.indisunique
             and x.indpred is null
             and array['{{ columns | join("', '") }}'] = array(

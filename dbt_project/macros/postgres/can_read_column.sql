@@ -7,8 +7,8 @@
         ~ 'from pg_catalog.pg_class as tables '
         ~ 'inner join pg_catalog.pg_namespace as schemas on schemas.oid = tables.relnamespace '
         ~ 'inner join pg_catalog.pg_attribute as columns on columns.attrelid = tables.oid '
-        ~ 'where schemas.nspname = ' ~ quote_literal(names[0]) ~ ' and tables.relname = '
-        ~ quote_literal(names[1]) ~ ' and columns.attname = ' ~ quote_literal(column)
+        ~ 'where schemas.nspname = ' ~ waltally.quote_literal(names[0]) ~ ' and tables.relname = '
+        ~ waltally.quote_literal(names[1]) ~ ' and columns.attname = ' ~ waltally.quote_literal(column)
     ) -%}
     {{ return(answer.rows[0][0]) }}
 {% endmacro %}

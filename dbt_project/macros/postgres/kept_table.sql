@@ -7,14 +7,14 @@
     {%- set grants = config.get('grants') -%}
 
     {%- if is_new or grants -%}
-        {% call statement('pins') %}{{ pin_transaction() }}{% endcall %}
+        {% call statement('pins') %}{{ waltally.pin_transaction() }}{% endcall %}
     {%- endif -%}
     {%- if is_new -%}
         {% call statement('main') %}
 do $make_table$
 begin
-    perform pg_advisory_xact_lock(hashtextextended({{ quote_literal('waltally ' ~ get_model_key()) }}, 0));
-    if to_regclass({{ quote_literal(this.include(database=false) | string) }}) is null then
+    perform pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0));
+    if to_regclass({{ waltally.quote_literal(this.include(database=false) | string) }}) is null then
         {{ get_create_table_as_sql(false, relation, sql) }}
     end if;
 end

@@ -8,7 +8,7 @@
     {%- set candidate = this.identifier ~ '__candidate' -%}
     {%- set existing = load_cached_relation(this) -%}
 
-    {% call statement('pins') %}{{ pin_transaction() }}{% endcall %}
+    {% call statement('pins') %}{{ waltally.pin_transaction() }}{% endcall %}
 
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(sql) -%}
@@ -17,17 +17,17 @@
     {% call statement('main') %}
 do $make_view$
 begin
-    perform pg_advisory_xact_lock(hashtextextended({{ quote_literal('waltally ' ~ get_model_key()) }}, 0));
+    perform pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0));
 
     create temporary view "{{ candidate }}" as (
         {{ sql }}
     );
-    if to_regclass({{ quote_literal(name | string) }}) is null then
+    if to_regclass({{ waltally.quote_literal(name | string) }}) is null then
         create view {{ name }} as (
             {{ sql }}
         );
     elsif pg_get_viewdef('"{{ candidate }}"'::regclass)
-        <> pg_get_viewdef(to_regclass({{ quote_literal(name | string) }}))
+        <> pg_get_viewdef(to_regclass({{ waltally.quote_literal(name | string) }}))
     then
         -- New readers wait behind this statement, so it waits 5 s at most for those before it.
         perform set_config('lock_timeout', '5s', true);

@@ -2,5 +2,5 @@
    first query, because PostgreSQL allows no change of the isolation level after one. #}
 {% macro pin_transaction() %}
     set transaction isolation level read committed, read write;
-    {{ pin_session() }}
+    {{ waltally.pin_session() }}
 {% endmacro %}

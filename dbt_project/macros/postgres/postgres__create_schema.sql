@@ -8,7 +8,7 @@
         ) }}
     {%- endfor -%}
     {%- call statement('create_schema') -%}
-        {{ pin_transaction() }};
+        {{ waltally.pin_transaction() }};
         select pg_advisory_xact_lock(hashtextextended('waltally schema {{ relation.schema }}', 0));
         create schema if not exists {{ relation.without_identifier().include(database=false) }}
     {%- endcall -%}

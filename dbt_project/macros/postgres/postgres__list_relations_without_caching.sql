@@ -14,7 +14,7 @@
         from pg_catalog.pg_class as relations
         inner join pg_catalog.pg_namespace as schemas on schemas.oid = relations.relnamespace
         where
-            schemas.nspname = {{ quote_literal(schema_relation.schema) }}
+            schemas.nspname = {{ waltally.quote_literal(schema_relation.schema) }}
             and relations.relkind in ('r', 'p', 'v', 'm')
     {% endcall %}
     {{ return(load_result('list_relations_without_caching').table) }}

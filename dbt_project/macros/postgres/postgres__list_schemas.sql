@@ -5,8 +5,8 @@
         select schemas.nspname
         from pg_catalog.pg_namespace as schemas
         where
-            lower(schemas.nspname) <> lower({{ quote_literal(target.schema) }})
-            or schemas.nspname = {{ quote_literal(target.schema) }}
+            lower(schemas.nspname) <> lower({{ waltally.quote_literal(target.schema) }})
+            or schemas.nspname = {{ waltally.quote_literal(target.schema) }}
     {% endcall %}
     {{ return(load_result('list_schemas').table) }}
 {% endmacro %}

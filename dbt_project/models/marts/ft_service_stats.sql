@@ -1,17 +1,26 @@
 {{ config(
+    enabled=var('notify_facts', project_name == 'waltally'),
     post_hook=[
-        "{{ keep_index(['service_id', 'notification_type', 'notification_status']) }}",
-        "{{ keep_index(['template_id', 'notification_type', 'notification_status']) }}",
-        "{{ keep_index(['service_id', 'template_id']) }}",
+        "{{ waltally.keep_index(['service_id', 'notification_type', 'notification_status']) }}",
+        "{{ waltally.keep_index(['template_id', 'notification_type', 'notification_status']) }}",
+        "{{ waltally.keep_index(['service_id', 'template_id']) }}",
     ],
 ) }}
 
-{{ additive_fact(
-    deltas=ref('int_service_deltas'),
-    dimensions=get_service_dimensions(),
-    additive={
-        'live_count': {'part': 'live'},
-        'archived_count': {'part': 'archived'},
+{{ waltally.fact(
+    tables={
+        'live': 'public.notifications',
+        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
+    },
+    dimensions={
+        'service_id': 'uuid',
+        'template_id': 'uuid',
+        'notification_type': 'text',
+        'notification_status': 'text',
+    },
+    measures={
+        'live_count': {'count': 'live'},
+        'archived_count': {'count': 'archived'},
     },
     derived={
         'count': 'greatest(live_count + archived_count, 0)' if var('count_archived')

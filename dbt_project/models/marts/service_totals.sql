@@ -1,4 +1,4 @@
-{{ config(materialized='kept_view') }}
+{{ config(materialized='kept_view', enabled=var('notify_facts', project_name == 'waltally')) }}
 
 with facts as (
     select

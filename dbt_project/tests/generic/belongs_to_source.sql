@@ -4,9 +4,9 @@
    it. #}
 {% test belongs_to_source(model, column_name, table_var) %}
 {{ config(severity='warn') }}
-{%- set names = parse_tables(var(table_var))[0] -%}
+{%- set names = waltally.split_table(var(table_var)) -%}
 {%- set table = api.Relation.create(schema=names[0], identifier=names[1]) -%}
-{%- set is_readable = execute and can_read_column(names, 'id') -%}
+{%- set is_readable = execute and waltally.can_read_column(names, 'id') -%}
 {%- if not is_readable -%}
     {%- if execute -%}
         {%- do log(

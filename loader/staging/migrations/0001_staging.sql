@@ -35,12 +35,14 @@ create table slot_position (
     start_lsn pg_lsn not null,
     position_lsn pg_lsn not null,
     moved_at timestamptz not null default now(),
-    source_tables jsonb,
+    table_identities jsonb,
     stored_changes bigint not null default 0,
     last_error text,
     last_error_at timestamptz,
     pruned_from_lsn pg_lsn,
-    registered_tables jsonb not null,
+    logged_tables jsonb not null default '[]',
+    registration bigint not null default 0,
+    followed jsonb not null default '{}',
     check (position_lsn >= start_lsn)
 );
 
@@ -50,22 +52,45 @@ comment on column slot_position.start_lsn is
     'The change log holds every change with start_lsn <= commit_lsn < position_lsn.';
 comment on column slot_position.position_lsn is
     'Every source transaction with a commit LSN below this is in the change log.';
-comment on column slot_position.source_tables is
-    'The counted tables at setup: name to oid and to the attribute numbers of the dimensions.';
+comment on column slot_position.table_identities is
+    'The counted tables at setup: name to oid and to the attribute numbers of the needed columns.';
 comment on column slot_position.stored_changes is
     'How many changes the loader has appended, counted in the transactions that append them.';
 comment on column slot_position.last_error is
     'What a loader last failed with and could still write down; loader setup clears it when all is well.';
 comment on column slot_position.pruned_from_lsn is
     'Where the change log began before loader prune first moved start_lsn; null where it never did.';
-comment on column slot_position.registered_tables is
-    'The tables that setup registered, as [[schema, table], ...]: live, archive, then those that are only logged. Whoever counts other ones is refused.';
+comment on column slot_position.logged_tables is
+    'Tables that are logged besides those of the facts, as [[schema, table], ...].';
+comment on column slot_position.registration is
+    'Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.';
+comment on column slot_position.followed is
+    'From which position the log holds what: {"schema.table": {"column, or * for all": "LSN"}}; written by the loader.';
+
+create table fact (
+    slot_name text collate "C" not null references slot_position on delete cascade,
+    fact_name text collate "C" not null,
+    declaration jsonb not null,
+    relation_schema text not null,
+    relation_name text not null,
+    registered_at timestamptz not null default now(),
+    primary key (slot_name, fact_name)
+);
+
+comment on table fact is
+    'The declared facts: what loader setup found in dbt''s manifest. Loader, Spark and dbt read it.';
+comment on column fact.fact_name is 'The name of the dbt model.';
+comment on column fact.declaration is
+    'What the model declares by fact() or current_rows(), written out in full.';
+comment on column fact.relation_schema is
+    'Where the model puts its rows; another dbt target may have the fact in another schema too.';
 
 create table model_watermark (
     model_name text collate "C" not null,
     slot_name text collate "C" not null,
     applied_lsn pg_lsn not null,
-    seed_id uuid,
+    baseline_id uuid,
+    declaration jsonb,
     moved_at timestamptz not null default now(),
     rejected_lsn pg_lsn,
     definition text,
@@ -79,57 +104,76 @@ comment on column model_watermark.model_name is
     'The model''s relation as schema.name, so that two dbt targets do not share a watermark.';
 comment on column model_watermark.applied_lsn is
     'Every change with a commit LSN below this is in the model.';
-comment on column model_watermark.seed_id is
+comment on column model_watermark.baseline_id is
     'The baseline the model was built on; null where it was built on none.';
+comment on column model_watermark.declaration is
+    'The declaration that the model''s rows were counted by.';
 comment on column model_watermark.rejected_lsn is
     'The newest change that the model could not count, or a later position; null where none.';
 comment on column model_watermark.definition is
     'A hash of the derived columns'' expressions; where the model''s differs, every row is computed anew.';
 comment on column model_watermark.left_out is
-    'How many rows of each part belong to no group because a dimension is null: {"live": 3}.';
+    'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
 
-create table historical_snapshot (
-    slot_name text collate "C" primary key,
-    seed_id uuid not null,
+create table baseline (
+    slot_name text collate "C" not null,
+    fact_name text collate "C" not null,
+    baseline_id uuid not null,
+    declaration jsonb not null,
     snapshot_lsn pg_lsn not null,
     system_identifier text not null,
-    seeded_at timestamptz not null default now(),
-    source_tables jsonb,
-    left_out jsonb
+    counted_at timestamptz not null default now(),
+    table_identities jsonb,
+    left_out jsonb,
+    primary key (slot_name, fact_name)
 );
 
-comment on table historical_snapshot is
-    'Which seed historical_counts holds: rows as they were at snapshot_lsn, before any change with a commit LSN at or above it.';
-comment on column historical_snapshot.source_tables is
-    'What slot_position.source_tables says, at the snapshot; null for a seed from an export.';
-comment on column historical_snapshot.left_out is
-    'How many rows of each source table belong to no group because a dimension is null.';
+comment on table baseline is
+    'One row per slot and fact: the rows as they were at snapshot_lsn, before any change with a commit LSN at or above it.';
+comment on column baseline.declaration is
+    'The declaration that it was counted by; a fact that is declared otherwise waits for its own.';
+comment on column baseline.table_identities is
+    'What slot_position.table_identities says, at the snapshot; null for an export.';
+comment on column baseline.left_out is
+    'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
 
-create table historical_counts (
+create table baseline_group (
     slot_name text collate "C" not null,
-    source_table text collate "C" not null,
-    service_id uuid not null,
-    template_id uuid not null,
-    notification_type text collate "C" not null,
-    notification_status text collate "C" not null,
-    row_count bigint not null check (row_count > 0),
-    purged_count bigint not null default 0 check (purged_count between 0 and row_count),
-    primary key (
-        slot_name,
-        source_table,
-        service_id,
-        template_id,
-        notification_type,
-        notification_status
-    )
+    fact_name text collate "C" not null,
+    part text collate "C" not null,
+    dimensions text[] collate "C" not null,
+    measures numeric[] not null,
+    purged numeric[]
 );
 
-comment on table historical_counts is
-    'Rows per source table and dimensions at the seed''s snapshot; replaced as a whole in one transaction.';
-comment on column historical_counts.source_table is
-    'The table as LOADER_TABLES names it, for instance public.notifications.';
-comment on column historical_counts.purged_count is
-    'How many of row_count were purged before the snapshot and are remembered by the fact alone.';
+-- No key: long texts of current rows would not fit into an index.
+create index baseline_group_fact on baseline_group (slot_name, fact_name, part);
+
+comment on table baseline_group is
+    'One row per group of a baseline and table of the fact; replaced as a whole in one transaction.';
+comment on column baseline_group.part is
+    'The name that the fact gives to the table, for instance live.';
+comment on column baseline_group.dimensions is
+    'The texts of the dimensions, in the order of the declaration; null where null is a group. The slot''s own name for a dimension that is the slot.';
+comment on column baseline_group.measures is
+    'What the table adds to each measure, in the order of the declaration; 0 for a measure of other tables. Purged rows are in it.';
+comment on column baseline_group.purged is
+    'How much of measures is of rows that were purged before the snapshot and are remembered by the fact alone; null where nothing.';
+
+create table baseline_rejection (
+    slot_name text collate "C" not null,
+    fact_name text collate "C" not null,
+    part text collate "C" not null,
+    reason text not null,
+    row_count bigint not null check (row_count > 0),
+    example jsonb not null,
+    primary key (slot_name, fact_name, part, reason)
+);
+
+comment on table baseline_rejection is
+    'Rows that were there before the stream and that the seed could not count, by reason.';
+comment on column baseline_rejection.example is
+    'The columns of one of the rows, long values cut.';
 
 create table archive_position (
     slot_name text collate "C" not null,
@@ -196,6 +240,93 @@ begin
         return token;
     end if;
     return '\' || value::text;
+end
+$$;
+
+-- Does a type take this text as it is printed under DateStyle ISO and TimeZone UTC? Then a cast never
+-- fails, and a value has one text. Dates are those of the years 1 to 9999. `numeric` alone takes the
+-- exponent of a double precision, because such values are only added up.
+create function takes(type text, value text) returns boolean
+language plpgsql immutable strict parallel unsafe as $$
+declare
+    parts text[];
+    number numeric;
+begin
+    if type in ('date', 'timestamp', 'timestamptz') then
+        parts := regexp_match(
+            value,
+            '^(?!0000)(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])'
+            '( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?)?(\+00)?$'
+        );
+        return parts is not null
+            and (parts[4] is null) = (type = 'date')
+            and (parts[7] is null) = (type <> 'timestamptz')
+            and (
+                parts[3] <= '28'
+                or parts[3]::integer <= extract(
+                    day from make_date(parts[1]::integer, parts[2]::integer, 1)
+                    + interval '1 month - 1 day'
+                )
+            );
+    elsif type in ('smallint', 'integer', 'bigint') then
+        if value !~ '^(0|-?[1-9]\d{0,18})$' then
+            return false;
+        end if;
+        return case type
+            when 'smallint' then value::numeric between -32768 and 32767
+            when 'integer' then value::numeric between -2147483648 and 2147483647
+            else value::numeric between -9223372036854775808 and 9223372036854775807
+        end;
+    elsif type = 'boolean' then
+        return value in ('true', 'false');
+    elsif type = 'numeric' then
+        return length(value) <= 1000 and value ~ '^-?\d+(\.\d+)?([eE][-+]?\d{1,3})?$';
+    end if;
+    -- numeric(precision, scale)
+    if length(value) > 1000 or value !~ '^-?\d+(\.\d+)?$' then
+        return false;
+    end if;
+    parts := regexp_match(type, '^numeric\((\d+), *(\d+)\)$');
+    number := trim_scale(value::numeric);
+    return scale(number) <= parts[2]::integer
+        and abs(number) < 10::numeric ^ (parts[1]::integer - parts[2]::integer);
+end
+$$;
+
+comment on function takes(text, text) is
+    'Whether a type takes a text as a value: one bad value must not stop a batch.';
+
+-- The calendar day of a moment in a zone, or the first day of its month, as a date's text; null where
+-- the text is no date, timestamp or timestamptz. A date is its own day. A timestamp is one of
+-- column_zone.
+create function day_of(value text, column_zone text, zone text, of_month boolean) returns text
+language plpgsql immutable strict parallel unsafe set search_path from current as $$
+declare
+    type constant text := case
+        when right(value, 3) = '+00' then 'timestamptz'
+        when length(value) = 10 then 'date'
+        else 'timestamp'
+    end;
+    moment timestamp;
+begin
+    -- The common form, of days that every month has, needs no second look.
+    if
+        value !~ '^[1-9]\d{3}-(0[1-9]|1[0-2])-([01][1-9]|[12]0|2[1-8]) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?$'
+        and not takes(type, value)
+    then
+        return null;
+    end if;
+    moment := case type
+        when 'date' then value::timestamp
+        when 'timestamp' then value::timestamp at time zone column_zone at time zone zone
+        else left(value, -3)::timestamp at time zone 'UTC' at time zone zone
+    end;
+    if of_month then
+        moment := date_trunc('month', moment);
+    end if;
+    return case
+        when extract(year from moment) between 1 and 9999 then to_char(moment, 'YYYY-MM-DD')
+    end;
 end
 $$;
 

@@ -1,6 +1,5 @@
-{{ config(indexes=[{'columns': ['service_id'], 'unique': true}]) }}
-
-{{ additive_fact(
+{{ waltally.fact(
+    tables={'live': 'public.notifications'},
     dimensions={'service_id': 'uuid'},
-    additive={'units': {'part': 'live', 'sum': 'billable_units'}},
+    measures={'units': {'sum': 'billable_units'}},
 ) }}

@@ -1,6 +1,5 @@
-{{ config(indexes=[{'columns': ['service_id', 'key_type'], 'unique': true}]) }}
-
-{{ additive_fact(
+{{ waltally.fact(
+    tables={'live': 'public.notifications'},
     dimensions={'service_id': 'uuid', 'key_type': 'text'},
-    additive={'count': {'part': 'live'}},
+    measures={'count': {'count': 'live'}},
 ) }}

@@ -1,8 +1,9 @@
-{{ config(indexes=[{'columns': ['service_id'], 'unique': true}]) }}
-
-{{ additive_fact(
-    deltas=ref('int_service_deltas'),
+{{ waltally.fact(
+    tables={
+        'live': 'public.notifications',
+        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
+    },
     dimensions={'service_id': 'uuid'},
-    additive={'live_count': {'part': 'live'}, 'archived_count': {'part': 'archived'}},
+    measures={'live_count': {'count': 'live'}, 'archived_count': {'count': 'archived'}},
     derived={'count': 'live_count + archived_count'},
 ) }}

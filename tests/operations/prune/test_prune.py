@@ -28,7 +28,7 @@ from tests.support.databases import empty_database
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
 from waltally.errors import BuildFailed
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_TABLES, Settings
+from waltally.settings import DEFAULT_SCHEMA, Settings
 
 
 def start(database: Database) -> str:
@@ -38,7 +38,7 @@ def start(database: Database) -> str:
 def planned(pipeline: Pipeline) -> list[Outcome]:
     """What a prune that keeps seven days would do."""
     dsn = pipeline.target.cluster.dsn(pipeline.target.name)
-    settings = Settings.of(dsn, "", pipeline.slot, DEFAULT_TABLES, DEFAULT_SCHEMA)
+    settings = Settings.of(dsn, "", pipeline.slot, DEFAULT_SCHEMA)
     return prune(settings, 7 * 86_400, 10, dry_run=True)
 
 
@@ -102,7 +102,7 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
 
     run(
         "insert into cdc.slot_position (slot_name, system_identifier, source_database, start_lsn, "
-        "position_lsn, registered_tables) select 'other', '7', 'elsewhere', '1/0', '2/8', '[]'"
+        "position_lsn) select 'other', '7', 'elsewhere', '1/0', '2/8'"
     )
     run("insert into cdc.model_watermark values ('analytics.ft_service_stats', 'other', '9/0')")
     run("insert into cdc.archive_position values ('other', 'somewhere', '1/0', '9/0')")
@@ -110,13 +110,13 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     assert "slot other is at 2/8" in holds(pipeline)
     run("delete from cdc.slot_position where slot_name = 'other'")
 
-    run("update cdc.historical_snapshot set snapshot_lsn = '2/0'")
+    run("update cdc.baseline set snapshot_lsn = '2/0'")
     assert fates(pipeline) == goes(1)
     assert "there is a baseline at 2/0 and no archive of it" in holds(pipeline)
     run("insert into cdc.archive_position values (%s, 'here', '1/0', '4/0')", pipeline.slot)
     assert fates(pipeline) == goes(3)
 
-    run("update cdc.historical_snapshot set snapshot_lsn = '9/0', system_identifier = '7'")
+    run("update cdc.baseline set snapshot_lsn = '9/0', system_identifier = '7'")
     run("delete from cdc.archive_position")
     assert fates(pipeline) == goes(0)
     assert "dropped" not in pipeline.must("prune")
@@ -174,8 +174,7 @@ def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(pipeline: Pipe
         wait_for_pending(pipeline)
         pipeline.target.execute(
             "insert into cdc.slot_position (slot_name, system_identifier, source_database, "
-            "start_lsn, position_lsn, registered_tables) "
-            "select 'other', '7', 'elsewhere', '1/0', '9/0', '[]'"
+            "start_lsn, position_lsn) select 'other', '7', 'elsewhere', '1/0', '9/0'"
         )
         reader.close()
         said, _ = waiting.communicate(timeout=120)

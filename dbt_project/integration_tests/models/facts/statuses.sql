@@ -1,0 +1,1 @@
+select notification_status from {{ ref('ft_statuses') }}

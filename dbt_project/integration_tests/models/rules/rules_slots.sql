@@ -1,0 +1,5 @@
+{{ show_deltas(
+    tables={'orders': 'shop.orders'},
+    dimensions={'shop': {'from': 'slot'}},
+    measures={'orders': {'count': 'orders'}},
+) }}

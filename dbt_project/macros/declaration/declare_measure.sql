@@ -1,0 +1,50 @@
+{# One measure: {name, kind, column, of, type}. #}
+{% macro declare_measure(name, spec, tables) %}
+    {%- set names = tables | map(attribute='name') | list -%}
+    {%- if spec is not mapping or ('count' in spec) == ('sum' in spec) -%}
+        {%- do waltally.refuse_declaration(
+            'measure ' ~ name ~ ' is ' ~ (spec.keys() | list | join(', ') if spec is mapping else spec)
+            ~ '; it takes count or sum: what a row adds must be taken back when the row goes, which a '
+            ~ 'minimum, a maximum, an average or a number of distinct values does not allow'
+        ) -%}
+    {%- endif -%}
+    {%- set is_count = 'count' in spec -%}
+    {%- do waltally.refuse_unknown_keys(
+        'measure ' ~ name, spec, ['count'] if is_count else ['sum', 'of', 'type']
+    ) -%}
+    {%- set of = spec['count'] if is_count else spec.get('of') -%}
+    {%- set of = names if of is none else [of] if of is string else of -%}
+    {%- if of is mapping or of is not iterable or not of or of | reject('in', names) | list -%}
+        {%- do waltally.refuse_declaration(
+            'measure ' ~ name ~ ' is of ' ~ (of | join(', ') if of is iterable else of)
+            ~ '; it takes one of the tables ' ~ names | join(', ') ~ ', or none for all'
+        ) -%}
+    {%- elif not is_count and spec['sum'] is not string -%}
+        {%- do waltally.refuse_declaration(
+            'sum of measure ' ~ name ~ ' is ' ~ spec['sum'] ~ '; it takes a column'
+        ) -%}
+    {%- endif -%}
+    {#- The seed remembers purged rows by group: of two such tables it could not tell whose. -#}
+    {%- set ignoring = tables | selectattr('deletes', 'equalto', 'ignore')
+        | selectattr('name', 'in', of) | map(attribute='name') | list -%}
+    {%- if ignoring | length > 1 -%}
+        {%- do waltally.refuse_declaration(
+            'measure ' ~ name ~ ' adds up ' ~ ignoring | join(' and ')
+            ~ '; it takes one table at most whose deletes are ignored'
+        ) -%}
+    {%- endif -%}
+    {%- set type = 'bigint' if is_count else spec.get('type', 'numeric') -%}
+    {%- if type not in ['bigint', 'numeric'] and not waltally.is_numeric_type(type) -%}
+        {%- do waltally.refuse_declaration(
+            'measure ' ~ name ~ ' is of type ' ~ type
+            ~ '; a sum is numeric, numeric(p, s) or bigint, because any other type would round it'
+        ) -%}
+    {%- endif -%}
+    {{ return({
+        'name': name,
+        'kind': 'count' if is_count else 'sum',
+        'column': none if is_count else spec['sum'],
+        'of': of | list,
+        'type': type,
+    }) }}
+{% endmacro %}

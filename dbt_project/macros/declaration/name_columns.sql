@@ -1,0 +1,26 @@
+{# Let each table's mapping name the column that is read. A day may be mapped by its own name or by
+   the name of the column that it is the day of. Refuse a mapping of a name that nothing reads. #}
+{% macro name_columns(declared) %}
+    {%- set read = waltally.list_columns(declared) -%}
+    {%- for table in declared.tables -%}
+        {%- set columns = {} -%}
+        {%- for name, column in table.columns.items() -%}
+            {%- set days = declared.dimensions | selectattr('name', 'equalto', name)
+                | map(attribute='column') | select | list -%}
+            {%- set target = name if name in read else (days | first if days else none) -%}
+            {%- if target is none -%}
+                {%- do waltally.refuse_declaration(
+                    'columns of table ' ~ table.name ~ ' maps ' ~ name
+                    ~ ', which no dimension, sum or condition reads; it takes ' ~ read | join(', ')
+                ) -%}
+            {%- elif columns.get(target, column) != column -%}
+                {%- do waltally.refuse_declaration(
+                    'columns of table ' ~ table.name ~ ' maps ' ~ target ~ ' to '
+                    ~ columns[target] ~ ' and to ' ~ column ~ '; it takes one of them'
+                ) -%}
+            {%- endif -%}
+            {%- do columns.update({target: column}) -%}
+        {%- endfor -%}
+        {%- do table.update(columns=columns) -%}
+    {%- endfor -%}
+{% endmacro %}

@@ -1,0 +1,18 @@
+{# SQL text: `when condition then reason`, for an image's value that a sum does not take. More
+   decimals than the measure's type keeps would be rounded batch by batch. #}
+{% macro find_bad_sum(measure, image, value, tables) -%}
+    {%- set text = waltally.read_value_text(image ~ value) -%}
+    {%- set named = 'the value of ' ~ measure.column -%}
+    {%- set is_summed -%}
+        has_{{ image }}
+        {%- if measure.of | length < tables | length %} and part in ({{ waltally.quote_literals(measure.of) }}){% endif %}
+    {%- endset %}
+            when {{ is_summed }} and not {{ waltally.get_staging_schema() }}.takes('numeric', {{ text }})
+                then {{ waltally.quote_literal(named ~ ' is not a number') }}
+    {%- if measure.type != 'numeric' %}
+    {%- set digits = modules.re.findall('[0-9]+', measure.type) -%}
+    {%- set decimals = digits[1] | int if digits else 0 %}
+            when {{ is_summed }} and scale(trim_scale(({{ text }})::numeric)) > {{ decimals }}
+                then {{ waltally.quote_literal(named ~ ' has more than ' ~ decimals ~ ' decimals') }}
+    {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,74 @@
+{# The changes of a batch to a table's rows, for apply_rows: the last TRUNCATE, and each change
+   after it with has_old and has_new, which say whether the image names a row; the old key and the
+   new values as old_0, new_0, ..., typed; and has_0, ..., which say whether the new image holds
+   them. An unchanged value that is stored out of line is absent. `kept` are columns of the change
+   log to keep. #}
+{% macro read_row_changes(declared, kept=[]) %}
+{%- set values = waltally.list_values(declared) -%}
+with fields as (
+    {{ waltally.read_fields(declared, ['commit_lsn', 'ordinal'] + kept) }}
+),
+
+imaged as (
+    select
+        *,
+        {%- for image, actions in [('old', "('U', 'D')"), ('new', "('I', 'U')")] %}
+        coalesce(
+            action in {{ actions }}
+            {%- for value in values if value.name in declared.key %}
+            and ({{ waltally.is_json_null(image ~ '_c' ~ value.place) }}) is not true
+            {%- endfor %},
+            false
+        ) as has_{{ image }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from fields
+),
+
+judged as (
+    select
+        *,
+        {{ waltally.explain_row_rejection(declared, values) }} as rejected_reason
+    from imaged
+    offset 0
+)
+
+select
+    {%- for column in kept %}
+    {{ column }},
+    {%- endfor %}
+    commit_lsn,
+    ordinal,
+    part,
+    action,
+    source_table,
+    rejected_reason,
+    last_lsn,
+    has_old,
+    has_new,
+    {%- for column in declared.dimensions %}
+    {%- set place = loop.index0 %}
+    {%- if column.kind == 'slot' %}
+    '{{ waltally.get_slot_name() }}'::text as old_{{ place }},
+    '{{ waltally.get_slot_name() }}'::text as new_{{ place }},
+    true as has_{{ place }},
+    {%- else %}
+    {%- for value in values if value.name == column.name %}
+    {%- for image in ['old', 'new'] if image == 'new' or value.name in declared.key %}
+    case
+        when has_{{ image }} and rejected_reason is null
+            then {{ waltally.read_value_text(image ~ '_c' ~ value.place) }}::{{ value.type }}
+    end as {{ image }}_{{ place }},
+    {%- endfor %}
+    new_c{{ value.place }} is not null as has_{{ place }},
+    {%- endfor %}
+    {%- endif %}
+    {%- endfor %}
+    case
+        when rejected_reason is not null then 0
+        else
+            (action in ('I', 'U') and not has_new)::integer
+            - (action in ('U', 'D') and not has_old)::integer
+    end as left_out
+from judged
+where rejected_reason is not null or not is_cancelled
+{% endmacro %}

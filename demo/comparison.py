@@ -1,0 +1,122 @@
+"""A fact compared with a recount, which is plain SQL on the source and none of the fact's code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from psycopg2 import sql
+
+from demo.source import transaction
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Recount:
+    """What a fact must hold, as SQL that is run on each of its sources."""
+
+    fact: str
+    """The model's name."""
+    keys: tuple[str, ...]
+    """The columns that tell its rows apart."""
+    values: tuple[str, ...]
+    """The columns to be compared."""
+    query: str
+    """Gives keys and values in this order, one row per group.
+
+    Parameters: `%(slot)s`, and `%(purges)s`, the transaction ids whose purged rows still count.
+    """
+    is_rows: bool = False
+    """Whether it holds current rows. Else a group whose values are all zero or null is no group."""
+
+
+class Difference(NamedTuple):
+    """A group whose fact and recount differ; None where the group is missing."""
+
+    fact: str
+    group: Row
+    expected: Row | None
+    actual: Row | None
+
+
+def differences(
+    recount: Recount,
+    sources: Mapping[str, str],
+    warehouse: str,
+    schema: str = "analytics",
+    staging: str = "cdc",
+    since: str | None = None,
+) -> list[Difference]:
+    """Compare a fact with a recount, group by group; an empty list means exact.
+
+    `sources` are slots with the DSNs of their databases; `warehouse` is where the fact is. Purged
+    rows count where their transaction is in the change log from the position `since` on; None means
+    from the fact's newest baseline on. Meaningful once the sources are quiet and the fact has
+    applied everything.
+    """
+    wanted: dict[Row, Row] = {}
+    for slot, dsn in sources.items():
+        purges = None
+        if "%(purges)s" in recount.query:
+            purges = staged_transactions(warehouse, slot, recount.fact, staging, since)
+        wanted |= _rows(dsn, sql.SQL(recount.query), recount, {"slot": slot, "purges": purges})
+    columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
+    table = sql.Identifier(schema, recount.fact)
+    found = _rows(warehouse, sql.SQL("select {} from {}").format(columns, table), recount, {})
+    return [
+        Difference(recount.fact, group, wanted.get(group), found.get(group))
+        for group in sorted(wanted.keys() | found.keys(), key=repr)
+        if wanted.get(group) != found.get(group)
+    ]
+
+
+_STAGED = """
+select coalesce(array_agg(distinct xid), '{{}}')
+from {staging}.change_log
+where
+    slot_name = %(slot)s
+    and commit_lsn >= coalesce(
+        %(since)s::pg_lsn,
+        (
+            select snapshot_lsn from {staging}.baseline
+            where slot_name = %(slot)s and fact_name = %(fact)s
+        ),
+        '0/0'
+    )
+"""
+
+
+def staged_transactions(
+    dsn: str, slot: str, fact: str, staging: str = "cdc", since: str | None = None
+) -> list[int]:
+    """Return the ids of the transactions in the change log from a position on.
+
+    `since` is the position; None means the fact's baseline, or the log's start where it has none.
+    This hides no error: if a purge were missing from the change log, its rows would still be in the
+    fact and no longer in the recount.
+    """
+    with transaction(dsn) as cursor:
+        cursor.execute(
+            sql.SQL(_STAGED).format(staging=sql.Identifier(staging)),
+            {"slot": slot, "fact": fact, "since": since},
+        )
+        [[ids]] = cursor.fetchall()
+        return [int(xid) for xid in ids]
+
+
+def _rows(
+    dsn: str, query: sql.Composable, recount: Recount, parameters: Mapping[str, object]
+) -> dict[Row, Row]:
+    width = len(recount.keys)
+    with transaction(dsn) as cursor:
+        cursor.execute(query, parameters or None)
+        rows: Sequence[Row] = cursor.fetchall()
+    found = {row[:width]: row[width:] for row in rows}
+    assert len(found) == len(rows), f"{recount.fact}: two rows of one group"
+    return {
+        group: values
+        for group, values in found.items()
+        if recount.is_rows or any(value not in (0, None) for value in values)
+    }

@@ -1,0 +1,94 @@
+"""The pipeline's commands in the order in which a person types them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from subprocess import Popen
+from typing import Any
+
+from rich.console import Console
+
+from demo import show
+from demo.commands import Commands
+from demo.example import ROOT, Example
+from demo.sessions import Sessions
+from waltally.settings import DEFAULT_SLOT
+
+
+def operate(
+    example: Example,
+    warehouse: str,
+    commands: Commands,
+    traffic: Sequence[Sessions[Any]],
+    seconds: int,
+    console: Console,
+) -> None:
+    """Set up, take the baselines, follow and build under traffic; end it, and apply the rest.
+
+    `warehouse` is the DSN of the facts' database; `seconds` is how long the counts are shown.
+    """
+    commands.export("DBT_PROJECT_DIR", str(example.project.relative_to(ROOT)))
+    sources = choose_sources(example, commands)
+    commands.run("dbt", "deps")
+    for source in sources:
+        commands.run("loader", "setup", **source)
+        commands.run("spark-submit", "spark/seed.py", **source)
+    loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
+    watch(example, warehouse, seconds, commands, loaders, console)
+    for sessions in traffic:
+        sessions.stop()
+    written = sum(sessions.counts.total() for sessions in traffic)
+    console.print(f"The sessions stop after {written:,} changes")
+    for loader in loaders:
+        commands.stop(loader)
+    for source in sources:
+        commands.run("loader", "run", "--once", **source)
+        commands.run("dbt", "build", **source)
+    if not example.has_warehouse:  # elsewhere dbt does not see the source's tables
+        commands.run("dbt", "test", "--vars", "recount: true")
+
+
+def choose_sources(example: Example, commands: Commands) -> list[dict[str, str]]:
+    """Return what tells a command which source is meant; nothing where there is one."""
+    if not example.has_warehouse:
+        if example.slots != (DEFAULT_SLOT,):
+            commands.export("LOADER_SLOT", example.slots[0])
+        return [{}]
+    commands.export("PGDATABASE", example.warehouse)
+    commands.export("LOADER_TARGET_DSN", f"dbname={example.warehouse}")
+    return [
+        {"LOADER_SLOT": slot, "LOADER_SOURCE_DSN": f"dbname={example.database(slot)}"}
+        for slot in example.slots
+    ]
+
+
+def watch(
+    example: Example,
+    warehouse: str,
+    seconds: int,
+    commands: Commands,
+    loaders: Sequence[Popen[bytes]],
+    console: Console,
+) -> None:
+    """Print the counts as they move, for this long after the fact's first build."""
+    until = None
+    while until is None or time.monotonic() < until:
+        time.sleep(2)
+        for loader in loaders:
+            if loader.poll() is not None:
+                raise commands.failure(loader, "ended by itself")
+        now = show.pipeline_state(
+            warehouse, example.recounts[0].fact, example.total, len(example.slots)
+        )
+        if now is None:
+            console.print("  the fact is being built for the first time")
+            continue
+        until = until or time.monotonic() + seconds
+        age = "no change yet" if now.age is None else f"newest change {now.age:.1f} s old"
+        console.print(
+            f"  {now.total:,} {example.total_of}, {age}, "
+            f"{now.unstaged_bytes / 1000:,.0f} kB not staged",
+            highlight=False,
+            soft_wrap=True,
+        )

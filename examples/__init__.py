@@ -1,0 +1,1 @@
+"""Three sources with their facts: each folder is a dbt project that has waltally as a package."""

@@ -1,0 +1,1 @@
+"""Notify: the shipped fact and one by day."""

@@ -1,0 +1,1 @@
+"""Time entries: hours per project, from two databases into one warehouse."""

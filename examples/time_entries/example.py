@@ -1,0 +1,93 @@
+"""The time entries of two offices for the demo and the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from demo.comparison import Recount
+from demo.example import Example
+from demo.sessions import Sessions
+from demo.source import transaction
+from examples.time_entries.changes import CHANGES, TRUNCATES, OfficeSession
+
+_HERE = Path(__file__).parent
+
+
+def create(dsn: str) -> None:
+    """Make an office's empty tables."""
+    with transaction(dsn) as cursor:
+        cursor.execute((_HERE / "source.sql").read_text())
+
+
+def fill(dsn: str, rows: int, seed: int) -> None:
+    """Fill an office's empty tables."""
+    with transaction(dsn) as cursor:
+        cursor.execute((_HERE / "fill.sql").read_text(), {"rows": rows, "seed": seed})
+        cursor.execute("analyze projects, time_entries")
+
+
+def traffic(dsn: str, *, seed: int, rate: float | None, truncates: bool) -> Sessions[OfficeSession]:
+    """Four sessions that book hours."""
+    changes = CHANGES | TRUNCATES if truncates else CHANGES
+    return Sessions(dsn, OfficeSession, changes, seed=seed, rate=rate)
+
+
+HOURS = Recount(
+    "ft_project_hours",
+    keys=("office", "project_id", "month"),
+    values=("entry_count", "hours"),
+    query="""
+        select
+            %(slot)s,
+            project_id,
+            date_trunc('month', started_at at time zone 'UTC' at time zone 'Europe/Berlin')::date,
+            count(*),
+            coalesce(sum(hours), 0)
+        from time_entries
+        group by 2, 3
+    """,
+)
+
+PROJECTS = Recount(
+    "projects",
+    keys=("office", "id"),
+    values=("name", "budget", "is_open", "brief"),
+    query="select %(slot)s, id, name, budget, is_open, brief from projects",
+    is_rows=True,
+)
+
+EXAMPLE = Example(
+    name="time_entries",
+    slots=("berlin", "lisbon"),
+    about="hours booked, corrected and moved, projects renamed and renumbered, rollbacks",
+    create=create,
+    fill=fill,
+    traffic=traffic,
+    recounts=(HOURS, PROJECTS),
+    total="select coalesce(sum(entry_count), 0)::bigint from analytics.ft_project_hours",
+    total_of="time entries",
+    table="""
+        with hours as (
+            select office, project_id, sum(hours) as hours
+            from analytics.ft_project_hours
+            group by office, project_id
+        ),
+
+        ranked as (
+            select
+                coalesce(projects.name, 'no project') as project,
+                hours.office,
+                hours.hours,
+                row_number() over (partition by hours.office order by hours.hours desc) as place
+            from hours
+            left join analytics.projects
+                on projects.office = hours.office and projects.id = hours.project_id
+        )
+
+        select project, office, sum(hours)
+        from ranked
+        where place <= 6
+        group by project, office
+    """,
+    corner="project",
+)

@@ -1,0 +1,54 @@
+"""What may be asked of a fact: values of its dimensions, and a line per value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from waltally.errors import SettingError
+from waltally.facts import Fact
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a person asks of a fact."""
+
+    fact: Fact
+    where: Mapping[str, str]
+    """By dimension, the one value that its groups have."""
+    by: tuple[str, ...]
+    """The dimensions that each get a line per value."""
+
+
+def parse_query(facts: Sequence[Fact], name: str, where: Sequence[str], by: str) -> Query:
+    """Return what is asked for. Raises SettingError that lists what there is."""
+    fact = next((each for each in facts if each.name == name), None)
+    if fact is None:
+        raise SettingError(
+            f"There is no fact {name}",
+            "name one of: " + ", ".join(each.name for each in facts),
+        )
+    wanted = {}
+    for text in where:
+        dimension, separator, value = text.partition("=")
+        if not separator:
+            raise SettingError(
+                f"{text!r} is not dimension=value",
+                f"write for instance {_dimensions(fact)[0]}=…" if _dimensions(fact) else "leave it",
+            )
+        wanted[_dimension(fact, dimension)] = value
+    names = [_dimension(fact, each.strip()) for each in by.split(",") if each.strip()]
+    return Query(fact, wanted, tuple(dict.fromkeys(names)))
+
+
+def _dimensions(fact: Fact) -> list[str]:
+    return [each.name for each in fact.dimensions]
+
+
+def _dimension(fact: Fact, name: str) -> str:
+    if name not in _dimensions(fact):
+        raise SettingError(
+            f"The fact {fact.name} has no dimension {name!r}",
+            "name one of: " + ", ".join(_dimensions(fact)),
+        )
+    return name

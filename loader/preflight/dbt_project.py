@@ -1,0 +1,122 @@
+"""Finds the dbt project and has dbt parse it. Parsing connects to no database."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from loader.preflight.manifest import read_manifest
+from waltally.errors import BuildFailed, SettingError
+from waltally.facts import Fact
+from waltally.settings import DEFAULT_DBT_SCHEMA
+
+log = logging.getLogger("loader")
+
+_SHIPPED = Path(__file__).parents[2]
+_QUIET = (
+    *("--quiet", "--log-level", "none", "--log-level-file", "none"),
+    *("--no-send-anonymous-usage-stats", "--no-partial-parse"),
+)
+
+
+def find_facts(manifest: str, environment: Mapping[str, str] = os.environ) -> tuple[Fact, ...]:
+    """Return the declared facts: of this manifest, or, where it is empty, of the dbt project.
+
+    Raises SettingError, BuildFailed where dbt cannot parse the project.
+    """
+    if manifest:
+        return read_manifest(Path(manifest))
+    return parse_project(find_project(environment), environment)
+
+
+def find_project(environment: Mapping[str, str]) -> Path:
+    """Return the folder of the dbt project. Raises SettingError where there is none.
+
+    DBT_PROJECT_DIR names it; else it is the current folder, else the project as shipped.
+    """
+    if named := environment.get("DBT_PROJECT_DIR"):
+        if not _is_project(Path(named)):
+            raise SettingError(
+                f"DBT_PROJECT_DIR is {named}, and there is no dbt_project.yml in it",
+                "set DBT_PROJECT_DIR to the folder of your dbt project",
+            )
+        return Path(named)
+    for folder in (Path.cwd(), _SHIPPED):
+        if _is_project(folder):
+            return folder
+    raise SettingError(
+        f"There is no dbt_project.yml in {Path.cwd()}, so no fact is declared",
+        "run this in the folder of your dbt project, or set DBT_PROJECT_DIR to it",
+    )
+
+
+def parse_project(project: Path, environment: Mapping[str, str]) -> tuple[Fact, ...]:
+    """Return the facts that a dbt project declares. Raises BuildFailed where dbt refuses it."""
+    try:
+        from dbt.cli.main import dbtRunner
+    except Exception as error:
+        log.debug("dbt cannot be imported", exc_info=error)
+        raise BuildFailed(
+            f"dbt cannot be imported: {type(error).__name__} ({error})",
+            f"{sys.executable} -m pip install -r requirements.lock; or --manifest with a file "
+            "that `dbt parse` wrote elsewhere",
+        ) from error
+    with TemporaryDirectory(prefix="waltally-parse-") as temporary:
+        # dbt's own output stays as it is: another dbt may run in the project.
+        folders = ["--project-dir", str(project), "--target-path", temporary]
+        folders += ["--log-path", temporary]
+        name = environment.get("DBT_PROFILE") or _profile_name(project)
+        profiles = _find_profile(name, project, environment)
+        if profiles is None:
+            profiles = Path(temporary)
+            _write_profile(profiles, name, environment)
+        folders += ["--profiles-dir", str(profiles)]
+        outcome = dbtRunner().invoke(["parse", *folders, *_QUIET])
+        if not outcome.success:
+            raise BuildFailed(
+                f"dbt cannot parse the project in {project}: "
+                f"{' '.join(str(outcome.exception).split())}",
+                f"`dbt parse` in {project} shows the whole error",
+            )
+        return read_manifest(Path(temporary) / "manifest.json")
+
+
+def _is_project(folder: Path) -> bool:
+    return (folder / "dbt_project.yml").is_file()
+
+
+def _profile_name(project: Path) -> str:
+    settings = yaml.safe_load((project / "dbt_project.yml").read_text()) or {}
+    return str(settings.get("profile", "default"))
+
+
+def _find_profile(name: str, project: Path, environment: Mapping[str, str]) -> Path | None:
+    """Return the folder whose profiles.yml has the profile; None where no file has it."""
+    named = environment.get("DBT_PROFILES_DIR")
+    folders = (Path(named),) if named else (Path.cwd(), project, Path.home() / ".dbt")
+    for folder in folders:
+        path = folder / "profiles.yml"
+        if path.is_file() and name in (yaml.safe_load(path.read_text()) or {}):
+            return folder
+    return None
+
+
+def _write_profile(folder: Path, name: str, environment: Mapping[str, str]) -> None:
+    """Write a profile that parsing needs, for a user who has not copied one yet."""
+    output = {
+        "type": "postgres",
+        **dict.fromkeys(("host", "user", "password", "dbname"), "unused"),
+        "port": 5432,
+        "schema": environment.get("DBT_SCHEMA") or DEFAULT_DBT_SCHEMA,
+        "threads": 1,
+    }
+    # JSON is YAML, and quotes whatever needs it.
+    profile = {name: {"target": "default", "outputs": {"default": output}}}
+    (folder / "profiles.yml").write_text(json.dumps(profile))

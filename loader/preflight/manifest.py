@@ -1,0 +1,62 @@
+"""The facts that a dbt project declares, read from its manifest. Pure: no dbt, no driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from waltally.errors import LoaderError, SettingError, combine
+from waltally.facts import VERSION, Fact, parse
+from waltally.tables import Table
+
+
+def read_manifest(path: Path) -> tuple[Fact, ...]:
+    """Return the facts of the manifest that dbt wrote to a file. Raises SettingError."""
+    try:
+        manifest = json.loads(path.read_text())
+        nodes = manifest["nodes"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SettingError(
+            f"{path} is not a manifest of dbt: {type(error).__name__} ({error})",
+            "`dbt parse` writes target/manifest.json; name it by --manifest or LOADER_MANIFEST",
+        ) from error
+    return declared_facts(nodes)
+
+
+def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
+    """Return the facts among the nodes of a manifest, by name.
+
+    Raises every SettingError at once: two models of one name, a declaration of another version.
+    """
+    found: dict[str, Fact] = {}
+    places: dict[str, str] = {}
+    wrong: list[LoaderError] = []
+    for node in nodes.values():
+        declaration = node.get("config", {}).get("meta", {}).get("waltally")
+        if node.get("resource_type") != "model" or declaration is None:
+            continue
+        name, place = node["name"], node.get("original_file_path", "")
+        if declaration.get("version") != VERSION:
+            wrong.append(_other_version(name, declaration.get("version")))
+        elif name in found:
+            wrong.append(
+                SettingError(
+                    f"Two models are named {name}: {places[name]} and {place}",
+                    "rename one of them, or disable it in dbt_project.yml",
+                )
+            )
+        else:
+            found[name] = parse(name, Table(node["schema"], node["alias"]), declaration)
+            places[name] = place
+    if wrong:
+        raise combine(wrong)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _other_version(name: str, version: object) -> SettingError:
+    return SettingError(
+        f"The model {name} declares its fact in version {version}, this loader knows {VERSION}",
+        "use the loader and the dbt package of one release of waltally",
+    )

@@ -1,0 +1,175 @@
+"""The registered facts of a slot, and what its loader follows because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg2 import extensions, sql
+from psycopg2.extras import Json
+
+from loader.staging.records import Registration
+from waltally.database import explained
+from waltally.facts import Fact, parse
+from waltally.tables import Table, tables_from_json, tables_to_json
+
+# One statement: a setup may come between two.
+_REGISTRATION = """
+select
+    log.registration,
+    log.logged_tables,
+    log.followed,
+    fact.fact_name,
+    fact.relation_schema,
+    fact.relation_name,
+    fact.declaration
+from {0}.slot_position as log
+left join {0}.fact using (slot_name)
+where log.slot_name = %s
+order by fact.fact_name
+"""
+
+_REGISTER = """
+insert into {}.fact (slot_name, fact_name, declaration, relation_schema, relation_name)
+values (%s, %s, %s, %s, %s)
+on conflict (slot_name, fact_name) do update set
+    declaration = excluded.declaration,
+    relation_schema = excluded.relation_schema,
+    relation_name = excluded.relation_name,
+    registered_at = now()
+"""
+_FORGET = ("baseline_rejection", "baseline_group", "baseline", "fact")
+_FORGET_MARK = "delete from {}.model_watermark where slot_name = %s and model_name = %s"
+_BUMP = """
+update {}.slot_position set logged_tables = %s, registration = registration + 1
+where slot_name = %s
+"""
+_OTHER_SLOTS = """
+select slot_name from {0}.fact where fact_name = %(name)s and slot_name <> %(slot)s
+union
+select slot_name from {0}.model_watermark
+where model_name = %(relation)s and slot_name <> %(slot)s
+order by slot_name
+"""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the declared facts differ from the registered ones: names, and the logged tables."""
+
+    new: tuple[str, ...]
+    changed: tuple[str, ...]
+    """Declared otherwise than registered: they need a new baseline."""
+    moved: tuple[str, ...]
+    """Only their relation is another one."""
+    removed: tuple[Fact, ...]
+    logged: bool
+    """Whether the tables that are only logged are others."""
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.moved or self.removed or self.logged)
+
+    def __str__(self) -> str:
+        said = [
+            *(f"{name} is new" for name in self.new),
+            *(f"{name} has changed" for name in self.changed),
+            *(f"{name} is now another table" for name in self.moved),
+            *(f"{fact.name} is no longer declared" for fact in self.removed),
+            *(["other tables are only logged"] if self.logged else []),
+        ]
+        return ", ".join(said)
+
+
+def difference(
+    registered: Registration, declared: Sequence[Fact], logged: Sequence[Table]
+) -> Difference:
+    """Return what registering the declared facts would change."""
+    before = {fact.name: fact for fact in registered.facts}
+    now = {fact.name: fact for fact in declared}
+    both = [(before[name], fact) for name, fact in now.items() if name in before]
+    return Difference(
+        tuple(name for name in now if name not in before),
+        tuple(new.name for old, new in both if old.declaration != new.declaration),
+        tuple(
+            new.name
+            for old, new in both
+            if old.declaration == new.declaration and old.relation != new.relation
+        ),
+        tuple(fact for name, fact in before.items() if name not in now),
+        set(registered.logged) != set(logged),
+    )
+
+
+def read_registration(connection: extensions.connection, schema: str, slot: str) -> Registration:
+    """Return what is registered for the slot; nothing where it has no row. Raises LoaderError."""
+    with explained("target"), connection, connection.cursor() as cursor:
+        return read_registered(cursor, schema, slot)
+
+
+def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Registration:
+    """Return what is registered for the slot, in the transaction of the cursor."""
+    cursor.execute(sql.SQL(_REGISTRATION).format(sql.Identifier(schema)), (slot,))
+    rows = cursor.fetchall()
+    if not rows:
+        return Registration(0, (), (), {})
+    number, logged, followed = rows[0][:3]
+    facts = tuple(
+        parse(name, Table(*relation), declaration)
+        for _, _, _, name, *relation, declaration in rows
+        if name is not None
+    )
+    return Registration(number, facts, tables_from_json(logged), followed)
+
+
+def other_slot(connection: extensions.connection, schema: str, slot: str, fact: Fact) -> str | None:
+    """Return another slot that feeds the fact, None where there is none. Raises LoaderError."""
+    query = sql.SQL(_OTHER_SLOTS).format(sql.Identifier(schema))
+    with explained("target"), connection, connection.cursor() as cursor:
+        cursor.execute(query, {"name": fact.name, "relation": str(fact.relation), "slot": slot})
+        row = cursor.fetchone()
+    return None if row is None else str(row[0])
+
+
+def register(
+    cursor: extensions.cursor,
+    schema: str,
+    slot: str,
+    declared: Sequence[Fact],
+    logged: Sequence[Table],
+    found: Difference,
+) -> None:
+    """Write the difference down, in the transaction of the cursor; forget what is removed."""
+    place = sql.Identifier(schema)
+    written = {*found.new, *found.changed, *found.moved}
+    for fact in declared:
+        if fact.name in written:
+            cursor.execute(
+                sql.SQL(_REGISTER).format(place),
+                (slot, fact.name, Json(fact.declaration), fact.relation.schema, fact.relation.name),
+            )
+    for fact in found.removed:
+        for table in _FORGET:
+            cursor.execute(
+                sql.SQL("delete from {} where slot_name = %s and fact_name = %s").format(
+                    sql.Identifier(schema, table)
+                ),
+                (slot, fact.name),
+            )
+        cursor.execute(sql.SQL(_FORGET_MARK).format(place), (slot, str(fact.relation)))
+    cursor.execute(sql.SQL(_BUMP).format(place), (Json(tables_to_json(logged)), slot))
+
+
+def write_followed(
+    connection: extensions.connection,
+    schema: str,
+    slot: str,
+    number: int,
+    followed: Mapping[str, Mapping[str, str]],
+) -> bool:
+    """Write down what a session follows; False where another registration has come meanwhile."""
+    update = sql.SQL(
+        "update {}.slot_position set followed = %s where slot_name = %s and registration = %s"
+    ).format(sql.Identifier(schema))
+    with explained("target"), connection, connection.cursor() as cursor:
+        cursor.execute(update, (Json(followed), slot, number))
+        return cursor.rowcount == 1

@@ -1,0 +1,169 @@
+"""A fact's values from the stream's texts, and why a text cannot be one. Pure.
+
+The dbt macro explain_rejection has the same rules. A value must be written as its type prints it:
+then equal values have equal texts, and a group is known by the texts of its dimensions.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sql
+
+from waltally.facts import Dimension, Measure
+
+LONGEST = 1000
+"""Bytes of a text: an index entry of the fact has 2,700 bytes for all dimensions."""
+
+_UUID = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\z"
+_WHOLE = r"^(0|-?[1-9][0-9]*)\z"
+_DECIMAL = r"^-?[0-9]+(\.[0-9]+)?\z"
+_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?\z"
+_DATE = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+_FORMS = {
+    "date": rf"^{_DATE}\z",
+    "timestamp": rf"^{_DATE} {_TIME}\z",
+    "timestamptz": rf"^{_DATE} {_TIME}\+00\z",
+}
+_LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1}
+_NUMERIC = re.compile(r"numeric\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+
+
+def as_dimension(text: Column, dimension: Dimension) -> Column:
+    """Return the text of the dimension's value from the stream's text of its column.
+
+    Of a text that is no such value it is the text itself: see `dimension_reason`.
+    """
+    if dimension.kind in ("date_of", "month_of"):
+        return calendar_day(text, dimension)
+    return canonical(text, dimension.type)
+
+
+def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = True) -> Column:
+    """Return why a value of `as_dimension` cannot be counted; null where it can, or is null.
+
+    Without `is_limited` a text may be of any length, as in current rows beside their key.
+    """
+    type_, says = dimension.type, f"is not of type {dimension.type}"
+    if type_ == "text":
+        fits, says = sql.octet_length(value) <= LONGEST, f"is longer than {LONGEST} bytes"
+        fits = fits | sql.lit(not is_limited)
+    elif type_ == "uuid":
+        fits, says = value.rlike(_UUID), "is not a uuid"
+    elif type_ in _FORMS:
+        day = sql.substring(value, 1, 10).try_cast("date")
+        fits = value.rlike(_FORMS[type_]) & day.isNotNull()
+        says = f"is not a {type_} of the years 1 to 9999"
+    else:
+        fits = _is_of_type(value, type_)
+    return sql.when(value.isNotNull() & ~fits, f"the value of {dimension.column} {says}")
+
+
+def number_reason(text: Column, measure: Measure) -> Column:
+    """Return why a text cannot be added to the measure; null where it can, or is null.
+
+    A value with more decimals than the measure keeps would be rounded batch by batch.
+    """
+    says = f"the value of {measure.column} "
+    is_number = text.rlike(_NUMBER) & (sql.length(text) <= LONGEST)
+    reason = sql.when(~is_number, f"{says}is not a number")
+    kept = 0 if measure.type == "bigint" else _decimals_of(measure.type)
+    if kept is None:
+        return reason
+    return reason.when(_decimals(text) > kept, f"{says}has more than {kept} decimals")
+
+
+def canonical(text: Column, type_: str) -> Column:
+    """Return the one text of a value that its type can print in several ways, else the text."""
+    if type_ == "uuid":
+        return sql.lower(text)
+    if type_ in ("timestamp", "timestamptz"):
+        whole = sql.regexp_replace(text, r"\.0+(?=\z|\+)", "")
+        return sql.regexp_replace(whole, r"(\.[0-9]*[1-9])0+(?=\z|\+)", "$1")
+    if (found := _NUMERIC.fullmatch(type_)) is None:
+        return text
+    decimals = int(found[2] or 0)
+    whole, fraction = _digits(text)
+    padded = sql.rpad(fraction, decimals, "0") if decimals else sql.lit("")
+    digits = sql.concat(whole, sql.lit("." if decimals else ""), padded)
+    is_negative = text.startswith("-") & digits.rlike("[1-9]")
+    signed = sql.concat(sql.when(is_negative, "-").otherwise(""), digits)
+    return sql.when(text.rlike(_DECIMAL) & (sql.length(fraction) <= decimals), signed).otherwise(
+        text
+    )
+
+
+def calendar_day(text: Column, dimension: Dimension) -> Column:
+    """Return the day, or the first day of the month, of a time as the stream prints it.
+
+    As PostgreSQL: a time without a zone is in the column's zone, and means the later of two where
+    the clock was put back. A text that is no time is returned as it is.
+    """
+    day = sql.when(text.rlike(_FORMS["date"]), text.try_cast("date"))
+    utc = sql.regexp_replace(text, r"\+00\z", "").try_cast("timestamp_ntz")
+    for form, moment in (
+        ("timestamp", _in_utc(utc, dimension.column_timezone or "UTC")),
+        ("timestamptz", utc),
+    ):
+        there = _moved(moment, "UTC", dimension.timezone or "UTC")
+        day = day.when(text.rlike(_FORMS[form]), there.cast("date"))
+    if dimension.kind == "month_of":
+        day = sql.trunc(day, "month")
+    return sql.coalesce(day.cast("string"), text)
+
+
+def _in_utc(local: Column, zone: str) -> Column:
+    """Return the time in UTC. Spark takes the earlier of two times, PostgreSQL the later."""
+    if zone == "UTC":
+        return local
+    day = sql.expr("interval 1 day")
+    later = _moved(local + day, zone, "UTC") - day
+    is_that_time = _moved(later, "UTC", zone) == local
+    return sql.when(is_that_time, later).otherwise(_moved(local, zone, "UTC"))
+
+
+def _moved(time: Column, from_zone: str, to_zone: str) -> Column:
+    if from_zone == to_zone:
+        return time
+    return sql.convert_timezone(sql.lit(from_zone), sql.lit(to_zone), time)
+
+
+def _is_of_type(value: Column, type_: str) -> Column:
+    if type_ == "boolean":
+        return value.isin("true", "false")
+    if type_ in _LARGEST:
+        most = _LARGEST[type_]
+        number = value.try_cast("decimal(38, 0)")
+        is_in_range = sql.coalesce(number.between(-most - 1, most), sql.lit(False))
+        return value.rlike(_WHOLE) & is_in_range
+    found = _NUMERIC.fullmatch(type_)
+    assert found is not None, type_
+    precision, decimals = int(found[1]), int(found[2] or 0)
+    whole, fraction = _digits(value)
+    digits = sql.when(whole == "0", 0).otherwise(sql.length(whole))
+    fits = (sql.length(fraction) <= decimals) & (digits <= precision - decimals)
+    return value.rlike(_DECIMAL) & fits
+
+
+def _digits(text: Column) -> tuple[Column, Column]:
+    """Return the digits before the point without leading zeros, after it without trailing ones."""
+    whole = sql.regexp_replace(sql.substring_index(text, ".", 1), r"^-?0*(?=[0-9])", "")
+    fraction = sql.regexp_replace(sql.regexp_extract(text, r"\.([0-9]*)\z", 1), r"0+\z", "")
+    return sql.regexp_replace(whole, "-", ""), fraction
+
+
+def _decimals_of(type_: str) -> int | None:
+    found = _NUMERIC.fullmatch(type_)
+    return None if found is None else int(found[2] or 0)
+
+
+def _decimals(text: Column) -> Column:
+    """Return how many decimals the number has: 1.50 has one, 1.5e1 none."""
+    mantissa = sql.regexp_extract(text, r"^-?([0-9.]+)", 1)
+    digits = sql.regexp_replace(mantissa, r"\.", "")
+    zeros = sql.length(sql.regexp_extract(digits, r"(0*)\z", 1))
+    after = sql.length(sql.regexp_extract(mantissa, r"\.(.*)", 1))
+    power = sql.coalesce(sql.regexp_extract(text, "[eE](.*)", 1).try_cast("int"), sql.lit(0))
+    return sql.when(digits.rlike("[1-9]"), after - zeros - power).otherwise(0)

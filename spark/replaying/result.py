@@ -1,0 +1,101 @@
+"""What a replay found, for a person and as JSON (docs/archive.md). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from archiving.manifests import Baseline
+
+from waltally import lsn
+from waltally.facts import Fact
+
+JSON_VERSION = 2
+"""To be raised when a field of the JSON changes its meaning or is removed."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A group that the fact and the replay have with other numbers, by measure as texts."""
+
+    dimensions: Mapping[str, str | None]
+    fact: Mapping[str, str]
+    replay: Mapping[str, str]
+
+    def __str__(self) -> str:
+        group = ", ".join(f"{name} {value}" for name, value in self.dimensions.items())
+        wrong = ", ".join(
+            f"{name} {number} and not {self.replay[name]}"
+            for name, number in self.fact.items()
+            if number != self.replay[name]
+        )
+        return f"{group}: the fact has {wrong}"
+
+
+@dataclass(frozen=True)
+class ReplayedFact:
+    """A fact at `position`; `totals` are of each measure, as texts.
+
+    Where dbt's fact was compared, `difference_count` is how many groups differ, else None.
+    """
+
+    fact: Fact
+    position: int
+    baseline: Baseline | None
+    groups: int
+    totals: Mapping[str, str]
+    difference_count: int | None
+    differences: Sequence[Difference]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fact's part of what --json prints."""
+        found = self.baseline
+        return {
+            "position": lsn.show(self.position),
+            "baseline_id": found and found.baseline_id,
+            "snapshot_lsn": found and lsn.show(found.snapshot_lsn),
+            "groups": self.groups,
+            "totals": dict(self.totals),
+            "difference_count": self.difference_count,
+            "differences": [each.__dict__ for each in self.differences],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield what a person reads."""
+        yield from map(str, self.differences)
+        if self.difference_count is not None:
+            yield f"{self.difference_count:,} groups differ from the fact"
+        totals = ", ".join(f"{name} {number}" for name, number in self.totals.items())
+        yield (
+            f"{self.fact.name}: {totals} in {self.groups:,} groups as of {lsn.show(self.position)}"
+        )
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The facts that were computed."""
+
+    slot: str
+    facts: Sequence[ReplayedFact]
+    seconds: float
+
+    @property
+    def differing(self) -> list[ReplayedFact]:
+        """The facts that differ from what dbt has built."""
+        return [each for each in self.facts if each.difference_count]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what --json prints: a contract."""
+        return {
+            "version": JSON_VERSION,
+            "slot": self.slot,
+            "facts": {each.fact.name: each.as_json() for each in self.facts},
+            "seconds": round(self.seconds, 1),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield what a person reads."""
+        for each in self.facts:
+            yield from each.lines()
+        yield f"{self.seconds:.1f} s"

@@ -1,0 +1,123 @@
+"""A fact as it is built: its rows, position and baseline, read in one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from common import slot_position
+from common.arrow_source import Snapshot
+from common.connections import Connection, exported_snapshot, resolved
+from common.errors import SnapshotTooOld
+from common.settings import Settings
+from common.slot_position import RegisteredSlot
+from counting import ranges
+from pyspark.sql import DataFrame, SparkSession
+
+from loader.preflight.table_identity import TableIdentities
+from waltally import lsn
+from waltally.facts import Fact
+from waltally.tables import Table
+from warehouse import groups, watermark
+from warehouse.rejected import Rejected
+
+
+@dataclass(frozen=True)
+class Built:
+    """The fact as it was at `position`: every change with a commit LSN below it is applied.
+
+    The change log begins at `log_start`. `baseline_lsn` is the newest baseline's, None without
+    one; `baseline_id` is of the baseline that the fact was built on.
+    """
+
+    fact: Fact
+    position: int
+    log_start: int
+    baseline_lsn: int | None
+    baseline_id: str | None
+    is_on_newest_baseline: bool
+    snapshot: Snapshot
+    queries: Sequence[str]
+    remembered_query: str
+    counted: TableIdentities
+    rejected: Rejected
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """Return the slot's rows of the fact, to be read within `open_fact`: dimensions, sums."""
+        return groups.read(spark, self.snapshot, self.queries, self.fact).drop("part")
+
+    def remembered(self, spark: SparkSession) -> DataFrame:
+        """Return what the newest baseline has of purged rows: part, dimensions, sums."""
+        return groups.read(spark, self.snapshot, [self.remembered_query], self.fact)
+
+
+@contextlib.contextmanager
+def open_fact(target: Connection, settings: Settings, fact: Fact) -> Iterator[Built]:
+    """Yield the fact as of one moment; its rows can be read within the block.
+
+    Raises NotSetUp where it was never built, SettingError where it was built by another
+    declaration, SnapshotTooOld where the change log does not reach back to its position.
+    """
+    with exported_snapshot(target) as name:
+        yield _read(target, settings, fact, Snapshot(resolved(target), name))
+
+
+def slot(target: Connection, settings: Settings) -> RegisteredSlot:
+    """Return the slot's row as it is now. Raises NotSetUp where the slot is gone."""
+    return slot_position.read(target, settings.schema, settings.slot)
+
+
+def refuse_gap(start: int, position: int, relation: Table) -> None:
+    """Raise SnapshotTooOld where changes that the fact lacks were pruned from the change log."""
+    if start > position:
+        raise SnapshotTooOld(
+            f"{relation} holds changes up to {lsn.show(position)} and the change log begins at"
+            f" {lsn.show(start)}: the changes between are in neither",
+            "`spark-submit spark/seed.py`, then `dbt build`, then the audit again",
+        )
+
+
+def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
+    registered = slot(target, settings)
+    built = watermark.read(target, settings.schema, settings.slot, fact)
+    refuse_gap(registered.start_lsn, built.applied_lsn, fact.relation)
+    newest = target.execute(
+        "select snapshot_lsn::text, baseline_id::text, table_identities"
+        f" from {Table(settings.schema, 'baseline').quoted}"
+        " where slot_name = %s and fact_name = %s",
+        (settings.slot, fact.name),
+    ).fetchone()
+    baseline_lsn, baseline_id, counted = newest or (None, None, registered.table_identities)
+    queries = [
+        groups.fact_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
+        for leaf in ranges.leaves(target, fact.relation)
+        for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
+    ]
+    return Built(
+        fact,
+        built.applied_lsn,
+        registered.start_lsn,
+        None if baseline_lsn is None else lsn.parse(str(baseline_lsn)),
+        built.baseline_id,
+        built.baseline_id == baseline_id,
+        snapshot,
+        queries,
+        groups.baseline_query(fact, settings.schema, settings.slot, "purged"),
+        cast(TableIdentities, counted or {}),
+        _rejected(target, settings, fact),
+    )
+
+
+def _rejected(target: Connection, settings: Settings, fact: Fact) -> Rejected:
+    """Return the rejected changes; none where the model rejected_changes was never built."""
+    listed = Table(fact.relation.schema, "rejected_changes").quoted
+    if target.execute("select to_regclass(%s)", (listed,)).fetchone() == (None,):
+        return Rejected(0, None)
+    row = target.execute(
+        f"select count(*), min(commit_lsn)::text from {listed} where slot_name = %s and fact = %s",
+        (settings.slot, str(fact.relation)),
+    ).fetchone()
+    assert row is not None
+    return Rejected(int(str(row[0])), None if row[1] is None else lsn.parse(str(row[1])))

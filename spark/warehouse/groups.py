@@ -1,0 +1,67 @@
+"""Reads groups from the target, of a fact or of its baseline, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common import arrow_source
+from common.arrow_source import Snapshot
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from waltally.facts import Fact
+from waltally.tables import Table, literal, quoted
+
+
+def read(spark: SparkSession, snapshot: Snapshot, queries: Sequence[str], fact: Fact) -> DataFrame:
+    """Return the groups of these queries, to be read while the snapshot is open.
+
+    The columns are part, dimensions and sums; part is null in a fact.
+    """
+    dimensions, sums = _columns(fact)
+    ddl = ", ".join(f"{name} string" for name in ("part", *dimensions, *sums))
+    found = arrow_source.rows(spark, snapshot.conninfo, queries, ddl, snapshot.name)
+    return found.select(
+        "part", sql.array(*dimensions).alias("dimensions"), sql.array(*sums).alias("sums")
+    )
+
+
+def fact_query(fact: Fact, slot: str, source: str, condition: str = "true") -> str:
+    """Return the query of the slot's rows in the fact's table, or in the part that `source` is."""
+    dimensions, sums = _columns(fact)
+    selected = [
+        f"{quoted(each.name)}::text as {name}"
+        for each, name in zip(fact.dimensions, dimensions, strict=True)
+    ]
+    # Current rows have no measure: each is there once.
+    selected += [
+        f"{'1' if fact.kind == 'current_rows' else quoted(each.name)}::text as {name}"
+        for each, name in zip(fact.measures, sums, strict=True)
+    ]
+    mine = [
+        f"{quoted(each.name)} = {literal(slot)}" for each in fact.dimensions if each.kind == "slot"
+    ]
+    return (
+        f"select null::text as part, {', '.join(selected)} from {source}"
+        f" where {' and '.join([condition, *mine])}"
+    )
+
+
+def baseline_query(fact: Fact, schema: str, slot: str, numbers: str = "measures") -> str:
+    """Return the query of the fact's baseline; `numbers` may be `purged`, where there are some."""
+    dimensions, sums = _columns(fact)
+    selected = [f"dimensions[{place}] as {name}" for place, name in enumerate(dimensions, 1)]
+    selected += [f"{numbers}[{place}]::text as {name}" for place, name in enumerate(sums, 1)]
+    return (
+        f"select part, {', '.join(selected)} from {Table(schema, 'baseline_group').quoted}"
+        f" where slot_name = {literal(slot)} and fact_name = {literal(fact.name)}"
+        f" and {numbers} is not null"
+    )
+
+
+def _columns(fact: Fact) -> tuple[list[str], list[str]]:
+    """Return what the dimensions and the sums are called in queries, by their places."""
+    return (
+        [f"dimension_{place}" for place in range(len(fact.dimensions))],
+        [f"sum_{place}" for place in range(len(fact.measures))],
+    )

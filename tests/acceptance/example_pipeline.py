@@ -1,0 +1,220 @@
+"""An example on databases of its own, operated by the project's commands while it is written to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+
+import yaml
+
+from demo import comparison
+from demo.cluster import Cluster
+from demo.comparison import Difference
+from demo.example import Example
+from tests.acceptance.variations import Model
+from tests.support import ROOT, Database
+from tests.support.commands import LOADER, profiles
+from tests.support.databases import empty_database
+from tests.support.spark_jobs import run_job
+
+_PYTHON = Path(sys.executable).parent
+
+
+class ExamplePipeline:
+    """The databases of an example, a copy of its dbt project, and the commands on both."""
+
+    def __init__(
+        self, example: Example, cluster: Cluster, home: Path, seed: int, stack: ExitStack
+    ) -> None:
+        self.random = Random(seed)
+        self.recounts = {each.fact: each for each in example.recounts}
+        """What each of the facts that are declared now must hold."""
+        self.databases = make_databases(example, cluster, stack)
+        self.warehouse = self.databases[-1]
+        self._sources = {
+            each.slot: cluster.dsn(each.name) for each in self.databases[: len(example.slots)]
+        }
+        self._warehouse_dsn = cluster.dsn(self.warehouse.name)
+        self._since: dict[str, str] = {}
+        self._project = copy_project(example, home / "project")
+        self._environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("PG")},
+            **cluster.environment(self.warehouse.name),
+            **profiles(home),
+            "DBT_PROJECT_DIR": str(self._project),
+            "LOADER_MANIFEST": str(home / "target" / "manifest.json"),
+            "LOADER_TARGET_DSN": self._warehouse_dsn,
+            "TMPDIR": str(home),
+        }
+        for number, dsn in enumerate(self._sources.values()):
+            example.create(dsn)
+            example.fill(dsn, 1500, seed + 100 * number)
+        self.traffic = [
+            example.traffic(dsn, seed=seed + 100 * number, rate=30, truncates=True)
+            for number, dsn in enumerate(self._sources.values())
+        ]
+
+    # The commands.
+
+    def of_slot(self, slot: str) -> dict[str, str]:
+        """Return the environment of the commands for one of the sources."""
+        return {
+            **self._environment,
+            "LOADER_SLOT": slot,
+            "LOADER_SOURCE_DSN": self._sources[slot],
+        }
+
+    def run(self, *command: str) -> None:
+        """Run a command for each source, to its end; fail the test where it fails."""
+        for slot in self._sources:
+            done = subprocess.run(
+                command, env=self.of_slot(slot), cwd=ROOT, capture_output=True, text=True
+            )
+            said = f"{slot} {command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+            assert done.returncode == 0, said
+
+    def set_up(self) -> None:
+        """Register the facts as the models declare them now."""
+        done = subprocess.run(
+            [str(_PYTHON / "dbt"), "--quiet", "parse"],
+            env=self._environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        self.run("loader", "setup")
+
+    def seed(self, *facts: str) -> None:
+        """Make the baselines of these facts, or of all."""
+        names = "".join(f" --fact {name}" for name in facts)
+        for slot in self._sources:
+            run_job(f"spark-submit spark/seed.py{names}", self.of_slot(slot))
+        for name in facts or tuple(self.recounts):
+            # From here on a fact remembers purged rows, also over later baselines.
+            self._since.setdefault(name, self._baseline(name))
+
+    def build(self) -> None:
+        """Stage what is committed, where no loader runs, and apply it."""
+        if not self._is_followed():
+            self.run("loader", "run", "--once")
+        self.run("dbt", "build")
+
+    @contextmanager
+    def loaders(self) -> Iterator[None]:
+        """Let a loader follow each source meanwhile."""
+        running = [
+            subprocess.Popen(
+                [str(LOADER), "run"],
+                env=self.of_slot(slot),
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for slot in self._sources
+        ]
+        try:
+            yield
+        finally:
+            for each in running:
+                each.send_signal(signal.SIGTERM)
+            said = [each.communicate(timeout=60)[1] for each in running]
+        assert [each.returncode for each in running] == [0] * len(running), said
+
+    # The models.
+
+    def declare(self, model: Model) -> None:
+        """Write a fact's model, a new one or another body of one that there is."""
+        name = model.recount.fact
+        for path in self._project.glob(f"models/{name}.yml"):
+            path.unlink()  # its contract lists other columns
+        (self._project / "models" / f"{name}.sql").write_text(model.declaration + "\n")
+        self.recounts[name] = model.recount
+        self._since.pop(name, None)
+
+    # The application, and what the facts say.
+
+    def write(self) -> None:
+        """Wait until the traffic has written some more on each source; it goes on."""
+        for traffic in self.traffic:
+            until = traffic.counts.total() + self.random.randint(30, 200)
+            while traffic.counts.total() < until:
+                # The traffic paces itself; there is no condition on a server to wait for.
+                self.warehouse.execute("select pg_sleep(0.05)")
+
+    def rows(self, fact: str) -> Counter[tuple[object, ...]]:
+        """Return the rows of a fact."""
+        return Counter(self.warehouse.execute(f'select * from analytics."{fact}"'))
+
+    def differences(self) -> list[Difference]:
+        """Return where the facts differ from their recounts."""
+        return [
+            each
+            for name, recount in self.recounts.items()
+            for each in comparison.differences(
+                recount, self._sources, self._warehouse_dsn, since=self._since.get(name)
+            )
+        ]
+
+    def _baseline(self, fact: str) -> str:
+        return str(
+            self.warehouse.value(
+                "select min(snapshot_lsn) from cdc.baseline where fact_name = %s", fact
+            )
+        )
+
+    def _is_followed(self) -> bool:
+        found = self.warehouse.value(
+            "select count(*) from pg_replication_slots where active and slot_name = any(%s)",
+            list(self._sources),
+        )
+        return int(found) == len(self._sources)
+
+
+def make_databases(example: Example, cluster: Cluster, stack: ExitStack) -> list[Database]:
+    """Make an empty database for each source and, where there are several, a warehouse."""
+    made = []
+    for slot in example.slots:
+        database = stack.enter_context(
+            empty_database(cluster, slot if example.has_warehouse else "")
+        )
+        database.slot = slot
+        made.append(database)
+    if example.has_warehouse:
+        made.append(stack.enter_context(empty_database(cluster, "warehouse")))
+    return made
+
+
+def copy_project(example: Example, project: Path) -> Path:
+    """Copy an example's dbt project, whose package is this repository, and install that."""
+    left = shutil.ignore_patterns("dbt_packages", "package-lock.yml", "target", "logs", "*.py")
+    shutil.copytree(example.project, project, ignore=left)
+    (project / "packages.yml").write_text(yaml.safe_dump({"packages": [{"local": str(ROOT)}]}))
+    install_packages(project)
+    return project
+
+
+def install_packages(project: Path) -> None:
+    """Run `dbt deps`, which must not need a network."""
+    nowhere = "http://127.0.0.1:9"
+    done = subprocess.run(
+        [str(_PYTHON / "dbt"), "deps", "--project-dir", str(project)],
+        env={
+            **os.environ,
+            **profiles(project),
+            **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), nowhere),
+        },
+        cwd=project,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

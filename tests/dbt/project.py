@@ -1,0 +1,84 @@
+"""The dbt project as a test runs it: in this process, parsed once for each setting."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+from dbt.cli.main import dbtRunner, dbtRunnerResult
+from dbt.contracts.graph.manifest import Manifest
+
+from tests.support import ROOT
+from waltally import facts
+from waltally.tables import Table
+
+# dbt never closes the log file that each invocation opens.
+QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
+
+
+class Project:
+    """The dbt project with the example facts beside its own, parsed once for each setting."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        (home / "dbt_project").symlink_to(ROOT / "dbt_project")
+        (home / "examples").symlink_to(ROOT / "tests/dbt/examples")
+        settings = (ROOT / "dbt_project.yml").read_text()
+        paths = "model-paths: [dbt_project/models"
+        assert paths in settings
+        (home / "dbt_project.yml").write_text(settings.replace(paths, f"{paths}, examples"))
+        shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+        self._manifests: dict[tuple[str, ...], tuple[Manifest, dict[str, Any]]] = {}
+
+    def arguments(self, *words: str) -> list[str]:
+        folders = {
+            "--project-dir": self.home,
+            "--profiles-dir": self.home,
+            "--target-path": self.home / "target",
+            "--log-path": self.home / "logs",
+        }
+        return [*words, *(part for name, path in folders.items() for part in (name, str(path)))]
+
+    def invoke(self, *words: str) -> dbtRunnerResult:
+        """Run dbt in this process; a run, build or test on a manifest that was parsed before."""
+        if words[0] not in ("run", "build", "test"):
+            return dbtRunner().invoke(self.arguments(*words, *QUIET[:-1]))
+        variables = [value for name, value in pairwise(words) if name == "--vars"]
+        return dbtRunner(self._manifest(variables)).invoke(self.arguments(*words, *QUIET))
+
+    def facts(self, *variables: str) -> list[facts.Fact]:
+        """What the models declare, as the manifest holds it."""
+        nodes = self._manifest(list(variables)).nodes.values()
+        return [
+            facts.parse(node.name, Table(node.schema, node.alias), node.config.meta["waltally"])
+            for node in nodes
+            if "waltally" in node.config.meta
+        ]
+
+    def _manifest(self, variables: list[str]) -> Manifest:
+        """What parsing gives in this environment; all other settings are read when a model runs."""
+        parsed_by = [
+            value for value in variables if "count_archived" in value or "changed" in value
+        ]
+        names = ("PGDATABASE", "LOADER_SCHEMA", "DBT_SCHEMA")
+        key = (*parsed_by, *(os.environ.get(name, "") for name in names))
+        if key not in self._manifests:
+            options = [part for value in parsed_by for part in ("--vars", value)]
+            parsed = dbtRunner().invoke(self.arguments("parse", *options, *QUIET))
+            assert parsed.success, messages(parsed)
+            manifest = cast(Manifest, parsed.result)
+            self._manifests[key] = manifest, copy.deepcopy(dict(manifest.nodes))
+        manifest, nodes = self._manifests[key]
+        # A run leaves its code in the nodes, and would not inline an ephemeral model again.
+        manifest.nodes = copy.deepcopy(nodes)
+        return manifest
+
+
+def messages(done: dbtRunnerResult) -> str:
+    """The error messages of a run and of its nodes."""
+    results = getattr(done.result, "results", [])
+    return "\n".join([str(done.exception or ""), *(str(each.message) for each in results)])

@@ -1,0 +1,164 @@
+"""The rows of a table as they are, whatever happens to them and to their keys."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.dbt.project import messages
+from tests.dbt.staged import SLOT, START, Warehouse
+from tests.dbt.test_facts import change
+
+MODEL = ("--select", "current_projects", "rejected_changes")
+PROJECTS = ("time", "projects")
+LONG = "x" * 5000
+
+
+def rows(warehouse: Warehouse) -> list[Any]:
+    return warehouse.execute('select id, "Name", notes from analytics.current_projects order by 1')
+
+
+def project(key: int, **changed: Any) -> dict[str, Any]:
+    return {"id": key, "Name": f"project {key}", "notes": LONG, **changed}
+
+
+def without_notes(key: int, **changed: Any) -> dict[str, Any]:
+    """An image that lacks the unchanged value that is stored out of line."""
+    return {name: value for name, value in project(key, **changed).items() if name != "notes"}
+
+
+def test_rows_follow_every_kind_of_change(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", PROJECTS, new=project(1)), change("I", PROJECTS, new=project(2))])
+    warehouse.build(*MODEL)
+    warehouse.append(
+        [
+            # Of the key alone, as the default replica identity carries it.
+            change("U", PROJECTS, {"id": 1}, without_notes(1, Name=None)),
+            change("U", PROJECTS, {"id": 2}, without_notes(3, Name="moved")),
+            change("I", PROJECTS, new=project(2, notes=None)),
+            change("I", PROJECTS, new=project(4)),
+        ],
+        [
+            change("U", PROJECTS, {"id": 3}, without_notes(5, Name="moved again")),
+            change("D", PROJECTS, {"id": 4}),
+            change("I", PROJECTS, new=project(4, notes="again")),
+        ],
+    )
+    wanted = [
+        (1, None, LONG),
+        (2, "project 2", None),
+        (4, "project 4", "again"),
+        (5, "moved again", LONG),
+    ]
+    warehouse.build(*MODEL)
+    assert rows(warehouse) == wanted
+    warehouse.build("--full-refresh", *MODEL)
+    assert rows(warehouse) == wanted
+    warehouse.append([change("T", PROJECTS), change("I", PROJECTS, new=project(7))])
+    warehouse.build(*MODEL)
+    assert rows(warehouse) == [(7, "project 7", LONG)]
+    assert warehouse.execute(
+        "select pg_get_constraintdef(oid) from pg_constraint "
+        "where conrelid = 'analytics.current_projects'::regclass"
+    ) == [("PRIMARY KEY (office, id)",)]
+
+
+def test_rows_start_from_the_baseline(warehouse: Warehouse) -> None:
+    warehouse.seed_fact(
+        "current_projects",
+        {"rows": {(SLOT, "1", "before", LONG): [1], (SLOT, "2", None, None): [1]}},
+    )
+    warehouse.append(
+        [change("U", PROJECTS, {"id": 1}, without_notes(1)), change("D", PROJECTS, {"id": 2})]
+    )
+    warehouse.build(*MODEL)
+    assert rows(warehouse) == [(1, "project 1", LONG)]
+
+
+def test_what_cannot_be_applied_is_listed(warehouse: Warehouse) -> None:
+    warehouse.append(
+        [
+            change("I", PROJECTS, new=project(1)),
+            change("I", PROJECTS, new=project(2, id="two")),
+            change("I", PROJECTS, new=without_notes(3)),
+            change("U", PROJECTS, {"id": 9}, without_notes(9)),
+            change("U", PROJECTS, {"Name": "x"}, project(1)),
+            change("I", PROJECTS, new=project(4, id=None)),
+            change("U", PROJECTS, {"id": 8}, project(8, notes="whole")),
+        ]
+    )
+    warehouse.build(*MODEL)
+    assert rows(warehouse) == [(1, "project 1", LONG), (8, "project 8", "whole")]
+    reasons = [
+        (2, "the value of id is not of type integer"),
+        (3, "the row has no column notes"),
+        (4, "the row was not known, and an unchanged value is not in the change"),
+        (5, "the replica identity does not carry the old id"),
+    ]
+    listed = (
+        "select ordinal, reason from analytics.rejected_changes "
+        "where fact = 'analytics.current_projects' order by 1"
+    )
+    for words in ((), ("--full-refresh",)):
+        warehouse.build(*MODEL, *words)
+        assert warehouse.execute(listed) == reasons
+        left_out = "select left_out from cdc.model_watermark"
+        assert warehouse.execute(left_out) == [({"rows": 1},)]
+
+
+def test_two_rows_of_one_key_are_refused(warehouse: Warehouse) -> None:
+    """A key that is checked at commit only may be there twice in between."""
+    warehouse.append([change("I", PROJECTS, new=project(1)), change("I", PROJECTS, new=project(2))])
+    warehouse.build(*MODEL)
+    before = rows(warehouse)
+    warehouse.append(
+        [
+            change("U", PROJECTS, {"id": 1}, project(2, Name="first")),
+            change("U", PROJECTS, {"id": 2}, project(1, Name="second")),
+        ]
+    )
+    said = messages(warehouse.dbt("run", *MODEL))
+    assert "two rows of current_projects have the same key" in said
+    assert "Declare a key that no two rows share" in said.split("HINT")[1]
+    assert rows(warehouse) == before
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_any_history_gives_the_rows(warehouse: Warehouse, seed: int) -> None:
+    chance = random.Random(seed)
+    there: dict[int, dict[str, Any]] = {}
+    warehouse.seed_fact("current_projects", {}, at=START)
+    for size in (1, 40, 3, 60):
+        transactions = []
+        for _ in range(size):
+            kind = chance.choice("IIIUUUKDT" if chance.random() < 0.1 else "IIIUUUKD")
+            key, free = chance.randint(1, 12), [n for n in range(1, 13) if n not in there]
+            if kind == "T":
+                there.clear()
+                transactions.append([change("T", PROJECTS)])
+            elif kind == "I" and free:
+                key = chance.choice(free)
+                there[key] = project(key, Name=str(chance.random()))
+                transactions.append([change("I", PROJECTS, new=there[key])])
+            elif kind in "UK" and key in there:
+                old = there.pop(key)
+                target = chance.choice([*free, key]) if kind == "K" else key
+                there[target] = {**old, "id": target, "Name": str(chance.random())}
+                image = dict(there[target])
+                if chance.random() < 0.5:
+                    del image["notes"]
+                else:
+                    image["notes"] = there[target]["notes"] = str(chance.random())
+                transactions.append([change("U", PROJECTS, {"id": key}, image)])
+            elif kind == "D" and key in there:
+                del there[key]
+                transactions.append([change("D", PROJECTS, {"id": key})])
+        warehouse.append(*transactions)
+        warehouse.build(*MODEL)
+        assert rows(warehouse) == [
+            (key, each["Name"], each["notes"]) for key, each in sorted(there.items())
+        ]
+    warehouse.build("--full-refresh", *MODEL)
+    assert len(rows(warehouse)) == len(there)

@@ -1,0 +1,212 @@
+"""Facts of several tables with days, sums, conditions and names of any kind, against a recount."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from tests.dbt.project import messages
+from tests.dbt.staged import Warehouse
+from tests.dbt.workload import Row, image
+
+ORDERS = ("--select", "ft_orders", "rejected_changes")
+HOURS = ("--select", "ft_hours", "rejected_changes")
+EXACT = "{recount: true, recount_archived: exact}"
+
+TABLES = """
+create schema shop;
+create table shop.orders (
+    id integer, "Channel" text, placed_at timestamp, amount numeric, state text, is_test boolean
+);
+create table shop."Refunds, all" (
+    id integer, source text, refunded_at timestamptz, value numeric, state text, is_test boolean
+);
+"""
+
+
+def change(
+    action: str, table: tuple[str, str], old: Row | None = None, new: Row | None = None
+) -> Row:
+    """One change as wal2json prints it, under full identity."""
+    images = {"columns": new, "identity": old}
+    made = {name: image(each) for name, each in images.items() if each is not None}
+    return {"action": action, "schema": table[0], "table": table[1], **made}
+
+
+class Shop:
+    """A shop's tables, and the changes that make them what they are."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
+        warehouse.execute("set timezone = 'UTC'; set datestyle = 'ISO';" + TABLES)
+
+    def put(self, table: str, **values: Any) -> Row:
+        """Put a row in, and return the change."""
+        names = ", ".join(f'"{name}"' for name in values)
+        marks = ", ".join(["%s"] * len(values))
+        self.warehouse.execute(
+            f'insert into shop."{table}" ({names}) values ({marks})', *values.values()
+        )
+        return change("I", ("shop", table), new=self.find(table, values["id"]))
+
+    def find(self, table: str, key: int) -> Row:
+        """A row as the plugin prints it."""
+        found: Row = self.warehouse.execute(
+            f'select to_jsonb(r) from shop."{table}" as r where r.id = %s', key
+        )[0][0]
+        for name in ("placed_at", "refunded_at"):
+            if found.get(name):
+                found[name] = self.warehouse.execute(
+                    f'select {name}::text from shop."{table}" where id = %s', key
+                )[0][0]
+        return found
+
+    def change(self, table: str, key: int, setting: str) -> Row:
+        """Update a row, and return the change."""
+        old = self.find(table, key)
+        self.warehouse.execute(f'update shop."{table}" set {setting} where id = %s', key)
+        return change("U", ("shop", table), old, self.find(table, key))
+
+    def remove(self, table: str, key: int) -> Row:
+        """Delete a row, and return the change."""
+        old = self.find(table, key)
+        self.warehouse.execute(f'delete from shop."{table}" where id = %s', key)
+        return change("D", ("shop", table), old)
+
+    def truncate(self, table: str) -> Row:
+        """Truncate a table, and return the change."""
+        self.warehouse.execute(f'truncate shop."{table}"')
+        return change("T", ("shop", table))
+
+
+def recounted(warehouse: Warehouse) -> None:
+    """The fact equals a recount by PostgreSQL's own conversions."""
+    done = warehouse.dbt("test", "--select", "counts_equal_a_recount", "--vars", EXACT)
+    assert done.success, messages(done)
+
+
+def totals(warehouse: Warehouse) -> list[Any]:
+    return warehouse.execute(
+        'select "Channel", day::text, order_count, row_count, "Net, total", gross, '
+        "mean::numeric(8, 2) from analytics.ft_orders where row_count <> 0 order by 1, 2"
+    )
+
+
+def test_a_fact_of_two_tables_follows_all_of_it(warehouse: Warehouse) -> None:
+    shop = Shop(warehouse)
+    paid = {"state": "paid", "is_test": False}
+    warehouse.append(
+        [
+            shop.put(
+                "orders", id=1, Channel="web", placed_at="2026-03-28 23:30", amount="10.25", **paid
+            ),
+            shop.put(
+                "orders", id=2, Channel=None, placed_at="2026-03-29 23:30", amount="-1.5", **paid
+            ),
+            shop.put(
+                "orders", id=3, Channel="web", placed_at="2026-03-28 01:00", amount=None, **paid
+            ),
+            shop.put(
+                "orders", id=4, Channel="web", placed_at="2026-03-28 01:00", amount=99, state="open"
+            ),
+            shop.put("orders", id=5, Channel="web", placed_at=None, amount=5, **paid),
+        ],
+        [
+            shop.put(
+                "Refunds, all", id=1, source="web", refunded_at="2026-03-28 12:00", value=-4, **paid
+            )
+        ],
+    )
+    warehouse.build(*ORDERS)
+    recounted(warehouse)
+    assert totals(warehouse) == [
+        ("web", "2026-03-28", 2, 3, Decimal("6.25"), Decimal("10.25"), Decimal("5.13")),
+        (None, "2026-03-30", 1, 1, Decimal("-1.50"), Decimal("-1.5"), Decimal("-1.50")),
+    ]
+    warehouse.append(
+        [
+            shop.change("orders", 4, "state = 'sent'"),
+            shop.change("orders", 1, "is_test = true"),
+            shop.change("orders", 2, "\"Channel\" = 'web', placed_at = '2026-10-25 00:30'"),
+            shop.change("orders", 3, "amount = 0.01"),
+            shop.remove("orders", 5),
+        ]
+    )
+    warehouse.build(*ORDERS)
+    recounted(warehouse)
+    warehouse.append(
+        [shop.truncate("orders")],
+        [shop.put("orders", id=9, Channel="x", placed_at="2026-01-01", amount=1, **paid)],
+    )
+    warehouse.build(*ORDERS)
+    recounted(warehouse)
+    before = totals(warehouse)
+    assert [line[0] for line in before] == ["web", "x"]
+    warehouse.build("--full-refresh", *ORDERS)
+    assert totals(warehouse) == before
+    left_out = "select left_out from cdc.model_watermark where model_name = 'analytics.ft_orders'"
+    assert warehouse.execute(left_out) == [({"orders": 0, "refunds": 0},)]
+
+
+def test_a_truncate_that_needs_what_is_pruned_is_refused(warehouse: Warehouse) -> None:
+    """A measure of two tables holds what both added, mixed."""
+    shop = Shop(warehouse)
+    paid = {"state": "paid", "is_test": False}
+    warehouse.append(
+        [shop.put("orders", id=1, Channel="a", placed_at="2026-01-01", amount=1, **paid)]
+    )
+    warehouse.build(*ORDERS)
+    warehouse.execute(
+        "update cdc.slot_position set pruned_from_lsn = start_lsn, start_lsn = position_lsn; "
+        "delete from cdc.change_log"
+    )
+    warehouse.append([shop.truncate("orders")])
+    before = totals(warehouse)
+    said = messages(warehouse.dbt("run", *ORDERS))
+    assert "is pruned" in said
+    assert "spark/seed.py --fact ft_orders" in said.split("HINT")[1]
+    assert totals(warehouse) == before
+    warehouse.seed_fact("ft_orders", {"orders": {("b", "2026-01-02"): [1, 1, "2.5", "2.5"]}})
+    warehouse.build(*ORDERS)
+    assert [line[:3] for line in totals(warehouse)] == [("b", "2026-01-02", 1)]
+
+
+def test_a_fact_of_three_tables_starts_from_its_baseline(warehouse: Warehouse) -> None:
+    slot = "notify_dashboard_replication_slot"
+    warehouse.seed_fact(
+        "ft_hours",
+        {
+            "entries": {(slot, "7", "2026-07-01"): ["12345678901234567890.125", 0, 0]},
+            "leave": {(slot, "7", "2026-07-01"): [0, 0, 3]},
+        },
+    )
+    entry = {"project": 7, "at": "2026-06-30 12:30:00", "hours": -0.125}
+    warehouse.append(
+        [
+            change("I", ("time", "entries"), new=entry),
+            change("I", ("time", "plans"), new={**entry, "hours": 8}),
+            # A table of which nothing is summed needs no such column.
+            change("D", ("time", "leave"), old={"project": 7, "at": "2026-07-01 00:00:00+00"}),
+        ]
+    )
+    for words in ((), ("--full-refresh",)):
+        warehouse.build(*HOURS, *words)
+        assert warehouse.execute(
+            "select office, project, month::text, hours, planned, absences from analytics.ft_hours"
+        ) == [(slot, 7, "2026-07-01", Decimal("12345678901234567890.000"), Decimal(8), 2)]
+    warehouse.append([change("T", ("time", "plans"))])
+    warehouse.build(*HOURS)
+    assert warehouse.execute("select planned, absences from analytics.ft_hours") == [(0, 2)]
+
+
+def test_a_bad_value_is_listed_and_the_rest_counts(warehouse: Warehouse) -> None:
+    shop = Shop(warehouse)
+    paid = {"state": "paid", "is_test": False}
+    good = shop.put("orders", id=1, Channel="a", placed_at="2026-01-01", amount=1, **paid)
+    bad = {**{each["name"]: each["value"] for each in good["columns"]}, "amount": 1.005}
+    warehouse.append([good, change("I", ("shop", "orders"), new=bad)])
+    warehouse.build(*ORDERS)
+    assert [line[2] for line in totals(warehouse)] == [1]
+    assert warehouse.execute("select fact, ordinal, reason from analytics.rejected_changes") == [
+        ("analytics.ft_orders", 2, "the value of amount has more than 2 decimals")
+    ]

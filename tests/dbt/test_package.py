@@ -1,0 +1,110 @@
+"""A project of one's own that has waltally as a package: its facts, and the cases of the rules."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from dbt.cli.main import dbtRunner
+
+from tests.dbt.project import QUIET, Project, messages
+from tests.dbt.staged import Warehouse
+from tests.dbt.workload import LIVE, change, row
+from tests.support import ROOT
+
+SERVICE = "00000000-0000-0000-0000-000000000001"
+
+
+class HostProject(Project):
+    """dbt_project/integration_tests with the package installed, as `dbt deps` does it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._manifests = {}
+        shutil.copytree(ROOT / "dbt_project/integration_tests", home, dirs_exist_ok=True)
+        (home / "packages.yml").write_text(f"packages:\n  - local: {ROOT}\n")
+        shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+        places = ("--project-dir", str(home), "--profiles-dir", str(home))
+        done = dbtRunner().invoke(["deps", *places, *QUIET[:-1]])
+        assert done.success, done.exception
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> HostProject:
+    return HostProject(tmp_path_factory.mktemp("host"))
+
+
+@pytest.fixture
+def host_warehouse(warehouse: Warehouse, host: HostProject) -> Warehouse:
+    warehouse.execute("delete from cdc.fact")
+    warehouse.project = host
+    warehouse.register(*host.facts())
+    return warehouse
+
+
+def test_the_package_builds_the_host_s_facts_and_no_other(host_warehouse: Warehouse) -> None:
+    host_warehouse.execute(
+        "create schema analytics; create table analytics.theirs as select 1 as a; "
+        "create view analytics.their_view as select a from analytics.theirs"
+    )
+    host_warehouse.append(
+        [
+            change("I", LIVE, new=row()),
+            change("I", LIVE, new=row(notification_status="sent")),
+            change("I", "public.services", new={"id": SERVICE, "name": "a"}),
+        ]
+    )
+    for _ in range(2):
+        done = host_warehouse.dbt("build", "--exclude", "test_type:unit")
+        assert done.success, messages(done)
+    assert host_warehouse.execute(
+        "select notification_status, notifications from analytics.ft_statuses order by 1"
+    ) == [("created", 1), ("sent", 1)]
+    assert host_warehouse.execute("select * from analytics.current_services") == [(SERVICE, "a")]
+    assert host_warehouse.execute("select count(*) from analytics.statuses") == [(2,)]
+    assert host_warehouse.execute(
+        "select table_name::text from information_schema.tables "
+        "where table_schema = 'analytics' order by 1"
+    ) == [
+        ("current_services",),
+        ("ft_statuses",),
+        ("rejected_changes",),
+        ("statuses",),
+        ("their_view",),
+        ("theirs",),
+    ]
+    assert host_warehouse.execute(
+        "select conname::text, pg_get_constraintdef(oid) from pg_constraint "
+        "where conrelid = 'analytics.ft_statuses'::regclass order by 1"
+    ) == [
+        ("ft_statuses_pkey", "PRIMARY KEY (id)"),
+        (
+            "uix_ft_statuses_dimensions",
+            "UNIQUE NULLS NOT DISTINCT (notification_status)",
+        ),
+    ]
+
+
+def test_the_settings_may_be_variables_of_the_host(
+    host_warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = ("--vars", "{loader_slot: no_such_slot, changed: x}")
+    done = host_warehouse.dbt("run", "--select", "ft_statuses", *variables)
+    assert "no change log for slot no_such_slot" in messages(done)
+    monkeypatch.setenv("LOADER_SLOT", "another")
+    done = host_warehouse.dbt("run", "--select", "ft_statuses", *variables)
+    assert "no change log for slot another" in messages(done)
+
+
+def test_every_case_of_the_rules_passes_whatever_the_slot_is(
+    host_warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host_warehouse.build()
+    monkeypatch.setenv("LOADER_SLOT", "another")
+    done = host_warehouse.dbt("test", "--select", "test_type:unit")
+    results = getattr(done.result, "results", [])
+    failed = {each.node.name: each.message for each in results if each.status != "pass"}
+    assert not failed, failed
+    assert done.success, messages(done)
+    assert len(results) > 100

@@ -1,0 +1,209 @@
+"""The delta rules for any declaration in plain Python: what the tests hold the models against.
+
+Written from the declaration's description alone. It judges wal2json changes one by one in their
+order. `tests.oracle` is the same for the four columns of ft_service_stats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from waltally.facts import Condition, Dimension, Fact, FactTable
+
+Change = Mapping[str, Any] | str
+"""One wal2json change; text is something that is no change."""
+
+Group = tuple[str | None, ...]
+"""The texts of the dimensions."""
+
+ABSENT = object()
+"""The value of a column that an image lacks."""
+BAD = object()
+"""A value that is no moment."""
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?(\+00)?)?")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d{1,3})?")
+_INTEGER = re.compile(r"0|-?[1-9]\d*")
+
+
+class Rejected(Exception):
+    """A change that cannot be counted."""
+
+
+@dataclass
+class Totals:
+    """What each table of a fact has added, and the changes that cannot be counted."""
+
+    fact: Fact
+    slot: str
+    parts: dict[str, dict[Group, list[Decimal]]] = field(default_factory=dict)
+    rejected: list[tuple[int, int]] = field(default_factory=list)
+    """Number of the transaction from 0, number of the change in it from 1."""
+
+    def groups(self) -> dict[Group, list[Decimal]]:
+        """Return the measures of each group; groups of nothing left out."""
+        found: dict[Group, list[Decimal]] = defaultdict(self._nothing)
+        for groups in self.parts.values():
+            for group, measures in groups.items():
+                found[group] = [a + b for a, b in zip(found[group], measures, strict=True)]
+        return {group: measures for group, measures in found.items() if any(measures)}
+
+    def read(self, history: Iterable[Iterable[Change]], first: int = 0) -> None:
+        """Count whole transactions, the first of them with this number."""
+        for number, transaction in enumerate(history, first):
+            for ordinal, change in enumerate(transaction, 1):
+                try:
+                    self._add(change)
+                except Rejected:
+                    self.rejected.append((number, ordinal))
+
+    def _nothing(self) -> list[Decimal]:
+        return [Decimal()] * len(self.fact.measures)
+
+    def _add(self, change: Change) -> None:
+        if isinstance(change, str):
+            raise Rejected
+        table = change["schema"], change["table"]
+        part = next(
+            (each for each in self.fact.tables if (each.table.schema, each.table.name) == table),
+            None,
+        )
+        if part is None:
+            return
+        groups = self.parts.setdefault(part.name, defaultdict(self._nothing))
+        action = change["action"]
+        if action == "T":
+            groups.clear()
+            return
+        if action == "D" and part.deletes == "ignore":
+            return
+        if action in "UD" and "identity" not in change:
+            raise Rejected
+        old = self._row(part, change.get("identity", ()))
+        new = self._row(part, change.get("columns", ()))
+        if action == "U":
+            new = {name: old[name] if new[name] is ABSENT else new[name] for name in new}
+            before, after = self._values(part, old), self._values(part, new)
+            if before == after and ABSENT not in before:
+                return
+        images = [(new, 1)] if action in "IU" else []
+        images += [(old, -1)] if action in "UD" else []
+        judged = [(self._group(part, row), row, sign) for row, sign in images]
+        for group, row, sign in judged:
+            if group is not None:
+                added = self._measures(part, row)
+                groups[group] = [a + sign * b for a, b in zip(groups[group], added, strict=True)]
+
+    def _row(self, part: FactTable, columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the values by the names of the declaration."""
+        image = {each["name"]: each["value"] for each in columns}
+        names = self.fact.used_columns(part)
+        return {name: _text(image.get(part.column(name), ABSENT)) for name in names}
+
+    def _values(self, part: FactTable, row: Mapping[str, Any]) -> list[Any]:
+        """Return what the row is for the fact."""
+        dimensions = [_value(each, row) for each in self.fact.dimensions]
+        sums = [row[name] for name in self.fact.summed_columns(part)]
+        return [*dimensions, *sums, *(_holds(each, row) for each in self.fact.where)]
+
+    def _group(self, part: FactTable, row: Mapping[str, Any]) -> Group | None:
+        """Return the group of a row, None where it does not count. Raises Rejected."""
+        if any(_holds(each, row) is False for each in self.fact.where):
+            return None
+        values = [_value(each, row) for each in self.fact.dimensions]
+        for dimension, value in zip(self.fact.dimensions, values, strict=True):
+            if value is None and dimension.nulls == "leave_out" and dimension.kind != "slot":
+                return None
+        if ABSENT in self._values(part, row):
+            raise Rejected
+        for dimension, value in zip(self.fact.dimensions, values, strict=True):
+            if value is not None and not _is_good(dimension, value):
+                raise Rejected
+        for measure in self.fact.measures:
+            if measure.column is not None and part.name in measure.of:
+                _check_sum(measure.type, row[measure.column])
+        return tuple(
+            self.slot if dimension.kind == "slot" else value
+            for dimension, value in zip(self.fact.dimensions, values, strict=True)
+        )
+
+    def _measures(self, part: FactTable, row: Mapping[str, Any]) -> list[Decimal]:
+        return [
+            Decimal()
+            if part.name not in measure.of
+            else Decimal(1)
+            if measure.column is None
+            else Decimal(row[measure.column] or 0)
+            for measure in self.fact.measures
+        ]
+
+
+def _text(value: Any) -> Any:
+    if value is ABSENT or value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _value(dimension: Dimension, row: Mapping[str, Any]) -> Any:
+    """Return the dimension of a row: a day in place of a moment."""
+    if dimension.kind == "slot":
+        return None
+    value = row[str(dimension.column)]
+    if value is ABSENT or value is None or dimension.kind == "column":
+        return value
+    return _day(dimension, value)
+
+
+def _day(dimension: Dimension, value: str) -> Any:
+    if not _MOMENT.fullmatch(value):
+        return BAD
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return BAD
+    if len(value) > 10:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(dimension.column_timezone or "UTC"))
+        moment = moment.astimezone(UTC).astimezone(ZoneInfo(str(dimension.timezone)))
+    day = moment.date().isoformat()
+    return day[:8] + "01" if dimension.kind == "month_of" else day
+
+
+def _holds(condition: Condition, row: Mapping[str, Any]) -> Any:
+    value = row[condition.column]
+    if value is ABSENT:
+        return ABSENT
+    if condition.test == "is_null":
+        return (value is None) == condition.is_null
+    if value is None:
+        return False
+    return (value in condition.values) == (condition.test == "in")
+
+
+def _is_good(dimension: Dimension, value: Any) -> bool:
+    if value is BAD:
+        return False
+    if dimension.kind == "column" and dimension.type == "text":
+        return len(value.encode()) <= 1000
+    if dimension.kind == "column" and dimension.type == "integer":
+        return _INTEGER.fullmatch(value) is not None and -(2**31) <= int(value) < 2**31
+    return True
+
+
+def _check_sum(type_: str, value: str | None) -> None:
+    if value is None:
+        return
+    if not _NUMBER.fullmatch(value) or len(value) > 1000:
+        raise Rejected
+    digits = re.findall(r"\d+", type_)
+    decimals = 0 if type_ == "bigint" else int(digits[1]) if digits else None
+    exponent = Decimal(value).normalize().as_tuple().exponent
+    if decimals is not None and -int(exponent) > decimals:
+        raise Rejected

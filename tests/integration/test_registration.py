@@ -1,0 +1,333 @@
+"""A fact is declared once: `loader setup` registers it, and the loader follows what it needs."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support import LOADER, Database, paste, run, wait_until
+from tests.support.commands import RunningLoader
+from tests.support.facts import NOTIFY, SLOT_DIMENSION, column, declare
+from waltally.facts import Declaration
+from waltally.followed import since
+from waltally.tables import Table
+
+ORDERS = declare("shop.orders", ("shop_id", "uuid"), ("Channel", "text"))
+UNRELATED = declare("public.unrelated", ("note", "text"))
+TO_UNRELATED = "insert into unrelated (note) select 'x' from generate_series(1, %s)"
+
+
+def make_orders(source: Database) -> None:
+    source.execute(
+        "create schema shop; create table shop.orders (id bigserial primary key, shop_id uuid "
+        "not null default gen_random_uuid(), \"Channel\" text not null default 'web', "
+        "amount numeric, paid_at timestamptz, secret text)"
+    )
+
+
+def registered(source: Database) -> dict[str, Declaration]:
+    return dict(source.execute("select fact_name, declaration from cdc.fact"))
+
+
+def refused(source: Database, *arguments: str, **environment: str) -> tuple[int, str]:
+    done = source.loader(*arguments, **environment)
+    assert "Traceback" not in done.stderr
+    assert done.returncode != 0
+    return done.returncode, done.stderr
+
+
+def staged_of(source: Database, table: str) -> int:
+    found = "select count(*) from cdc.change_log where payload::jsonb ->> 'table' = %s"
+    return int(source.value(found, table))
+
+
+def test_a_table_of_any_shape_is_set_up_by_the_remedy_that_is_printed(source: Database) -> None:
+    make_orders(source)
+    source.declare(ft_orders=ORDERS)
+    code, said = refused(source, "setup")
+    assert code == 18
+    assert "shop.orders does not carry shop_id, Channel: deletes" in said
+    (remedy,) = re.findall("Try: (.*)", said)
+    assert '("id", "shop_id", "Channel")' in remedy
+    paste(source.cluster, source.name, remedy)
+    assert "registered ft_orders\n" in source.must("setup")
+    assert registered(source) == {"ft_orders": ORDERS}
+    source.execute("insert into shop.orders (secret) values ('s'); delete from shop.orders")
+    source.insert(3)
+    source.must("run", "--once")
+    assert (source.staged(), staged_of(source, "orders")) == (2, 2), "other tables are not followed"
+
+
+def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
+    make_orders(source)
+    source.execute("alter table shop.orders replica identity full")
+    day = column("day", "date", kind="date_of", column="secret", timezone="Europe/Lundon")
+    total = {"name": "t", "kind": "sum", "column": "secret", "of": ["rows"], "type": "numeric"}
+    source.declare(
+        ft_days=declare("shop.orders", dimensions=[day], measures=[total]),
+        ft_missing=declare("shop.missing", ("id", "uuid")),
+        ft_columns=declare("shop.orders", ("shop", "uuid")),
+        ft_service_stats=NOTIFY,
+    )
+    for arguments in (("setup",), ("setup", "--check")):
+        code, said = refused(source, *arguments)
+        assert code == 17
+        for words in (
+            "ft_days takes days in the time zone 'Europe/Lundon', which the target does not know",
+            "The table shop.missing does not exist at the source",
+            "The table shop.orders has no column shop, needed by ft_columns",
+        ):
+            assert words in said
+        assert said.count("Error: ") == said.count("\nTry: ") == 3
+    source.declare(ft_days=declare("shop.orders", dimensions=[day], measures=[total]))
+    _, said = refused(source, "setup")
+    assert "ft_days has the day of shop.orders.secret, which is of type text" in said
+    assert "ft_days has the sum of shop.orders.secret, which is of type text" in said
+    assert source.value("select to_regnamespace('cdc') is null"), "nothing was written"
+
+
+def test_without_a_fact_and_a_table_there_is_nothing_to_follow(source: Database) -> None:
+    source.declare()
+    code, said = refused(source, "setup")
+    assert (code, "declares no fact" in said) == (20, True)
+    assert source.value("select count(*) from pg_replication_slots where slot_name = %s",
+                        source.slot) == 0  # fmt: skip
+    source.must("setup", LOADER_TABLES="public.unrelated")
+    source.execute(TO_UNRELATED, 2)
+    source.must("run", "--once")
+    assert source.staged() == 2
+
+
+def test_check_says_what_setup_would_register(source: Database) -> None:
+    source.must("setup")
+    before = registered(source)
+    source.execute("alter table unrelated replica identity full")
+    changed = {**NOTIFY, "where": [
+        {"column": "key_type", "test": "not_in", "values": ["test"], "is_null": None}
+    ]}  # fmt: skip
+    source.declare(ft_service_stats=changed, ft_new=UNRELATED)
+    code, said = refused(source, "setup", "--check")
+    assert code == 20
+    assert "differs from what is declared: ft_new is new, ft_service_stats has changed" in said
+    assert registered(source) == before
+    said = source.must("setup")
+    assert "`spark-submit spark/seed.py --fact ft_new`" in said
+    assert "registered ft_service_stats as it is declared now; it stays as it was until" in said
+    assert registered(source) == {"ft_service_stats": changed, "ft_new": UNRELATED}
+    assert source.must("setup") == "Everything is set up already.\n"
+    assert source.must("setup", "--check") == "Everything is set up.\n"
+
+
+def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> None:
+    source.execute("alter table unrelated replica identity full")
+    source.declare(ft_service_stats=NOTIFY, ft_gone=UNRELATED)
+    source.must("setup")
+    source.execute("create schema analytics; create table analytics.ft_gone ()")
+    for name in ("ft_service_stats", "ft_gone"):
+        source.execute(
+            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) values (%(s)s, %(f)s, gen_random_uuid(), '{}', "
+            "'0/1', '7');"
+            "insert into cdc.baseline_group values (%(s)s, %(f)s, 'rows', '{a}', '{1}');"
+            "insert into cdc.baseline_rejection values (%(s)s, %(f)s, 'rows', 'odd', 1, '{}');"
+            "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
+            "values ('analytics.' || %(f)s, %(s)s, '0/1')".replace(
+                "%(s)s", f"'{source.slot}'"
+            ).replace("%(f)s", f"'{name}'")
+        )
+    source.declare(ft_service_stats=NOTIFY)
+    said = source.must("setup")
+    assert "forgot ft_gone, which is no longer declared; the table analytics.ft_gone stays" in said
+    for table in ("fact", "baseline", "baseline_group", "baseline_rejection"):
+        assert source.execute(f"select fact_name from cdc.{table}") == [("ft_service_stats",)]
+    marks = source.execute("select model_name from cdc.model_watermark")
+    assert marks == [("analytics.ft_service_stats",)]
+    assert source.value("select to_regclass('analytics.ft_gone') is not null")
+    source.execute(TO_UNRELATED, 2)
+    source.must("run", "--once")
+    assert source.staged() == 0, "its table is no longer followed"
+
+
+def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
+    second = {"LOADER_SLOT": f"{source.slot}_second"}
+    source.must("setup")
+    for arguments in (("setup",), ("setup", "--check")):
+        code, said = refused(source, *arguments, **second)
+        assert code == 2
+        assert f"ft_service_stats is fed by the slot {source.slot}" in said
+        assert "{'from': 'slot'}" in said
+    assert source.execute("select slot_name from cdc.slot_position") == [(source.slot,)]
+    slots = "select count(*) from pg_replication_slots where slot_name = %s"
+    assert source.value(slots, second["LOADER_SLOT"]) == 0, "nothing was made"
+    source.declare(
+        ft_service_stats={**NOTIFY, "dimensions": [*NOTIFY["dimensions"], SLOT_DIMENSION]}
+    )
+    source.must("setup")
+    source.must("setup", **second)
+    assert source.value("select count(*) from cdc.fact") == 2
+
+
+def test_a_watermark_of_another_slot_is_a_second_slot_too(source: Database) -> None:
+    source.must("setup")
+    source.must("teardown", "--yes")
+    source.execute(
+        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
+        "values ('analytics.ft_service_stats', 'former', '0/1')"
+    )
+    code, said = refused(source, "setup")
+    assert (code, "fed by the slot former" in said) == (2, True)
+    assert "loader teardown --purge --slot former" in said
+
+
+def test_what_is_only_logged_is_besides_the_facts(source: Database) -> None:
+    both = {"LOADER_TABLES": "public.notifications,public.unrelated"}
+    said = source.must("setup", **both)
+    assert "public.unrelated is logged, and no fact counts it" in said
+    assert source.value("select logged_tables from cdc.slot_position") == [["public", "unrelated"]]
+    assert source.must("setup", **both) == "Everything is set up already.\n"
+    source.execute(TO_UNRELATED, 1)
+    # It is a setting of setup alone: a loader follows what is registered.
+    source.must("run", "--once", LOADER_TABLES="public.elsewhere")
+    assert source.staged() == 1
+    assert json.loads(source.must("status", "--json"))["logged_tables"] == ["public.unrelated"]
+    assert "no table is only logged any more" in source.must("setup")
+    source.execute(TO_UNRELATED, 1)
+    source.must("run", "--once")
+    assert source.staged() == 1
+
+
+def test_names_that_need_quotes_are_logged(source: Database) -> None:
+    source.execute(
+        'create schema "Odd, one"; alter table unrelated set schema "Odd, one";'
+        """alter table "Odd, one".unrelated rename to "it's $HOME.";"""
+    )
+    source.must("setup", LOADER_TABLES='''"Odd, one"."it's $HOME."''')
+    source.execute("""insert into "Odd, one"."it's $HOME." (note) values ('x')""")
+    source.must("run", "--once")
+    assert source.staged() == 1
+
+
+def test_run_refuses_a_table_that_is_gone_and_confirms_nothing(source: Database) -> None:
+    source.must("setup")
+    source.insert(3)
+    source.execute("alter table notifications rename to away")
+    code, said = refused(source, "run", "--once")
+    assert code == 17
+    assert "public.notifications does not exist" in said
+    assert source.staged() == 0
+    source.execute("alter table away rename to notifications")
+    source.must("run", "--once")
+    assert source.staged() == 3
+
+
+def test_the_remedy_for_a_logged_table_that_was_dropped_goes_on_without_it(
+    source: Database,
+) -> None:
+    source.must("setup", LOADER_TABLES="public.unrelated,public.services")
+    source.execute("drop table unrelated")
+    code, said = refused(source, "run", "--once")
+    assert code == 17
+    remedy = said.split("Try: ")[1].strip().replace("loader run", "loader run --once")
+    path = f"{Path(LOADER).parent}:/usr/bin:/bin"
+    done = run(["bash", "-ec", remedy], source.environment(PATH=path))
+    assert done.returncode == 0, done.stderr
+    assert source.value("select logged_tables from cdc.slot_position") == [["public", "services"]]
+
+
+def followed_since(source: Database, table: str, *columns: str) -> int | None:
+    return since(
+        source.value("select followed from cdc.slot_position"), Table("public", table), columns
+    )
+
+
+def test_what_is_followed_is_noted_from_where_on(source: Database) -> None:
+    source.execute("alter table unrelated replica identity full")
+    source.must("setup")
+    assert source.value("select followed from cdc.slot_position") == {}
+    source.insert(2)
+    source.must("run", "--once")
+    first = followed_since(source, "notifications", "service_id")
+    assert first is not None
+    source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
+    source.must("setup")
+    position = source.value("select position_lsn from cdc.slot_position")
+    source.must("run", "--once", "--columns", "reference")
+    assert followed_since(source, "notifications", "service_id", "reference") == first
+    assert followed_since(source, "notifications", "key_type") is None
+    new = source.value("select followed -> 'public.unrelated' from cdc.slot_position")
+    assert new == {"id": position, "note": position}
+    source.must("setup", "--renew")
+    assert source.value("select followed from cdc.slot_position") == {}
+
+
+@pytest.mark.parametrize("how", ["idle", "under load"])
+def test_a_running_loader_follows_a_new_table_and_nobody_restarts_it(
+    source: Database, tmp_path: Path, how: str
+) -> None:
+    source.execute("alter table unrelated replica identity full")
+    source.must("setup")
+    with RunningLoader(source.environment(), tmp_path / "log") as running:
+        running.wait_for("following the slot")
+        source.insert(1)
+        wait_until(lambda: source.staged() == 1, "it stages")
+        source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
+        source.must("setup")
+        if how == "under load":
+            for _ in range(30):
+                source.insert(1)
+        wait_until(lambda: followed_since(source, "unrelated", "note") is not None, "it notices")
+        source.execute(TO_UNRELATED, 5)
+        wait_until(lambda: staged_of(source, "unrelated") == 5, "it follows the new table")
+        source.declare(ft_service_stats=NOTIFY)
+        source.must("setup")
+        wait_until(lambda: followed_since(source, "unrelated", "note") is None, "it lets go")
+        source.execute(TO_UNRELATED, 5)
+        source.insert(1)
+        notifications = 32 if how == "under load" else 2
+        wait_until(lambda: staged_of(source, "notifications") == notifications, "the rest goes on")
+        assert staged_of(source, "unrelated") == 5
+        assert "trying again" not in running.said()
+        running.end()
+
+
+@pytest.mark.parametrize("place", ["before-followed", "after-followed"])
+def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
+    source: Database, tmp_path: Path, place: str
+) -> None:
+    source.execute("alter table unrelated replica identity full")
+    source.must("setup")
+    killed = source.environment(WALTALLY_KILL_AT=f"{place}:2")
+    with RunningLoader(killed, tmp_path / "log") as running:
+        running.wait_for("following the slot")
+        source.insert(3)
+        wait_until(lambda: source.staged() == 3, "it stages")
+        source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
+        source.must("setup")
+        source.insert(4)
+        before = source.value("select pg_current_wal_insert_lsn()")
+        source.execute(TO_UNRELATED, 5)
+        wait_until(lambda: running.process.poll() is not None, "it dies")
+        assert running.process.returncode == -signal.SIGKILL
+    source.execute(TO_UNRELATED, 1)
+    source.must("run", "--once")
+    assert staged_of(source, "notifications") == 7
+    at = source.value("select followed #>> '{public.unrelated,*}' from cdc.slot_position")
+    held = source.value(
+        "select count(*) from cdc.change_log "
+        "where payload::jsonb ->> 'table' = 'unrelated' and commit_lsn >= %s", at
+    )  # fmt: skip
+    assert staged_of(source, "unrelated") == held >= 1
+    if source.value("select %s::pg_lsn <= %s::pg_lsn", at, before):
+        assert held == 6, "what the log says that it holds is there"
+
+
+def test_run_before_a_fact_is_registered_says_so(source: Database) -> None:
+    source.must("setup", LOADER_TABLES="public.unrelated")
+    source.execute("delete from cdc.fact; update cdc.slot_position set logged_tables = '[]'")
+    code, said = refused(source, "run", "--once")
+    assert code == 20
+    assert "No fact is registered" in said and "run `loader setup`" in said

@@ -1,0 +1,71 @@
+"""Random histories of the tables of any fact as wal2json sends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.fact_oracle import Change
+from waltally.facts import Fact, FactTable
+
+POOLS: dict[str, list[Any]] = {
+    "Channel": ["web", 'ä "quoted" \\ one', None, "", "x" * 1001],
+    "placed_at": [
+        "2026-03-28 23:59:59.999999",
+        "2026-03-29 00:00:00",
+        "2026-10-24 23:30:00+00",
+        "2026-10-25",
+        "noon",
+        "2026-02-29 10:00:00",
+        None,
+    ],
+    "amount": [1, -2.5, "0.10", "1e1", 1.005, "much", None],
+    "state": ["paid", "sent", "open", None],
+    "is_test": [False, True, None],
+    "project": [1, "2", "2147483648", "01", None],
+    "at": ["2026-06-30 11:59:59", "2026-06-30 12:00:00", "2026-09-30 11:00:00+00", "?", None],
+    "hours": [0.25, "-0.250", 8, "eight", None],
+}
+"""By column of the declaration; the good values are drawn more often."""
+
+ODD = ["no json", "{", "[]", "null"]
+
+
+def rows(fact: Fact, part: FactTable) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Images of a table, some of which lack a column."""
+
+    @st.composite
+    def image(draw: st.DrawFn) -> list[dict[str, Any]]:
+        found = []
+        for name in dict.fromkeys((*fact.used_columns(part), "unrelated")):
+            pool = POOLS.get(name, ["a", "b"])
+            value = draw(st.sampled_from([*pool[:2] * 3, *pool]))
+            if draw(st.integers(0, 30)):
+                found.append({"name": part.column(name), "value": value})
+        return found
+
+    return image()
+
+
+def histories(fact: Fact) -> st.SearchStrategy[list[list[Change]]]:
+    """Transactions of changes of the fact's tables; now and then one that no plugin would send."""
+
+    @st.composite
+    def changes(draw: st.DrawFn) -> Change:
+        action = draw(st.sampled_from("IIIIIUUUUDDT?"))
+        if action == "?":
+            return draw(st.sampled_from(ODD))
+        part = draw(st.sampled_from(fact.tables))
+        change: dict[str, Any] = {
+            "action": action,
+            "schema": part.table.schema,
+            "table": part.table.name,
+        }
+        if action in "IU":
+            change["columns"] = draw(rows(fact, part))
+        if action in "UD" and draw(st.integers(0, 9)):
+            change["identity"] = draw(rows(fact, part))
+        return change
+
+    return st.lists(st.lists(changes(), min_size=1, max_size=5), min_size=1, max_size=12)

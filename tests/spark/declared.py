@@ -1,0 +1,266 @@
+"""A fact of three tables with sums, days, conditions and a slot, and the tables that feed it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import psycopg
+
+from tests.support.facts import column
+from waltally.facts import Fact, parse
+from waltally.tables import Table
+
+TABLES = """
+    create table orders (
+        shop_id integer, id integer, channel text, size numeric(6, 2), is_gift boolean,
+        amount numeric, currency text, placed_at timestamptz, is_test boolean,
+        deleted date, note text, primary key (id)
+    );
+    create table "Old Orders" (
+        shop_id integer, id integer, channel text, size numeric(6, 2), is_gift boolean,
+        "Grand""Total" numeric, currency text, "Placed At" timestamp, is_test boolean,
+        deleted date, primary key (id)
+    );
+    create table refunds (
+        shop_id integer, id integer, channel text, size numeric(6, 2), is_gift boolean,
+        refunded numeric(12, 2), currency text, placed_at date, is_test boolean,
+        deleted date, primary key (id)
+    );
+    alter table orders replica identity full;
+    alter table "Old Orders" replica identity full;
+    alter table refunds replica identity full;
+    -- What was ever archived: deletes of it are ignored.
+    create table kept (like "Old Orders" including all);
+    create sequence purged increment -1;
+    create function keep() returns trigger language plpgsql as $$
+    begin
+        if tg_op = 'TRUNCATE' then
+            truncate kept;
+        elsif tg_op = 'DELETE' then
+            update kept set id = nextval('purged') where id = old.id;
+        else
+            delete from kept where tg_op = 'UPDATE' and id = old.id;
+            insert into kept select new.*;
+        end if;
+        return null;
+    end $$;
+    create trigger keep after insert or update or delete on "Old Orders"
+        for each row execute function keep();
+    create trigger keep_all after truncate on "Old Orders"
+        for each statement execute function keep();
+"""
+
+RECOUNT = """
+    with image as (
+        select shop_id, channel, size, is_gift, currency, is_test, deleted,
+            placed_at at time zone 'Europe/London' as moment,
+            1 as placed, 0 as archived, amount, null::numeric as refunded
+        from orders
+        union all
+        select shop_id, channel, size, is_gift, currency, is_test, deleted,
+            "Placed At" at time zone 'America/New_York' at time zone 'Europe/London',
+            0, 1, "Grand""Total", null
+        from {archived}
+        union all
+        select shop_id, channel, size, is_gift, currency, is_test, deleted, placed_at,
+            0, 0, null, refunded
+        from refunds
+    ),
+
+    valued as (
+        select '{slot}' as source, shop_id, channel, size, is_gift, moment::date as day,
+            date_trunc('month', moment)::date as month, placed, archived, amount, refunded
+        from image
+        where shop_id is not null and moment is not null
+            and currency in ('GBP', 'EUR') and is_test not in (true) and deleted is null
+    )
+
+    select
+        array[source, shop_id::text, channel, size::text, is_gift::text, day::text, month::text],
+        array[
+            sum(placed), sum(archived), coalesce(trim_scale(sum(amount)), 0),
+            coalesce(trim_scale(sum(refunded)), 0)
+        ]::text[],
+        md5(row(source, shop_id, channel, size, is_gift, day, month)::text)::uuid::text
+    from valued
+    group by source, shop_id, channel, size, is_gift, day, month
+"""
+"""What the fact must hold, and each id; `archived` is the table, or what was ever in it."""
+
+_ARCHIVED_COLUMNS = {"amount": 'Grand"Total', "placed_at": "Placed At"}
+
+
+def _time(name: str, kind: str) -> dict[str, Any]:
+    zones = {"timezone": "Europe/London", "column_timezone": "America/New_York"}
+    return column(name, "date", kind=kind, column="placed_at", **zones)
+
+
+def _measure(name: str, kind: str, type_: str, *of: str, of_column: str | None = None) -> Any:
+    return {"name": name, "kind": kind, "column": of_column, "of": list(of), "type": type_}
+
+
+ORDERS: dict[str, Any] = {
+    "version": 1,
+    "kind": "fact",
+    "tables": [
+        {
+            "name": name,
+            "schema": "public",
+            "table": table,
+            "deletes": "ignore" if name == "archived" else "count",
+            "columns": columns,
+        }
+        for name, table, columns in (
+            ("placed", "orders", {}),
+            ("archived", "Old Orders", _ARCHIVED_COLUMNS),
+            ("refunds", "refunds", {}),
+        )
+    ],
+    "dimensions": [
+        column("source", "text", kind="slot", column=None),
+        column("shop_id", "integer"),
+        column("channel", "text", nulls="count"),
+        column("size", "numeric(6, 2)", nulls="count"),
+        column("is_gift", "boolean", nulls="count"),
+        _time("day", "date_of"),
+        _time("month", "month_of"),
+    ],
+    "measures": [
+        _measure("placed_count", "count", "bigint", "placed"),
+        _measure("archived_count", "count", "bigint", "archived"),
+        _measure("amount", "sum", "numeric", "placed", "archived", of_column="amount"),
+        _measure("refunded", "sum", "numeric(12, 2)", "refunds", of_column="refunded"),
+    ],
+    "where": [
+        {"column": "currency", "test": "in", "values": ["GBP", "EUR"], "is_null": None},
+        {"column": "is_test", "test": "not_in", "values": ["true"], "is_null": None},
+        {"column": "deleted", "test": "is_null", "values": [], "is_null": True},
+    ],
+    "key": [],
+}
+
+
+def orders(schema: str = "analytics") -> Fact:
+    """Return the fact ft_orders in this dbt schema."""
+    return parse("ft_orders", Table(schema, "ft_orders"), ORDERS)
+
+
+_MOMENTS = (
+    # Around both changes of clock in London and in New York, around midnight, and far away.
+    *("2026-03-29 00:59:59.999999", "2026-03-29 01:30:00", "2026-10-25 00:30:00"),
+    *("2026-10-25 01:30:00", "2026-11-01 00:30:00", "2026-11-01 01:30:00", "2026-11-01 05:30:00"),
+    *("2026-03-08 02:30:00", "2026-06-30 22:59:59", "2026-06-30 23:00:00", "2026-12-31 23:59:59"),
+    *("0001-01-02 00:00:00", "1890-07-01 23:30:00", "9999-12-30 12:00:00"),
+)
+_AMOUNTS = (
+    *("0", "0.01", "-0.01", "12.50", "-7.125", "0.1", "0.2", "99999999999999999999.999999999999"),
+    *("-0.000000000000000000000000000000000001", "123456789012345678901234567890123456789.5"),
+)
+
+
+class Shop:
+    """The tables of the fact, and a random history of them."""
+
+    def __init__(self, connection: psycopg.Connection[Any], seed: int) -> None:
+        self.connection = connection
+        self.dice = Random(seed)
+        self.last_id = 0
+
+    def create(self) -> None:
+        self.connection.execute(TABLES)
+
+    def recount(self, slot: str, archived: str = "kept") -> dict[tuple[Any, ...], list[str]]:
+        """What the fact must hold: sums by group."""
+        query = RECOUNT.format(archived=archived, slot=slot)
+        return {tuple(row[0]): row[1] for row in self.connection.execute(query.encode())}
+
+    def ids(self, slot: str) -> dict[tuple[Any, ...], str]:
+        """The id of each group, as the database makes it."""
+        query = RECOUNT.format(archived="kept", slot=slot)
+        return {tuple(row[0]): row[2] for row in self.connection.execute(query.encode())}
+
+    def write(self, transactions: int, truncates: bool = True) -> None:
+        """Every kind of change, several in a transaction, and some that are rolled back."""
+        for _ in range(transactions):
+            with self.connection.transaction() as transaction:
+                for _ in range(self.dice.randint(1, 4)):
+                    self.change(truncates)
+                if self.dice.random() < 0.1:
+                    raise psycopg.Rollback(transaction)
+
+    def change(self, truncates: bool) -> None:
+        table = self.dice.choice(("orders", "orders", '"Old Orders"', "refunds"))
+        kind = self.dice.choices(
+            (self.insert, self.update, self.delete, self.archive, self.truncate),
+            (10, 6, 3, 2, 0.2 if truncates else 0),
+        )[0]
+        kind(table)
+
+    def insert(self, table: str) -> None:
+        self.last_id += 1
+        values = {"id": self.last_id, **{name: self.value(table, name) for name in _SHARED}}
+        for name in _OWN[table]:
+            values[name] = self.value(table, name)
+        names = ", ".join(f'"{name}"' for name in (each.replace('"', '""') for each in values))
+        marks = ", ".join("%s" for _ in values)
+        self.connection.execute(
+            f"insert into {table} ({names}) values ({marks})".encode(), list(values.values())
+        )
+
+    def update(self, table: str) -> None:
+        name = self.dice.choice((*_SHARED, *_OWN[table]))
+        quoted = name.replace('"', '""')
+        self.connection.execute(
+            f'update {table} set "{quoted}" = %s where id in'
+            f" (select id from {table} order by random() limit 2)".encode(),
+            (self.value(table, name),),
+        )
+
+    def delete(self, table: str) -> None:
+        self.connection.execute(
+            f"delete from {table} where id in"
+            f" (select id from {table} order by random() limit 2)".encode()
+        )
+
+    def archive(self, _: str) -> None:
+        self.connection.execute(
+            "with gone as (delete from orders where id in"
+            " (select id from orders order by random() limit 2) returning *)"
+            ' insert into "Old Orders" select shop_id, id, channel, size, is_gift, amount,'
+            " currency, placed_at at time zone 'America/New_York', is_test, deleted from gone"
+        )
+
+    def truncate(self, table: str) -> None:
+        self.connection.execute(f"truncate {table}".encode())
+
+    def value(self, table: str, name: str) -> str | None:
+        """A value for a column; null now and then."""
+        if self.dice.random() < 0.05:
+            return None
+        choices: dict[str, tuple[str, ...]] = {
+            "shop_id": ("1", "1", "2", "-2147483648"),
+            "channel": ("web", 'a "b" \\ (c),', "", "ünï"),
+            "size": ("1", "7.50", "-0.05", "1234.56"),
+            "is_gift": ("true", "false"),
+            "currency": ("GBP", "GBP", "EUR", "USD"),
+            "is_test": ("false", "false", "false", "true"),
+            "deleted": ("2026-01-01",),
+            "amount": _AMOUNTS,
+            'Grand"Total': _AMOUNTS,
+            "refunded": ("0.01", "-3.30", "999999.99"),
+            "Placed At": _MOMENTS,
+            "placed_at": _MOMENTS,
+        }
+        if name == "deleted" and self.dice.random() < 0.9:
+            return None
+        text = self.dice.choice(choices[name])
+        return f"{text}+00" if name == "placed_at" and table == "orders" else text
+
+
+_SHARED = ("shop_id", "channel", "size", "is_gift", "currency", "is_test", "deleted")
+_OWN = {
+    "orders": ("amount", "placed_at"),
+    '"Old Orders"': ('Grand"Total', "Placed At"),
+    "refunds": ("refunded", "placed_at"),
+}

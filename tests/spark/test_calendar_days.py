@@ -1,0 +1,110 @@
+"""The day of a moment in a time zone is PostgreSQL's, also where the clock was changed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import psycopg
+from common import typed_values
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
+from demo.cluster import Cluster
+from waltally.facts import Dimension
+
+ZONES = (
+    *("UTC", "Europe/London", "Europe/Dublin", "America/New_York", "America/Sao_Paulo"),
+    *("Australia/Lord_Howe", "Asia/Kathmandu", "Asia/Beirut", "Africa/Cairo", "Pacific/Apia"),
+    *("America/Havana", "Asia/Gaza", "Antarctica/Troll", "Pacific/Chatham", "Africa/Casablanca"),
+)
+PAIRS = [
+    (zone, other)
+    for number, zone in enumerate(ZONES)
+    for other in (zone, "UTC", ZONES[(number * 7 + 3) % len(ZONES)])
+]
+# Every half hour of two days around each change of the zone's clock, and moments of all years.
+CHANGES = """
+    with hours as (
+        select hour, hour at time zone %(zone)s as there
+        from generate_series(
+            '1965-01-01 00:00+00'::timestamptz, '2037-12-31 00:00+00', '1 hour'
+        ) as hour
+    ),
+
+    jumps as (
+        select there from (
+            select there, there - lag(there) over (order by hour) as step from hours
+        ) as steps
+        where step <> '1 hour'
+    )
+
+    select distinct (there + minutes)::text
+    from jumps, (
+        select step * '30 minutes'::interval from generate_series(-6, 6) as step
+    ) as around (minutes)
+"""
+
+
+def dimension(kind: str, zone: str, column_zone: str) -> Dimension:
+    return Dimension("day", "date", kind, "at", zone, column_zone, "leave_out")  # type: ignore[arg-type]
+
+
+def test_every_moment_has_the_day_that_the_database_gives_it(
+    spark: SparkSession, cluster: Cluster
+) -> None:
+    dice = Random(3)
+    anywhere = [
+        f"{dice.randint(1, 9999):04}-{dice.randint(1, 12):02}-{dice.randint(1, 28):02}"
+        f" {dice.randint(0, 23):02}:{dice.randint(0, 59):02}:{dice.randint(0, 59):02}"
+        for _ in range(500)
+    ]
+    compared = 0
+    with psycopg.connect(cluster.dsn()) as connection:
+        connection.execute("set timezone = 'UTC'")
+        for column_zone, zone in PAIRS:
+            found = connection.execute(CHANGES, {"zone": column_zone}).fetchall()
+            moments = [*anywhere, *(moment for (moment,) in found)]
+            query = ", ".join(
+                f"date_trunc('{unit}', {moment} at time zone %(zone)s)::date::text"
+                for unit in ("day", "month")
+                for moment in (
+                    "moment::timestamp at time zone %(column_zone)s",
+                    "(moment || '+00')::timestamptz",
+                )
+            )
+            wanted = connection.execute(
+                f"select moment, {query} from unnest(%(moments)s::text[]) as moment".encode(),
+                {"zone": zone, "column_zone": column_zone, "moments": moments},
+            ).fetchall()
+            # A day beyond the years 1 to 9999 is another rule's.
+            rows = spark.createDataFrame(
+                [row for row in wanted if all(len(text) == 10 for text in row[1:])],
+                "moment string, wanted_0 string, wanted_1 string, wanted_2 string, wanted_3 string",
+            )
+            texts = (sql.col("moment"), sql.concat("moment", sql.lit("+00")))
+            ours = [
+                typed_values.calendar_day(text, dimension(kind, zone, column_zone))
+                for kind in ("date_of", "month_of")
+                for text in texts
+            ]
+            columns = {f"ours_{place}": each for place, each in enumerate(ours)}
+            differs = " or ".join(f"wanted_{place} <> ours_{place}" for place in range(4))
+            wrong = rows.withColumns(columns).where(differs).limit(3).collect()
+            assert [row.asDict() for row in wrong] == [], (column_zone, zone)
+            compared += len(wanted)
+    assert compared > 20_000
+
+
+def test_a_date_is_its_own_day_and_what_is_no_time_stays_as_it_is(spark: SparkSession) -> None:
+    texts = ["2026-03-29", "infinity", "0044-03-15 BC", "2026-02-30", "7", "2026-01-01 25:00:00"]
+    rows = spark.createDataFrame([(text,) for text in texts], "text string")
+    month = dimension("month_of", "Asia/Kathmandu", "UTC")
+    found = [
+        row[0] for row in rows.select(typed_values.calendar_day(sql.col("text"), month)).collect()
+    ]
+    assert found == ["2026-03-01", *texts[1:]]
+    reasons = [
+        row[0]
+        for row in rows.select(typed_values.dimension_reason(sql.col("text"), month)).collect()
+    ]
+    assert reasons == [None, *["the value of at is not a date of the years 1 to 9999"] * 5]

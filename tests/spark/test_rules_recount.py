@@ -1,0 +1,206 @@
+"""Spark's rules on what the plugin really prints come to what PostgreSQL's own count says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+from deltas import current_rows, rules, sums
+from pyspark.sql import DataFrame, SparkSession
+from replaying import replayed_fact
+
+from demo.cluster import Cluster
+from loader.capture import wal2json
+from tests.spark.declared import Shop, orders
+from tests.support.facts import column
+from waltally.facts import Fact, parse
+from waltally.session_settings import _VALUES
+from waltally.tables import Table
+
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
+SLOT = "east"
+SCHEMA = "commit_lsn long, ordinal long, action string, payload string"
+PEEK = (
+    "select xid::text::bigint, data from pg_logical_slot_peek_changes('recounted', null, null,"
+    " 'format-version', '2', 'include-transaction', '0', 'include-types', '0')"
+)
+
+
+@pytest.fixture
+def connection(cluster: Cluster) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(cluster.dsn(), autocommit=True) as admin:
+        admin.execute("create database recounted")
+    try:
+        with psycopg.connect(cluster.dsn("recounted"), autocommit=True) as opened:
+            for setting, value in (_VALUES | {"search_path": "public"}).items():
+                opened.execute("select set_config(%s, %s, false)", (setting, value))
+            yield opened
+            opened.execute("select pg_drop_replication_slot('recounted')")
+    finally:
+        with psycopg.connect(cluster.dsn(), autocommit=True) as admin:
+            admin.execute("drop database recounted with (force)")
+
+
+def follow(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("select pg_create_logical_replication_slot('recounted', 'wal2json')")
+
+
+def logged(spark: SparkSession, connection: psycopg.Connection[Any]) -> DataFrame:
+    """The change log of everything since `follow`; a transaction's place is its position."""
+    places: dict[int, int] = {}
+    found = []
+    for ordinal, (xid, text) in enumerate(connection.execute(PEEK), 1):
+        place = places.setdefault(xid, len(places))
+        # Rows without a letter are read in another way.
+        letter = wal2json.action(text.encode()).decode() if ordinal % 3 else None
+        found.append((place, ordinal, letter, text))
+    return spark.createDataFrame(found, SCHEMA).repartition(2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_history_comes_to_what_a_recount_says(
+    spark: SparkSession, connection: psycopg.Connection[Any], seed: int
+) -> None:
+    shop, fact = Shop(connection, seed), orders()
+    shop.create()
+    follow(connection)
+    shop.write(150)
+    log = logged(spark, connection).cache()
+    deltas = rules.signed_deltas(log, fact, SLOT)
+    found = sums.summed(deltas, fact, "dimensions").collect()
+    counted = {tuple(row["dimensions"]): row["sums"] for row in found}
+    wanted = {
+        group: numbers for group, numbers in shop.recount(SLOT).items() if set(numbers) != {"0"}
+    }
+    assert counted == wanted
+    assert wanted and log.count() > 150
+    assert rules.rejected_changes(log, fact, SLOT).count() == 0
+
+    # A replay is the same, wherever its baseline is from, and it knows the ids.
+    middle = "commit_lsn < 75"
+    baseline = rules.signed_deltas(log.where(middle), fact, SLOT)
+    replayed = replayed_fact.replayed(baseline, log.where(f"not {middle}"), fact, SLOT)
+    ids, rows = shop.ids(SLOT), replayed_fact.as_rows(replayed, fact).collect()
+    assert {tuple(row[1:8]) for row in rows} == wanted.keys()
+    for row in rows:
+        group = tuple(row[1:8])
+        assert row["id"] == ids[group]
+        assert [str(row["placed_count"]), str(row["archived_count"])] == wanted[group][:2]
+        assert row["amount"] == wanted[group][2]
+        assert Decimal(wanted[group][3]) == row["refunded"]
+
+    # What was purged is what the deletes of the archive say.
+    purged = rules.purges(log, fact, SLOT)
+    assert purged.where("not is_known").count() == 0
+    if not rules.last_truncates(log, fact).where("part = 'archived'").count():
+        stored = shop.recount(SLOT, '"Old Orders"')
+        gone = {
+            tuple(row["dimensions"]): row["sums"]
+            for row in sums.summed(purged, fact, "dimensions").collect()
+        }
+        for group, numbers in gone.items():
+            left = int(stored[group][1]) if group in stored else 0
+            assert int(wanted[group][1]) == left + int(numbers[1])
+
+
+SERVICES = """
+    create table services (
+        region text, id integer, name text, body text, is_open boolean, seen timestamptz,
+        primary key (region, id)
+    );
+    alter table services alter body set storage external;
+"""
+BODY = "y" * 3000
+NAMES = ("region", "id", "name", "body", "is_open", "seen")
+
+
+def services() -> Fact:
+    types = ("text", "integer", "text", "text", "boolean", "timestamptz")
+    return parse(
+        "services",
+        Table("analytics", "services"),
+        {
+            "version": 1,
+            "kind": "current_rows",
+            "tables": [
+                {
+                    "name": "rows",
+                    "schema": "public",
+                    "table": "services",
+                    "deletes": "count",
+                    "columns": {},
+                }
+            ],
+            "dimensions": [
+                column(name, type_, nulls="leave_out" if name in ("region", "id") else "count")
+                for name, type_ in zip(NAMES, types, strict=True)
+            ],
+            "measures": [
+                {
+                    "name": "row_count",
+                    "kind": "count",
+                    "column": None,
+                    "of": ["rows"],
+                    "type": "bigint",
+                }
+            ],
+            "where": [],
+            "key": ["region", "id"],
+        },
+    )
+
+
+def write_services(connection: psycopg.Connection[Any], dice: Random, transactions: int) -> None:
+    kinds = (
+        "insert into services select 'r', coalesce(max(id), 0) + 1, 'n', repeat('y', 3000), true,"
+        " '2026-03-29 00:30:00.10+00' from services",
+        "insert into services select 'r', coalesce(max(id), 0) + 1, null, null, null, null"
+        " from services",
+        # The body is stored out of line and does not change.
+        "update services set name = name || 'é\"' where id % 3 = {n}",
+        "update services set id = id + 1000 where id in (select id from services where id < 1000"
+        " order by random() limit 1)",
+        "update services set region = region || 's', is_open = not is_open where id % 5 = {n}"
+        " and length(region) < 20",
+        "update services set body = repeat('z', 2500 + {n}) where id % 7 = {n}",
+        "delete from services where id % 11 = {n}",
+        "truncate services",
+    )
+    for _ in range(transactions):
+        with connection.transaction():
+            for kind in dice.choices(kinds, (8, 2, 3, 3, 2, 2, 1, 0.3), k=dice.randint(1, 3)):
+                # A key that is there already: the statement alone is rolled back.
+                with suppress(psycopg.errors.UniqueViolation), connection.transaction():
+                    connection.execute(kind.format(n=dice.randint(0, 4)).encode())
+
+
+def stored_services(connection: psycopg.Connection[Any]) -> set[tuple[Any, ...]]:
+    columns = ", ".join(f"{name}::text" for name in NAMES)
+    return set(connection.execute(f"select {columns} from services".encode()).fetchall())
+
+
+@pytest.mark.parametrize("seed", SEEDS[:5])
+def test_current_rows_follow_the_table_by_its_key_alone(
+    spark: SparkSession, connection: psycopg.Connection[Any], seed: int
+) -> None:
+    dice, fact = Random(seed), services()
+    connection.execute(SERVICES)
+    write_services(connection, dice, 40)
+    before = sorted(stored_services(connection))
+    base = spark.createDataFrame(
+        [(list(row), ["1"]) for row in before], "dimensions array<string>, sums array<string>"
+    )
+    follow(connection)
+    write_services(connection, dice, 60)
+    log = logged(spark, connection)
+    found = current_rows.applied(base, log, fact, SLOT).collect()
+    assert {tuple(row["dimensions"]) for row in found} == stored_services(connection)
+    assert len(found) == len(stored_services(connection))
+    assert {tuple(row["sums"]) for row in found} <= {("1",)}
+    assert BODY in {row["dimensions"][3] for row in found} or not found
+    assert rules.rejected_changes(log, fact, SLOT).count() == 0

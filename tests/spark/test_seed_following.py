@@ -1,0 +1,98 @@
+"""A seed waits until a running loader follows what the facts need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import psycopg2
+import pytest
+from common.errors import SnapshotTooOld
+from common.slot_position import RegisteredSlot
+from counting import checks
+from psycopg2.extras import LogicalReplicationConnection
+
+from tests.spark.support import Source
+from tests.support.facts import notify
+
+
+@contextmanager
+def a_loader(source: Source) -> Iterator[None]:
+    """A session that follows the slot, as a loader does."""
+    source.ask("select pg_create_logical_replication_slot(%s, 'wal2json')", source.slot)
+    with closing(
+        psycopg2.connect(source.dsn, connection_factory=LogicalReplicationConnection)
+    ) as connection:
+        connection.cursor().start_replication(slot_name=source.slot, decode=True)
+        yield
+
+
+def follow(source: Source, *columns: str) -> None:
+    """Write what a loader's new session writes."""
+    with source.connect() as connection:
+        connection.execute(
+            "update cdc.slot_position set followed = (select jsonb_object_agg("
+            " 'public.' || name, (select jsonb_object_agg(each, position_lsn::text)"
+            " from unnest(%s::text[]) as each))"
+            " from unnest('{notifications,notification_history}'::text[]) as name)",
+            (list(columns),),
+        )
+
+
+@pytest.mark.parametrize("columns", [(), ("service_id", "template_id", "notification_type")])
+def test_a_seed_that_a_running_loader_is_not_ready_for_times_out(
+    source: Source, columns: tuple[str, ...]
+) -> None:
+    source.fill()
+    source.previous_seed()
+    if columns:
+        follow(source, *columns)
+    with a_loader(source):
+        code, _, err = source.seed("--timeout", "0.5")
+        assert code == 41, err
+        assert "the log does not hold public.notifications, public.notification_history yet" in err
+        assert source.has_previous_seed()
+        follow(source, "*")
+        code, _, err = source.seed("--timeout", "0.5")
+        assert code == 0, err
+    assert source.baseline() == source.recount()
+
+
+def test_where_nobody_follows_the_next_session_begins_before_the_snapshot(source: Source) -> None:
+    source.fill()
+    code, _, err = source.seed("--timeout", "0")
+    assert code == 0, err
+    assert source.baseline() == source.recount()
+
+
+def test_an_export_from_before_a_table_was_followed_is_refused(source: Source) -> None:
+    [(start, now)] = source.ask(
+        "select start_lsn::text, pg_current_wal_insert_lsn()::text from cdc.slot_position"
+    )
+    with source.connect() as connection:
+        connection.execute("update cdc.slot_position set position_lsn = %s", (now,))
+    follow(source, "*")
+    code, _, err = source.seed("--parquet", "/x", "--snapshot-lsn", start)
+    assert (code, "older than the changes of public.notifications in the log" in err) == (32, True)
+
+
+def test_each_needed_column_must_be_in_the_log_from_before_the_snapshot() -> None:
+    late = {"notification_status": "0/14", "*": "0/A"}
+    followed = {"public.notifications": {"*": "0/A"}, "public.notification_history": late}
+    slot = RegisteredSlot("s", "1", "d", 5, 30, followed=followed)
+    checks.log_holds(10, slot, [notify()])
+    with pytest.raises(SnapshotTooOld):
+        checks.log_holds(9, slot, [notify()])
+    columns = dict.fromkeys(("service_id", "template_id", "notification_type"), "0/A")
+    part = {**columns, "notification_status": "0/14"}
+    slot = RegisteredSlot("s", "1", "d", 5, 30, followed={**followed, "public.notifications": part})
+    with pytest.raises(SnapshotTooOld, match=r"changes of public\.notifications in"):
+        checks.log_holds(19, slot, [notify()])
+    checks.log_holds(20, slot, [notify()])
+
+
+def test_what_is_not_followed_yet_will_be_from_the_position_on() -> None:
+    slot = RegisteredSlot("s", "1", "d", 5, 30)
+    checks.log_holds(30, slot, [notify()])
+    with pytest.raises(SnapshotTooOld):
+        checks.log_holds(29, slot, [notify()])

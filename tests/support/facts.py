@@ -1,0 +1,172 @@
+"""Declarations as dbt's manifest holds them, and their registration without dbt."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from loader.preflight.dbt_project import parse_project
+from tests.support.commands import ROOT
+from tests.support.servers import connect
+from waltally import facts
+from waltally.tables import Table
+
+SLOT = "notify_dashboard_replication_slot"
+
+
+def column(name: str, type_: str, **more: Any) -> dict[str, Any]:
+    """Return a dimension that is a column."""
+    return {
+        "name": name,
+        "type": type_,
+        "kind": "column",
+        "column": name,
+        "timezone": None,
+        "column_timezone": None,
+        "nulls": "leave_out",
+        **more,
+    }
+
+
+NOTIFY: dict[str, Any] = {
+    "version": 1,
+    "kind": "fact",
+    "tables": [
+        {
+            "name": "live",
+            "schema": "public",
+            "table": "notifications",
+            "deletes": "count",
+            "columns": {},
+        },
+        {
+            "name": "archived",
+            "schema": "public",
+            "table": "notification_history",
+            "deletes": "ignore",
+            "columns": {},
+        },
+    ],
+    "dimensions": [
+        column("service_id", "uuid"),
+        column("template_id", "uuid"),
+        column("notification_type", "text"),
+        column("notification_status", "text"),
+    ],
+    "measures": [
+        {
+            "name": f"{part}_count",
+            "kind": "count",
+            "column": None,
+            "of": [part],
+            "type": "bigint",
+        }
+        for part in ("live", "archived")
+    ],
+    "where": [],
+    "key": [],
+}
+"""What the model ft_service_stats declares."""
+
+
+def notify(schema: str = "analytics") -> facts.Fact:
+    """Return the fact ft_service_stats in this dbt schema."""
+    return facts.parse("ft_service_stats", Table(schema, "ft_service_stats"), NOTIFY)
+
+
+def register(
+    dsn: str,
+    declaration: Mapping[str, Any] = NOTIFY,
+    name: str = "ft_service_stats",
+    *,
+    dbt_schema: str = "analytics",
+    schema: str = "cdc",
+    slot: str = SLOT,
+) -> None:
+    """Register a fact as `loader setup` does, without dbt."""
+    with closing(connect(dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            f'insert into "{schema}".fact (slot_name, fact_name, declaration, relation_schema,'
+            " relation_name) values (%s, %s, %s, %s, %s)"
+            " on conflict (slot_name, fact_name) do update set declaration = excluded.declaration,"
+            " relation_schema = excluded.relation_schema, relation_name = excluded.relation_name",
+            (slot, name, json.dumps(declaration), dbt_schema, name),
+        )
+
+
+SLOT_DIMENSION: dict[str, Any] = column("source", "text", kind="slot", column=None)
+"""Tells apart the rows of several slots."""
+
+
+def declare(table: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any]:
+    """Return the declaration of a fact that counts one table by these (column, type) pairs."""
+    schema, _, name = table.rpartition(".")
+    return {
+        **NOTIFY,
+        "tables": [
+            {
+                "name": "rows",
+                "schema": schema or "public",
+                "table": name,
+                "deletes": "count",
+                "columns": {},
+            }
+        ],
+        "dimensions": [column(*each) for each in columns],
+        "measures": [
+            {
+                "name": "row_count",
+                "kind": "count",
+                "column": None,
+                "of": ["rows"],
+                "type": "bigint",
+            }
+        ],
+        **more,
+    }
+
+
+def manifest_of(declarations: Mapping[str, Mapping[str, Any]], schema: str = "analytics") -> Path:
+    """Write a file for LOADER_MANIFEST: these facts by name, as dbt would write them."""
+    nodes = {
+        f"model.tests.{name}": {
+            "resource_type": "model",
+            "name": name,
+            "schema": schema,
+            "alias": name,
+            "original_file_path": f"models/{name}.sql",
+            "config": {"meta": {"waltally": declaration}},
+        }
+        for name, declaration in declarations.items()
+    }
+    text = json.dumps({"nodes": nodes})
+    path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+    path.write_text(text)
+    return path
+
+
+@cache
+def shipped_facts() -> tuple[facts.Fact, ...]:
+    """Return the facts that the project declares, parsed by dbt once per test process."""
+    return parse_project(ROOT, {})
+
+
+def shipped_manifest() -> Path:
+    """Return what LOADER_MANIFEST takes for the facts that the project declares."""
+    return manifest_of({fact.name: fact.declaration for fact in shipped_facts()})
+
+
+@cache
+def _folder() -> Path:
+    """Make the folder of the manifests, once per test process."""
+    made = Path(tempfile.mkdtemp(prefix="waltally-manifests-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made

@@ -1,0 +1,83 @@
+"""What dbt's manifest says becomes facts, or one sentence for each that it cannot become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loader.preflight.dbt_project import find_project
+from loader.preflight.manifest import declared_facts, read_manifest
+from tests.support import ROOT
+from tests.support.facts import NOTIFY, declare, manifest_of
+from waltally.errors import SettingError
+from waltally.tables import Table
+
+
+def node(name: str, declaration: object, **more: Any) -> dict[str, Any]:
+    return {
+        "resource_type": "model",
+        "name": name,
+        "schema": "analytics",
+        "alias": name,
+        "original_file_path": f"models/{name}.sql",
+        "config": {"meta": {"waltally": declaration}},
+        **more,
+    }
+
+
+def test_the_facts_are_the_models_that_declare_one() -> None:
+    path = manifest_of({"ft_b": NOTIFY, "ft_a": declare("shop.orders", ("shop_id", "uuid"))}, "x.y")
+    first, second = read_manifest(path)
+    assert (first.name, first.relation) == ("ft_a", Table("x.y", "ft_a"))
+    assert first.tables[0].table == Table("shop", "orders")
+    assert second.declaration == NOTIFY
+
+
+def test_other_nodes_declare_nothing() -> None:
+    others = {
+        "a": node("a", None),
+        "b": {"resource_type": "model", "name": "b", "config": {"meta": {}}},
+        "c": node("c", NOTIFY, resource_type="test"),
+    }
+    assert declared_facts(others) == ()
+
+
+def test_the_relation_is_the_alias_not_the_name() -> None:
+    (fact,) = declared_facts({"a": node("ft", NOTIFY, alias="other")})
+    assert (fact.name, fact.relation.name) == ("ft", "other")
+
+
+def test_two_models_of_one_name_and_another_version_are_said_together() -> None:
+    nodes = {
+        "one.ft": node("ft", NOTIFY),
+        "two.ft": node("ft", NOTIFY, original_file_path="packages/ft.sql"),
+        "one.new": node("new", {**NOTIFY, "version": 2}),
+    }
+    with pytest.raises(SettingError) as caught:
+        declared_facts(nodes)
+    assert "Two models are named ft: models/ft.sql and packages/ft.sql" in caught.value.sentence
+    assert "new declares its fact in version 2, this loader knows 1" in caught.value.sentence
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{"])
+def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(text)
+    with pytest.raises(SettingError, match="is not a manifest of dbt"):
+        read_manifest(path)
+    with pytest.raises(SettingError, match="is not a manifest of dbt"):
+        read_manifest(tmp_path / "missing.json")
+
+
+def test_the_project_is_the_named_one_then_the_present_one_then_the_shipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_project({}) == ROOT
+    (tmp_path / "dbt_project.yml").write_text("name: mine")
+    assert find_project({}) == tmp_path
+    assert find_project({"DBT_PROJECT_DIR": str(ROOT)}) == ROOT
+    with pytest.raises(SettingError, match="DBT_PROJECT_DIR is"):
+        find_project({"DBT_PROJECT_DIR": str(tmp_path / "nowhere")})
