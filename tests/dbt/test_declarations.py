@@ -52,7 +52,9 @@ def declare(macro: str, *values: Any, **named: Any) -> Any:
         "return": give,
         "waltally": macros,
         "modules": SimpleNamespace(re=re),
-        "model": SimpleNamespace(name=named.pop("model", "ft_orders"), resource_type="model"),
+        "model": SimpleNamespace(
+            name=named.pop("model", "ft_orders"), resource_type="model", package_name="theirs"
+        ),
         "exceptions": SimpleNamespace(raise_compiler_error=refuse),
     }
     for file in (ROOT / "dbt_project/macros/declaration").glob("*.sql"):
@@ -153,6 +155,7 @@ REFUSED: list[tuple[Mapping[str, Any], str]] = [
     ({"dimensions": {"id": "integer"}}, "two columns are called id; id, dimensions, measures"),
     ({"dimensions": {"x" * 64: "text"}}, "a name has 1 to 63 bytes and no control character"),
     ({"model": "f" * 49}, "_dimensions would have more than 63; it takes a shorter name"),
+    ({"model": "ft_service_stats"}, "the package waltally describes a model of this name"),
 ]
 
 
