@@ -50,6 +50,13 @@ def why(found: TargetState, state: FactState) -> Waiting | None:
             f"waits for a seed: its baseline is from before the loader followed {late}",
             f"{_seed(fact)}, {_THEN_BUILD}",
         )
+    is_rebuilt = state.watermark is None or state.watermark.baseline_id != state.baseline.id
+    if is_rebuilt and state.baseline.snapshot_lsn < found.record.start_lsn:
+        return Waiting(
+            "waits for a seed: the change log starts after its baseline"
+            f" (at {lsn.show(found.record.start_lsn)})",
+            f"{_seed(fact)}, {_THEN_BUILD}",
+        )
     if state.watermark is None:
         return Waiting("waits for its first build", "`dbt build`", is_finding=False)
     if not state.watermark.is_of_declaration:

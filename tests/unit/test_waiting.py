@@ -41,6 +41,8 @@ def why(
 
 def test_a_fact_that_is_as_it_is_declared_waits_for_nothing() -> None:
     assert why(STATE) is None
+    pruned = replace(STATE, baseline=replace(BASELINE, snapshot_lsn=0xF))
+    assert why(pruned, {}) is None, "what the baseline needs of the log is built"
     assert why(STATE, {}) is None, "before the first run the log begins where the slot does"
 
 
@@ -99,6 +101,11 @@ WAITS: dict[str, tuple[Any, str, str]] = {
             },
         },
         "from before the loader followed all it needs of public.notifications (at 0/21)",
+        SEED,
+    ),
+    "its baseline is older than the log": (
+        {"state": replace(UNBUILT, baseline=replace(BASELINE, snapshot_lsn=0xF)), "followed": {}},
+        "the change log starts after its baseline (at 0/10)",
         SEED,
     ),
     "built by another declaration": (
