@@ -210,3 +210,18 @@ def test_a_bad_value_is_listed_and_the_rest_counts(warehouse: Warehouse) -> None
     assert warehouse.execute("select fact, ordinal, reason from analytics.rejected_changes") == [
         ("analytics.ft_orders", 2, "the value of amount has more than 2 decimals")
     ]
+
+
+def test_a_total_that_its_type_cannot_hold_stops_the_fact_as_it_was(warehouse: Warehouse) -> None:
+    shop = Shop(warehouse)
+    paid = {"state": "paid", "is_test": False, "Channel": "a", "placed_at": "2026-01-01"}
+    largest, stored = "9999999999.99", 'select order_count, "Net, total" from analytics.ft_orders'
+    warehouse.append([shop.put("orders", id=1, amount=largest, **paid)])
+    warehouse.build(*ORDERS)
+    before = warehouse.execute(stored)
+    warehouse.append([shop.put("orders", id=2, amount=largest, **paid)])
+    assert "numeric field overflow" in messages(warehouse.dbt("run", *ORDERS))
+    assert warehouse.execute(stored) == before
+    warehouse.append([shop.remove("orders", 2)])
+    warehouse.build(*ORDERS)
+    assert warehouse.execute(stored) == before == [(1, Decimal(largest))]
