@@ -224,10 +224,6 @@ commit;
 
 \if :at_target
 \if :is_registered
-\if :source_is_elsewhere
-\echo Run at the source:
-execute source_grants;
-\endif
 select format('Not there yet, so run this again later: %I.%I', relation_schema, relation_name)
 from :"schema".fact
 where to_regclass(format('%I.%I', relation_schema, relation_name)) is null;
@@ -237,4 +233,10 @@ select format('Not there yet, so run this again later: %I.fact', :'schema');
 select format('Not there yet, so run this again later: %s', trim(name))
 from unnest(string_to_array(:'readable', ',')) as name
 where trim(name) <> '' and to_regclass(trim(name)) is null;
+\if :is_registered
+\if :source_is_elsewhere
+\echo Run at the source:
+execute source_grants;
+\endif
+\endif
 \endif
