@@ -78,13 +78,16 @@ def dbt_home(home: Path) -> dict[str, str]:
     }
 
 
-def environment(source: Cluster, target: Cluster, slot: str) -> dict[str, str]:
+def environment(
+    source: Cluster, target: Cluster, slot: str, project: Path = ROOT
+) -> dict[str, str]:
     """Return what the loader, dbt and Spark need to know: the source's slot, the warehouse."""
     home = ROOT / "target"
     home.mkdir(exist_ok=True)
     return {
         **os.environ,
         **dbt_home(home),
+        "DBT_PROJECT_DIR": str(project),
         **target.environment(),
         "LOADER_SOURCE_DSN": source.dsn(),
         "LOADER_TARGET_DSN": target.dsn(),
@@ -92,6 +95,6 @@ def environment(source: Cluster, target: Cluster, slot: str) -> dict[str, str]:
     }
 
 
-def set_up(source: Cluster, target: Cluster, slot: str) -> None:
-    """Make a slot and its place in the staging schema."""
-    run([LOADER, "setup"], environment(source, target, slot), {})
+def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
+    """Make a slot where there is none, and register the project's facts for it."""
+    run([LOADER, "setup"], environment(source, target, slot, project), {})

@@ -1,6 +1,7 @@
 """From raw JSON to the merged fact: CPU per change, and what the whole way costs beside decoding.
 
 python -m benchmarks.apply --rows 200000 --rounds 3
+python -m benchmarks.apply --project examples/notify    # two facts of the same tables
 
 For each kind of change: decoding alone, then loader and COPY, then one incremental `dbt run`, in
 rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
@@ -21,7 +22,7 @@ from typing import NamedTuple
 import psycopg2
 
 from benchmarks import decoding, report, workload
-from benchmarks.measure import Cost, run, say
+from benchmarks.measure import ROOT, Cost, run, say
 from demo import source as demo_source
 from demo.cluster import BIN, Cluster
 
@@ -36,6 +37,9 @@ _TARGET = {
 }
 
 _STATUS = "update notifications set notification_status = "
+_OF_THE_DAY = ("key_type", "created_at")
+"""What the second fact of examples/notify needs of an old row, besides the first one's columns."""
+
 KINDS = {
     "inserts": None,
     "updates, whole old row": f"{_STATUS} 'sent'",
@@ -62,35 +66,46 @@ class Round(NamedTuple):
     empty_build: float
 
 
-def measure(rows: int, rounds: int) -> Iterator[dict[str, object]]:
+def measure(rows: int, rounds: int, project: Path) -> Iterator[dict[str, object]]:
     """Yield a row of the table for each kind of change: medians of the rounds."""
     with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
         workload.create(source)
         for place, (kind, statement) in enumerate(KINDS.items()):
             if kind == "updates, covering index":
-                demo_source.set_identity(source.dsn(), "covering")
+                columns = (*demo_source.DIMENSIONS, *(_OF_THE_DAY if project != ROOT else ()))
+                demo_source.set_identity(source.dsn(), "covering", columns)
             slots = [f"apply_{place}_{number}" for number in range(rounds)]
             for slot in slots:
-                workload.set_up(source, target, slot)
+                prepare(source, target, slot, project)
                 decoding.make_slot(source, f"{slot}_alone")
             if statement is None:
                 workload.insert(source, rows, 5_000)
             else:
                 _execute(source, statement)
             end = decoding.wal_end(source)
-            found = [one_round(source, target, slot, end, rows) for slot in slots]
+            found = [one_round(source, target, slot, end, rows, project) for slot in slots]
             size = _value(target, "select avg(octet_length(payload))::int from cdc.change_log")
             yield _row(kind, rows, size, found)
             say(f"{kind}: done")
 
 
-def one_round(source: Cluster, target: Cluster, slot: str, end: str, rows: int) -> Round:
+def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
+    """Make the slot that feeds the facts, in place of the one that did; a fact has one slot."""
+    if _value(target, "select to_regclass('cdc.fact')"):
+        _execute(target, "truncate cdc.fact, cdc.model_watermark")
+    workload.set_up(source, target, slot, project)
+
+
+def one_round(
+    source: Cluster, target: Cluster, slot: str, end: str, rows: int, project: Path
+) -> Round:
     """Decode, stage and apply what the slot has, into a warehouse that holds nothing else."""
     clusters = {"source": source, "target": target}
-    environment = workload.environment(source, target, slot)
+    prepare(source, target, slot, project)
+    environment = workload.environment(source, target, slot, project)
     for statement in ("drop schema if exists analytics cascade", "truncate cdc.change_log"):
         _execute(target, statement)
-    materialized = ("config.materialized:incremental", "config.materialized:kept_table")
+    materialized = ("config.materialized:waltally_fact", "config.materialized:kept_table")
     models = ("run", "--quiet", "--select", *materialized)
     dbt: list[str | Path] = [workload.BIN / "dbt", *models]
     run(dbt, environment, {})
@@ -184,8 +199,15 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=200_000, help="changes of each kind")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--project", default=".", help="the dbt project with the facts")
     given = parser.parse_args()
-    rows = [*measure(given.rows, given.rounds)]
+    project = (ROOT / given.project).resolve()
+    if project != ROOT:
+        run([workload.BIN / "dbt", "deps", "--quiet", "--project-dir", project], {}, {})
+    rows = [*measure(given.rows, given.rounds, project)]
+    if project != ROOT:
+        report.publish("apply_two_facts", rows, goals={}, sizes=vars(given))
+        return
     report.publish("apply", rows, goals=GOALS, sizes=vars(given))
     draw(rows)
 
