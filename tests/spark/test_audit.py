@@ -219,7 +219,6 @@ def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
     audited.must("run", "--once")
     before = audited.traces()
     with audited.follow(), closing(psycopg2.connect(audited.dsn)) as gate, gate.cursor() as cursor:
-        cursor.execute(GATE)
         killed = subprocess.Popen(
             audited.command(),
             env=audited.environment(),
@@ -228,11 +227,10 @@ def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
             stderr=subprocess.DEVNULL,
         )
         try:
-            wait_until(
-                lambda: audited.source.value(AT_THE_GATE) >= 1 or killed.poll() is not None,
-                "it reads",
-                300,
-            )
+            wait_until(lambda: audited.source.execute(SLOTS), "it has a slot", 300)
+            # Not before: the slot would wait for this transaction.
+            cursor.execute(GATE)
+            wait_until(lambda: audited.source.value(AT_THE_GATE) >= 1, "it reads", 60)
             assert len(audited.source.execute(SLOTS)) == 1
         finally:
             kill_all(killed)
