@@ -21,6 +21,8 @@ _COLLISIONS = (
     errors.SerializationFailure,
     errors.LockNotAvailable,
     errors.UniqueViolation,
+    # A row of an older snapshot whose parent another session has truncated meanwhile.
+    errors.ForeignKeyViolation,
 )
 
 _DEEPEST_SAVEPOINT = 2
