@@ -5,9 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import auditing.cli
+import pytest
 import seeding.cli
+from common import session
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tests.support.commands import only_environment
@@ -24,14 +28,19 @@ _JOBS = {"spark/seed.py": seeding.cli.app, "spark/audit.py": auditing.cli.app}
 
 
 def run_job(command: str, environment: Mapping[str, str]) -> None:
-    """Run a job as `spark-submit JOB FLAGS` is printed. Raises what the job reports."""
+    """Run a job as `spark-submit JOB FLAGS` is printed. Raises what the job reports.
+
+    A session that other tests of this process have started is used, and goes on.
+    """
     program, job, *flags = command.split()
     assert program == "spark-submit", command
     spark = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": shlex.join([*OPTIONS, "pyspark-shell"]),
     }
-    with only_environment({**environment, **spark}):
+    with only_environment({**environment, **spark}), pytest.MonkeyPatch.context() as patch:
+        if (shared := SparkSession.getActiveSession()) is not None:
+            patch.setattr(session, "running", lambda work="seed": nullcontext(shared))
         done = CliRunner().invoke(_JOBS[job], flags)
     if isinstance(done.exception, LoaderError):
         raise done.exception
