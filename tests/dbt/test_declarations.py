@@ -52,9 +52,7 @@ def declare(macro: str, *values: Any, **named: Any) -> Any:
         "return": give,
         "waltally": macros,
         "modules": SimpleNamespace(re=re),
-        "model": SimpleNamespace(
-            name=named.pop("model", "ft_orders"), resource_type="model", package_name="theirs"
-        ),
+        "model": SimpleNamespace(name=named.pop("model", "ft_orders"), resource_type="model"),
         "exceptions": SimpleNamespace(raise_compiler_error=refuse),
     }
     for file in (ROOT / "dbt_project/macros/declaration").glob("*.sql"):
@@ -155,7 +153,6 @@ REFUSED: list[tuple[Mapping[str, Any], str]] = [
     ({"dimensions": {"id": "integer"}}, "two columns are called id; id, dimensions, measures"),
     ({"dimensions": {"x" * 64: "text"}}, "a name has 1 to 63 bytes and no control character"),
     ({"model": "f" * 49}, "_dimensions would have more than 63; it takes a shorter name"),
-    ({"model": "ft_service_stats"}, "the package waltally describes a model of this name"),
 ]
 
 

@@ -2,7 +2,6 @@
    group: its columns are the dimensions, and null is a value but in the key. A column may be the
    slot. #}
 {% macro declare_current_rows(table, key, columns) %}
-    {%- do waltally.check_model_name() -%}
     {%- if columns is not mapping or not columns -%}
         {%- do waltally.refuse_declaration(
             'columns is ' ~ columns ~ '; it takes {column: SQL type}, one or more'

@@ -2,7 +2,6 @@
    manifest holds, `loader setup` registers, and loader and Spark read. An error is one sentence,
    while dbt parses. `derived` is checked and stays out: the rows that count do not depend on it. #}
 {% macro declare_fact(tables, dimensions, measures, where={}, derived={}) %}
-    {%- do waltally.check_model_name() -%}
     {%- set declared = {
         'version': 1,
         'kind': 'fact',
