@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from psycopg2 import sql
 
+from demo.comparison import staged_transactions
 from demo.source import transaction
 
 Group = tuple[str, str, str, str]
@@ -54,20 +55,6 @@ select
     archived_count,
     "count"
 from {schema}.ft_service_stats
-"""
-
-_STAGED = """
-select coalesce(array_agg(distinct xid), '{{}}')
-from {staging}.change_log
-where
-    slot_name = %(slot)s
-    and commit_lsn >= coalesce(
-        (
-            select snapshot_lsn from {staging}.baseline
-            where slot_name = %(slot)s and fact_name = 'ft_service_stats'
-        ),
-        '0/0'
-    )
 """
 
 
@@ -128,7 +115,9 @@ def differences(
     once the source is quiet, the fact has applied everything, and it stands on the newest seed. A
     group that the fact keeps with all zeros is no difference.
     """
-    purges = None if every_purge else staged_transactions(target or dsn, staging, slot)
+    purges = None
+    if not every_purge:
+        purges = staged_transactions(target or dsn, slot, "ft_service_stats", staging)
     wanted = {
         group: Row(live, archived, max(live + archived, 0))
         for group, (live, archived) in expected(dsn, purges).items()
@@ -139,18 +128,6 @@ def differences(
         for group in sorted(wanted.keys() | found.keys())
         if wanted.get(group) != found.get(group)
     ]
-
-
-def staged_transactions(dsn: str, staging: str, slot: str) -> list[int]:
-    """Return the ids of the transactions in the change log from the seed on, if there was one.
-
-    This hides no error: if a purge were missing from the change log, its rows would still be in the
-    fact and no longer in the recount.
-    """
-    with transaction(dsn) as cursor:
-        cursor.execute(sql.SQL(_STAGED).format(staging=sql.Identifier(staging)), {"slot": slot})
-        [[ids]] = cursor.fetchall()
-        return [int(xid) for xid in ids]
 
 
 def _fact_rows(dsn: str, schema: str) -> dict[Group, Row]:

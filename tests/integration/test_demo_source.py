@@ -13,8 +13,9 @@ import pytest
 
 from demo.archive_changes import history_purge, purge_and_archive_again
 from demo.cluster import Cluster
+from demo.comparison import staged_transactions
 from demo.mix import mix
-from demo.recount import Counts, Difference, Row, differences, expected, fact, staged_transactions
+from demo.recount import Counts, Difference, Row, differences, expected, fact
 from demo.session import Session, templates_of
 from demo.source import Identity, create, fill, set_identity, transaction
 from demo.traffic import Traffic
@@ -255,14 +256,18 @@ def test_purge_counts_only_where_the_change_log_has_it_from_the_seed_on(
                 "insert into cdc.change_log values ('slot', %s, 1, %s, now(), now(), '{}')",
                 (lsn, xid),
             )
-    assert set(staged_transactions(dsn, "cdc", "slot")) == {before_seed, at_seed, after_seed}
+    assert set(staged_transactions(dsn, "slot", "ft_service_stats")) == {
+        before_seed,
+        at_seed,
+        after_seed,
+    }
     with transaction(dsn) as cursor:
         cursor.execute(
             "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
             "snapshot_lsn, system_identifier) "
             "values ('slot', 'ft_service_stats', gen_random_uuid(), '{}', '0/20', '1')"
         )
-    assert set(staged_transactions(dsn, "cdc", "slot")) == {at_seed, after_seed}
+    assert set(staged_transactions(dsn, "slot", "ft_service_stats")) == {at_seed, after_seed}
     purged = [archived_rows(expected(dsn, xids)) for xids in ([], [at_seed, after_seed], None)]
     assert purged[0] < purged[1] < purged[2]
 

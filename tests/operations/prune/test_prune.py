@@ -11,6 +11,7 @@ import pytest
 
 from demo import recount
 from demo.cluster import Cluster
+from demo.comparison import staged_transactions
 from loader.build.builder import Models
 from loader.staging.prune import Outcome, prune
 from tests.acceptance.pipeline import Pipeline as BusySource
@@ -260,7 +261,7 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(tmp_path: Path, models: Mo
                 "insert into cdc.archive_position "
                 "select slot_name, 'somewhere', start_lsn, '4/0' from cdc.slot_position"
             )
-            transactions = recount.staged_transactions(busy.dsn, "cdc", database.slot)
+            transactions = staged_transactions(busy.dsn, database.slot, "ft_service_stats")
             pipeline.must("prune", "--keep", "0s", "--timeout", "60")
             assert partitions(database)[0] == "4"
             busy.write()
@@ -271,7 +272,7 @@ def test_amid_traffic_and_builds_the_fact_stays_exact(tmp_path: Path, models: Mo
         assert loader.returncode == 0, log
         pipeline.must("run", "--once")
         pipeline.build()
-        transactions += recount.staged_transactions(busy.dsn, "cdc", database.slot)
+        transactions += staged_transactions(busy.dsn, database.slot, "ft_service_stats")
         assert recount.fact(busy.dsn) == recount.expected(busy.dsn, transactions)
 
         # A rebuild has nothing to stand on until there is a new seed.
