@@ -21,7 +21,7 @@ from benchmarks import report, workload
 from benchmarks.growth.warehouse import Warehouse, prepare
 from benchmarks.measure import say
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 
 GOALS = {"CPU, x smallest: log rows": 1.1, "CPU, x smallest: fact groups": 1.1}
 SERVER = {

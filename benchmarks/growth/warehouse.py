@@ -11,7 +11,8 @@ from benchmarks import workload
 from benchmarks.measure import server_cpu
 from demo.cluster import Cluster
 from demo.source import transaction
-from loader.build.builder import Models, export_target
+from loader.build.builder import export_target
+from loader.build.models import Models
 from loader.staging.change_log import ChangeLog
 from loader.staging.layout import PARTITION_BITS
 from waltally import lsn

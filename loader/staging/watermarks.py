@@ -27,8 +27,8 @@ class Watermarks:
     """By model; models that another project or target made are here too."""
     rejected_lsn: dict[str, int]
     """By model, the newest change that it could not count; only models that have such a change."""
-    registration: int = 0
-    """The number of the newest registration."""
+    staging: tuple[int, int] = (0, 0)
+    """The numbers of the newest registration and of the staging schema's newest migration."""
 
     def is_behind(self, before: Watermarks) -> bool:
         """Say whether another build is needed after one that began at `before`.
@@ -52,7 +52,8 @@ class Watermarks:
 def read_watermarks(connection: extensions.connection, schema: str, slot: str) -> Watermarks:
     """Return a slot's watermarks. Raises LoaderError where the target cannot be asked."""
     query = sql.SQL(
-        "select position_lsn, registration, model_name, applied_lsn, "
+        "select position_lsn, registration, (select max(version) from {0}.schema_migration), "
+        "model_name, applied_lsn, "
         # A model that does not record its rejections has the end of its last batch there.
         "case when rejected_lsn < applied_lsn then rejected_lsn end from {0}.slot_position "
         "left join {0}.model_watermark using (slot_name) where slot_name = %s"
@@ -62,9 +63,9 @@ def read_watermarks(connection: extensions.connection, schema: str, slot: str) -
         rows = cursor.fetchall()
     return Watermarks(
         lsn.parse(rows[0][0]) if rows else 0,
-        {model: lsn.parse(applied) for _, _, model, applied, _ in rows if model is not None},
-        {model: lsn.parse(rejected) for _, _, model, _, rejected in rows if rejected is not None},
-        rows[0][1] if rows else 0,
+        {model: lsn.parse(applied) for *_, model, applied, _ in rows if model is not None},
+        {model: lsn.parse(rejected) for *_, model, _, rejected in rows if rejected is not None},
+        rows[0][1:3] if rows else (0, 0),
     )
 
 

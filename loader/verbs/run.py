@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from loader.build import builder
+from loader.capture.events import Event
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.monitoring.observers import observed
@@ -71,17 +72,21 @@ def run_command(
             Progress(run_state, console),
         ):
             if with_build and not once:
-                background = builder.Builder(settings, lambda: run_state.batches, stop, notify)
+                background = builder.Builder(settings, stop, notify)
+
+                def notify_both(event: Event) -> None:
+                    notify(event)
+                    background.notice(event)
+
                 background.start()
                 try:
-                    follow(settings, stop, run_state, once, notify)
+                    follow(settings, stop, run_state, once, notify_both)
                 finally:
                     background.close()
             else:
                 follow(settings, stop, run_state, once, notify)
                 if with_build:
-                    builder.export_target(settings)
-                    builder.apply_all(settings, builder.Models())
+                    builder.apply_once(settings)
 
 
 def _log_to(console: Console, verbose: bool) -> None:

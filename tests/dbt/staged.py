@@ -20,7 +20,7 @@ from psycopg2.extras import execute_values
 
 from demo.cluster import Cluster
 from loader.capture.wal2json import action
-from loader.staging.migrate import migrations
+from loader.staging.migrate import upgrade
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
 from tests.support import ROOT
@@ -42,12 +42,11 @@ SHIPPED = ("--exclude", "path:examples")
 def warehouse_cluster() -> Iterator[Cluster]:
     """A server whose database `postgres` is the template of every warehouse."""
     with Server({"fsync": "off"}) as cluster:
-        with psycopg2.connect(cluster.dsn()) as connection, connection.cursor() as cursor:
-            cursor.execute("create schema cdc; set search_path = cdc")
-            for _, _, migration in migrations():
-                cursor.execute(migration)
+        connection = psycopg2.connect(cluster.dsn())
+        upgrade(connection, "cdc")
+        with connection, connection.cursor() as cursor:
             cursor.execute(
-                "create table change_log_all partition of change_log "
+                "set search_path = cdc; create table change_log_all partition of change_log "
                 "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
             )
             cursor.execute("set search_path = public")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from loader.build import builder
+from loader.build.planned_models import PlannedModels
 from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
 from waltally.settings import Settings
@@ -129,26 +130,25 @@ def test_the_loader_builds_until_no_slice_is_left(
     for variable, place in (("PROJECT", "."), ("PROFILES", "."), ("TARGET", "target")):
         ending = "PATH" if variable == "TARGET" else "DIR"
         monkeypatch.setenv(f"DBT_{variable}_{ending}", str(warehouse.project.home / place))
-    monkeypatch.setattr(builder, "_SLICE", ("--vars", "slice_changes: 60"))
+    monkeypatch.setattr("loader.build.models._SLICE", ("--vars", "slice_changes: 60"))
     settings = Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, "cdc")
-    models = builder.Models()
     builds: list[None] = []
-    monkeypatch.setattr(builder.Models, "apply", recording(builds, builder.Models.apply))
-    builder.apply_all(settings, models)
+    monkeypatch.setattr(PlannedModels, "apply", recording(builds, PlannedModels.apply))
+    builder.apply_once(settings)
     assert len(builds) > 2
     assert warehouse.counts() == source.counts()
     reasons = "select reason from analytics.rejected_changes where fact like '%%service_stats'"
     assert warehouse.execute(reasons) == [("the action is not known",)]
-    builder.apply_all(settings, models)
+    builder.apply_once(settings)
     assert warehouse.counts() == source.counts()
 
 
 def recording(
-    calls: list[None], apply: Callable[[builder.Models, int | None], None]
-) -> Callable[[builder.Models, int | None], None]:
-    def recorded(models: builder.Models, registration: int | None = None) -> None:
+    calls: list[None], apply: Callable[[PlannedModels, object], None]
+) -> Callable[[PlannedModels, object], None]:
+    def recorded(models: PlannedModels, staging: object = None) -> None:
         calls.append(None)
-        apply(models, registration)
+        apply(models, staging)
 
     return recorded
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.input.test_values import churn
 from tests.support import Database

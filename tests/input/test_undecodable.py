@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.builder import Models, export_target
+from loader.build.builder import export_target
+from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.input.test_encodings import SOURCE, database
 from tests.support.pipeline import Pipeline

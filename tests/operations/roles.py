@@ -12,7 +12,7 @@ from psycopg2 import extensions
 
 from demo import recount
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database, run
 from tests.support.commands import profiles, run_loader

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database
 from tests.support.commands import profiles

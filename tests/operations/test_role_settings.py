@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from loader.build.builder import Models
+from loader.build.models import Models
 from tests.operations.roles import (
     ACCESS,
     LOADER_ROLE,

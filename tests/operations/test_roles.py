@@ -11,7 +11,7 @@ from psycopg2 import errors
 
 from demo import recount
 from demo.cluster import BIN
-from loader.build.builder import Models
+from loader.build.models import Models
 from tests.operations.roles import (
     ACCESS,
     DBT_ROLE,

@@ -12,7 +12,7 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 from loader.capture import handshake
 from tests.operations.certificates import Authority, give_to_server
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server

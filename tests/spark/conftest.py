@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from demo import source as notify  # noqa: E402
 from demo.cluster import Cluster  # noqa: E402
-from loader.build.builder import Models  # noqa: E402
+from loader.build.models import Models  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
 from tests.spark.support import Source, wait_until  # noqa: E402

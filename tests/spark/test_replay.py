@@ -26,7 +26,7 @@ from replaying.positions import baseline_before, facts_at
 from replaying.settings import ReplaySettings, parse_time
 
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 from tests.spark.archives import submit
 from tests.spark.declared import ORDERS, orders
 from tests.spark.support import Source

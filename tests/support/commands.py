@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loader.build import builder
-from loader.build.builder import Models
+from loader.build.models import Models
 from loader.cli import app
 from tests.support.waiting import wait_until
 

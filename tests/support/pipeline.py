@@ -13,7 +13,8 @@ from threading import Event
 from typing import Any
 
 from demo import recount
-from loader.build.builder import Models, export_target
+from loader.build.builder import export_target
+from loader.build.models import Models
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.preflight import setup

@@ -184,7 +184,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     monkeypatch.setattr(builder, "apply_all", apply_all)
     monkeypatch.setattr(builder, "_RETRY_SECONDS", 0.1)
     stop = threading.Event()
-    background = Builder(pipeline.loader_settings, lambda: 1, stop, events.append)
+    background = Builder(pipeline.loader_settings, stop, events.append)
     with pipeline.dbt_environment():
         background.start()
         wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds at last")

@@ -14,5 +14,9 @@
             'An --empty build would pass over changes without applying them: run without it.'
         ) }}
     {%- endif -%}
-    select pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0))
+do $lock_model$
+begin
+    perform pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0));
+end
+$lock_model$
 {% endmacro %}

@@ -1,9 +1,10 @@
-{# SQL: give the table the columns of another one, where the model has come to declare others. Where
+{# SQL: give the table the columns of a query, where the model has come to declare others. Where
    its rows cannot be added to, they go, in the transaction that puts the new ones in: readers see
    the old rows until then. The table itself stays, with its grants and with the views on columns
    that stay. #}
-{% macro adapt_columns(declared, wanted, reads_table) %}
+{% macro adapt_columns(declared, sql, reads_table) %}
 {%- set table = waltally.quote_literal(this.include(database=false) | string) ~ '::regclass' %}
+{%- set wanted = waltally.quote_name(model.name ~ '__wanted') %}
 {%- set wanted_table = waltally.quote_literal(wanted) ~ '::regclass' %}
 do $adapt_columns$
 declare
@@ -24,6 +25,9 @@ begin
         and slot_name <> '{{ waltally.get_slot_name() }}';
     {%- endif %}
 
+    create temporary table {{ wanted }} on commit drop as (
+{{ sql }}
+    ) with no data;
     select string_agg(change, ', ' order by change desc) into changes
     from (
         select format('drop column %I', old.attname) as change

@@ -24,7 +24,9 @@
         {{ waltally.bound_batch(declared, reads_table) }};
         select {{ waltally.get_batch_setting('waits') }}
     {% endcall %}
-    {%- set waits = load_result('bound').data[0][0] -%}
+    {%- set bound = load_result('bound').table.rows -%}
+    {%- do waltally.note_found(bound) -%}
+    {%- set waits = bound[0][0] -%}
 
     {%- if waits -%}
         {% call noop_statement(
@@ -37,11 +39,12 @@
 
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
 
-    {%- set batch = waltally.quote_name(make_temp_relation(relation).identifier) -%}
+    {#- The name is the same in each run: see note_found. -#}
+    {%- set batch = waltally.quote_name(model.name ~ '__batch') -%}
     {%- if declared.kind == 'current_rows' -%}
         {%- do waltally.build_rows(declared, batch, relation, reads_table, sql) -%}
     {%- else -%}
-        {%- do waltally.build_fact(declared, derived, batch, relation, reads_table, sql) -%}
+        {%- do waltally.build_fact(declared, derived, relation, reads_table, sql) -%}
     {%- endif -%}
 
     {% do apply_grants(

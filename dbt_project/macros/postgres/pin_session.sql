@@ -8,7 +8,9 @@
    not wait for a standby. Fact and watermark are one transaction, so a server that loses the last
    commit loses both, and the next build applies the same batch. #}
 {% macro pin_session() %}
-    select
+do $pin_session$
+begin
+    perform
         pg_catalog.set_config('statement_timeout', '0', true),
         pg_catalog.set_config('lock_timeout', '0', true),
         pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
@@ -26,5 +28,7 @@
         pg_catalog.set_config('IntervalStyle', 'postgres', true),
         pg_catalog.set_config('TimeZone', 'UTC', true),
         pg_catalog.set_config('extra_float_digits', '1', true),
-        pg_catalog.set_config('bytea_output', 'hex', true)
+        pg_catalog.set_config('bytea_output', 'hex', true);
+end
+$pin_session$
 {% endmacro %}

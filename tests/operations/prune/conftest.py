@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.operations.prune.windows import backfill, server
 from tests.support.databases import application_database

@@ -12,7 +12,7 @@ import pytest
 from demo import recount
 from demo.cluster import Cluster
 from demo.comparison import staged_transactions
-from loader.build.builder import Models
+from loader.build.models import Models
 from loader.staging.prune import Outcome, prune
 from tests.acceptance.pipeline import Pipeline as BusySource
 from tests.fixtures.pipelines import WAREHOUSE

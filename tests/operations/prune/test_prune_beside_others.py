@@ -11,7 +11,7 @@ import pytest
 from psycopg2 import extensions
 
 from demo.cluster import Cluster
-from loader.build.builder import Models
+from loader.build.models import Models
 from loader.staging import migrate
 from loader.staging.change_log import ChangeLog
 from tests.fixtures.pipelines import WAREHOUSE
