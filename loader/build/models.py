@@ -134,12 +134,14 @@ class Models:
 
 
 def _files(manifest: Manifest) -> Iterable[Path]:
-    """Yield the files that dbt has parsed, without those that dbt brings with it."""
+    """Yield the files that dbt has parsed, and their folders, without those of dbt itself."""
     from dbt.contracts.files import FilePath
 
     for file in manifest.files.values():
         if file.project_name not in ("dbt", "dbt_postgres") and isinstance(file.path, FilePath):
-            yield Path(file.path.absolute_path)
+            path = Path(file.path.absolute_path)
+            yield path
+            yield path.parent
             yield Path(file.path.project_root) / "dbt_project.yml"
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 Stamps = dict[Path, tuple[int, int] | None]
 
 
-def stamp(files: Iterable[Path]) -> Stamps:
-    """Return time of change in ns and size of each file and of its folder; None where it is gone.
+def stamp(paths: Iterable[Path]) -> Stamps:
+    """Return time of change in ns and size of each file or folder; None where it is not there.
 
     A folder's time of change tells that a file was added.
     """
-    paths = {path for file in files for path in (file, file.parent)}
     return {path: _stamp(path) for path in paths}
 
 
