@@ -24,6 +24,19 @@ NOTES = """
 ) }}
 """
 
+DESCRIBED = """
+version: 2
+models:
+  - name: ft_notes
+    description: Notes, 'counted'
+    config:
+      grants: {select: [pg_monitor]}
+      persist_docs: {relation: true, columns: true}
+    columns:
+      - name: note
+        description: The note.
+"""
+
 
 class Planned:
     """A pipeline whose models are applied by plans, and what dbt had to run each time."""
@@ -182,6 +195,34 @@ def test_a_model_that_a_plan_cannot_express_goes_through_dbt(
             assert made.apply() != []
             counted = pipeline.target.execute("select row_count from analytics.ft_notes")
             assert counted == [(count,)]
+
+
+def test_grants_and_descriptions_are_written_once(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.source.execute("alter table unrelated replica identity full")
+    project = host_project(tmp_path, {"ft_notes": NOTES % "[]"})
+    (project / "models" / "ft_notes.yml").write_text(DESCRIBED)
+    pipeline.use_project(project)
+    pipeline.must("setup")
+    pipeline.source.execute("insert into unrelated (note) values ('a')")
+    pipeline.stage()
+    made = Planned(pipeline, Models(), monkeypatch)
+    with closing(made.planned), pipeline.dbt_environment():
+        assert [bool(made.apply()) for _ in range(4)] == [True, True, True, False]
+        look = (
+            "select obj_description(table_), col_description(table_, 2), "
+            "has_table_privilege('pg_monitor', table_, 'select') "
+            "from to_regclass('analytics.ft_notes') as table_"
+        )
+        kept = [("Notes, 'counted'", "The note.", True)]
+        assert pipeline.target.execute(look) == kept
+        pipeline.target.execute(
+            "revoke select on analytics.ft_notes from pg_monitor; "
+            "comment on table analytics.ft_notes is 'other'"
+        )
+        assert made.apply() != []
+        assert pipeline.target.execute(look) == kept
 
 
 def test_a_changed_project_is_parsed_anew(

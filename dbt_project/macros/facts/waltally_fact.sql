@@ -47,12 +47,8 @@
         {%- do waltally.build_fact(declared, derived, relation, reads_table, sql) -%}
     {%- endif -%}
 
-    {% do apply_grants(
-        relation,
-        config.get('grants'),
-        should_revoke=should_revoke(relation, full_refresh_mode=false),
-    ) %}
-    {% do persist_docs(relation, model) %}
+    {% do waltally.keep_grants(relation, config.get('grants')) %}
+    {% do waltally.keep_descriptions(relation) %}
     {{ run_hooks(post_hooks, inside_transaction=true) }}
     {% call statement('rejections') %}{{ waltally.list_rejections(declared, batch) }}{% endcall %}
     {% call statement('watermark') %}{{ waltally.move_watermark(declared) }}{% endcall %}
