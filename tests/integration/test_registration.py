@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from loader.staging.change_log import ChangeLog
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.commands import RunningLoader
 from tests.support.facts import NOTIFY, SLOT_DIMENSION, column, declare
+from waltally.errors import Interrupted
 from waltally.facts import Declaration
 from waltally.followed import since
 from waltally.tables import Table
@@ -261,6 +264,19 @@ def test_what_is_followed_is_noted_from_where_on(source: Database) -> None:
     new = source.value("select followed -> 'public.unrelated' from cdc.slot_position")
     assert new == {"id": position, "note": position}
     source.must("setup", "--renew")
+    assert source.value("select followed from cdc.slot_position") == {}
+
+
+def test_a_session_that_read_an_older_registration_begins_anew(source: Database) -> None:
+    source.execute("alter table unrelated replica identity full")
+    source.must("setup")
+    dsn = source.cluster.dsn(source.name)
+    with closing(ChangeLog(dsn, "cdc", source.slot)) as log:
+        read = log.registration()
+        source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
+        source.must("setup")
+        with pytest.raises(Interrupted, match="registered other facts meanwhile"):
+            log.write_followed(read, {"public.notifications": {"*": "0/1"}})
     assert source.value("select followed from cdc.slot_position") == {}
 
 
