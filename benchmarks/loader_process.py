@@ -39,7 +39,7 @@ class LoaderProcess:
             raise self._failure(f"ended with {self._process.returncode}")
 
     def builds(self) -> list[float]:
-        """Return the seconds that each build took, dbt's own work included."""
+        """Return the seconds that each build took."""
         return [float(found) for found in _BUILT.findall(self._log.read_text())]
 
     def stop(self) -> None:

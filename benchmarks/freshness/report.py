@@ -19,7 +19,7 @@ class Found:
     singles: list[list[Delay]] = field(default_factory=list)
     """A list per round."""
     builds: list[float] = field(default_factory=list)
-    """Seconds of each build of the steady rounds, dbt's own work included."""
+    """Seconds of each build of the steady rounds."""
     steps: list[Step] = field(default_factory=list)
     decoding: list[float] = field(default_factory=list)
     """Changes per second of each reading of the fastest flat step."""
@@ -43,7 +43,7 @@ def table(found: Found, rate: int) -> list[report.Row]:
         {"": "  commit to staged", **summary([delay.commit_to_staged for delay in steady])},
         {"": "  staged to build", **summary([delay.staged_to_build for delay in steady])},
         {"": "  build to visible", **summary([delay.build_to_visible for delay in steady])},
-        {"": "  (a whole dbt run)", **summary(found.builds)},
+        {"": "  (a whole build)", **summary(found.builds)},
         _row(
             "single changes, visible",
             [[delay.commit_to_visible for delay in t] for t in found.singles],
