@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
 from loader import process_title
@@ -16,6 +18,8 @@ app = typer.Typer(
     help="Follow a wal2json slot into a change log, exactly once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Importing rich takes longer than everything else that help needs.
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

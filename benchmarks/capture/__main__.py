@@ -27,6 +27,7 @@ from benchmarks.capture.contenders import (
     empty_warehouse,
     loader,
     prepare,
+    set_up,
     warm_up,
 )
 from benchmarks.measure import Cost, say
@@ -62,6 +63,7 @@ def measure(
     with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
         workload.create(source)
         backlog = Backlog(source, target, rows, "")
+        set_up(backlog)
         slots = {
             (name, number): f"{kind}_{place}_{number}"
             for place, name in enumerate(ways)

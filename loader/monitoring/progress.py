@@ -6,11 +6,13 @@ import logging
 import threading
 import time
 from types import TracebackType
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from loader.capture.run_state import RunState
 from waltally import lsn
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 log = logging.getLogger("loader")
 
@@ -19,14 +21,17 @@ _TERMINAL_SECONDS = 0.5
 
 
 class Progress:
-    """Shows how far a run has come, in a thread of its own."""
+    """Shows how far a run has come, in a thread of its own: on the terminal where there is one."""
 
-    def __init__(self, run_state: RunState, console: Console) -> None:
+    def __init__(self, run_state: RunState, terminal: Console | None) -> None:
         self._run_state = run_state
-        self._console = console
         self._done = threading.Event()
-        show = self._live if console.is_terminal else self._log
-        self._thread = threading.Thread(target=show, name="progress", daemon=True)
+        self._thread = threading.Thread(
+            target=self._log if terminal is None else self._live,
+            args=() if terminal is None else (terminal,),
+            name="progress",
+            daemon=True,
+        )
         self._began = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -51,9 +56,9 @@ class Progress:
             lsn.show(self._run_state.position_lsn),
         )
 
-    def _live(self) -> None:
+    def _live(self, terminal: Console) -> None:
         before = 0
-        with self._console.status("following the slot") as line:
+        with terminal.status("following the slot") as line:
             while not self._done.wait(_TERMINAL_SECONDS):
                 line.update(self._line(before, _TERMINAL_SECONDS))
                 before = self._run_state.changes

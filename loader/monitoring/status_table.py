@@ -17,7 +17,6 @@ from rich.text import Text
 from waltally.errors import TRANSIENT, LoaderError
 
 _REFRESH_SECONDS = 2.0
-_SAMPLE_SECONDS = 1.0
 _LOG_WIDTH = 1000
 
 
@@ -62,18 +61,6 @@ def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
     for finding in body["findings"]:
         parts.append(Text(f"  {finding['message']}\n  Try: {finding['remedy']}"))
     return Group(*parts)
-
-
-def show(report: Callable[[], dict[str, Any]], console: Console) -> dict[str, Any]:
-    """Print the report once and return it; measuring the rate of a followed slot takes a second."""
-    body, asked_at = report(), time.monotonic()
-    rate = None
-    if body["position"] and body["slot"].get("active_pid"):
-        time.sleep(_SAMPLE_SECONDS)
-        before, body = body, report()
-        rate = _rate(before, body, time.monotonic() - asked_at)
-    console.print(render(body, rate))
-    return body
 
 
 def watch(report: Callable[[], dict[str, Any]], console: Console) -> None:

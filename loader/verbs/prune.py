@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loader.staging.prune import Outcome, prune
-from loader.staging.retention import parse_age, show_age
 from loader.verbs.options import Schema, Source, Target, reported
 from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+
+if TYPE_CHECKING:
+    from loader.staging.prune import Outcome
 
 
 def prune_command(
@@ -36,6 +37,9 @@ def prune_command(
 
     Example: loader prune --keep 7d --dry-run
     """
+    from loader.staging.prune import prune
+    from loader.staging.retention import parse_age
+
     with reported():
         settings = Settings.of(source, target, DEFAULT_SLOT, schema)
         outcomes = prune(settings, parse_age(keep), timeout, dry_run)
@@ -53,6 +57,8 @@ def prune_command(
 
 
 def _lines(outcome: Outcome) -> list[str]:
+    from loader.staging.retention import show_age
+
     partition = outcome.partition
     age = "empty" if partition.age is None else f"newest row {show_age(partition.age)} old"
     said = (

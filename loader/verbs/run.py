@@ -5,21 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.logging import RichHandler
 
-from loader.build import builder
-from loader.capture.events import Event
-from loader.capture.follow import follow
-from loader.capture.run_state import RunState
-from loader.monitoring.observers import observed
-from loader.monitoring.progress import Progress
-from loader.stop_signals import stop_event
 from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from loader.capture.events import Event
 
 
 def run_command(
@@ -61,15 +57,21 @@ def run_command(
 
     Example: loader run --build
     """
-    console = Console(stderr=True)
-    _log_to(console, verbose)
+    from loader.build import builder
+    from loader.capture.follow import follow
+    from loader.capture.run_state import RunState
+    from loader.monitoring.observers import observed
+    from loader.monitoring.progress import Progress
+    from loader.stop_signals import stop_event
+
+    terminal = _log_to_stderr(verbose)
     with reported(), stop_event(signal.SIGTERM, signal.SIGINT) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
         run_state = RunState()
         port = 0 if once else metrics_port
         with (
             observed(settings, run_state, metrics_address, port) as notify,
-            Progress(run_state, console),
+            Progress(run_state, terminal),
         ):
             if with_build and not once:
                 background = builder.Builder(settings, stop, notify)
@@ -89,10 +91,16 @@ def run_command(
                     builder.apply_once(settings)
 
 
-def _log_to(console: Console, verbose: bool) -> None:
+def _log_to_stderr(verbose: bool) -> Console | None:
+    """Return the terminal that stderr is, None where it is a file or a pipe."""
+    terminal = None
     handler: logging.Handler
-    if console.is_terminal:
-        handler = RichHandler(console=console, show_path=False)
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.logging import RichHandler
+
+        terminal = Console(stderr=True)
+        handler = RichHandler(console=terminal, show_path=False)
         handler.setFormatter(logging.Formatter("%(message)s"))
     else:
         handler = logging.StreamHandler(sys.stderr)
@@ -101,3 +109,4 @@ def _log_to(console: Console, verbose: bool) -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
     logger.propagate = False
+    return terminal

@@ -6,12 +6,8 @@ from typing import Annotated
 
 import typer
 
-from loader.preflight import setup
-from loader.preflight.dbt_project import find_facts
-from loader.preflight.register_facts import Wanted
 from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
-from waltally.tables import parse_tables
 
 
 def setup_command(
@@ -52,6 +48,11 @@ def setup_command(
 
     Example: loader setup --check
     """
+    from loader.preflight import setup
+    from loader.preflight.dbt_project import find_facts
+    from loader.preflight.register_facts import Wanted
+    from waltally.tables import parse_tables
+
     with reported():
         settings = Settings.of(source, target, slot, schema)
         wanted = Wanted.of(find_facts(manifest), parse_tables(tables))

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from loader.monitoring import stats, stats_table
-from loader.monitoring.status_table import output_console
 from loader.verbs.options import Schema, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, complete_conninfo
 
@@ -39,10 +37,15 @@ def stats_command(
 
     Example: loader stats ft_service_stats notification_type=email --by notification_status
     """
+    from loader.monitoring import stats
+
     with reported():
         place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
         found = stats.read_stats(place, schema, dbt_schema, fact, where or [], by)
         if as_json:
             typer.echo(json.dumps(found.as_json(), indent=2))
         else:
+            from loader.monitoring import stats_table
+            from loader.monitoring.status_table import output_console
+
             output_console().print(stats_table.render(found))

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from loader.monitoring import status, status_table
-from loader.monitoring.status_table import output_console
 from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -47,6 +45,8 @@ def status_command(
 
     Example: loader status --json
     """
+    from loader.monitoring import status
+
     with reported():
         settings = Settings.of(source, target, slot, schema)
         thresholds = status.Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
@@ -54,13 +54,17 @@ def status_command(
         def report() -> dict[str, Any]:
             return status.report(settings, thresholds)[0]
 
-        if watch:
-            status_table.watch(report, output_console())
-            return
-        if as_json:
+        if as_json and not watch:
             body = report()
             typer.echo(json.dumps(body, indent=2))
         else:
-            body = status_table.show(report, output_console())
+            from loader.monitoring import status_table
+
+            console = status_table.output_console()
+            if watch:
+                status_table.watch(report, console)
+                return
+            body = report()
+            console.print(status_table.render(body))
         if body["findings"]:
             raise typer.Exit(body["findings"][0]["code"])

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from loader.preflight import teardown
 from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -26,6 +25,8 @@ def teardown_command(
 
     Example: loader teardown --purge --yes
     """
+    from loader.preflight import teardown
+
     with reported():
         settings = Settings.of(source, target, slot, schema)
         what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")

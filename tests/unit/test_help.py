@@ -28,9 +28,7 @@ OPENINGS = {"Check", "Compare", "Copy", "Count", "Drop", "Follow", "Print", "Reb
 
 
 def help_of(*arguments: str) -> str:
-    done = CliRunner().invoke(
-        app, [*arguments, "--help"], env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
-    )
+    done = CliRunner().invoke(app, [*arguments, "--help"], terminal_width=400)
     assert done.exit_code == 0, done.output
     return done.output
 
