@@ -35,10 +35,10 @@ DEFAULTS = {
 
 FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "2",
-    # Planning each stage again, and compiling Java for it, costs more than a few rows do.
+    # Planning each stage again, and compiling all of it together, costs more than a few rows do.
+    # Expressions are still compiled: without that, each row parses its JSON many times.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """What makes small jobs fast and large ones slow; `spark-submit --conf` overrides each."""
 

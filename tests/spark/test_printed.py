@@ -24,13 +24,14 @@ def test_standard_error_holds_only_our_lines(source: Source) -> None:
 
 
 def test_an_error_of_spark_is_one_sentence(source: Source, tmp_path: Path) -> None:
-    path = tmp_path / "none"
+    for name in ("notifications", "notification_history"):
+        (tmp_path / f"{name}.parquet").write_text("no Parquet")
     [(now,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    code, out, err = source.submit("--parquet", str(path), "--snapshot-lsn", now)
+    code, out, err = source.submit("--parquet", str(tmp_path), "--snapshot-lsn", now)
     assert (code, out) == (34, "")
-    said, remedy, intact = err.splitlines()
-    assert str(path) in said
-    assert remedy.startswith("Try: ")
+    failed, remedy, intact = err.splitlines()
+    assert failed.startswith("Spark failed: ")
+    assert remedy == "Try: run the seed again"
     assert intact == "The previous seed, if any, is intact."
 
 
