@@ -35,10 +35,9 @@ DEFAULTS = {
 
 FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "2",
-    # Planning each stage again, and compiling all of it together, costs more than a few rows do.
-    # Expressions are still compiled: without that, each row parses its JSON many times.
+    # Planning each stage again costs more than a few rows do. Compiling stages pays even then: in
+    # interpreted expressions each row parses its JSON many times.
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
 }
 """What makes small jobs fast and large ones slow; `spark-submit --conf` overrides each."""
 
