@@ -11,12 +11,17 @@ help:  ## Show these targets
 
 install: $(INSTALLED)  ## Install everything into .venv, Debian packages by apt-get where missing
 
-$(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-submit
+CLASSES := .venv/spark-classes.jsa
+
+$(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-submit ops/spark_classes.py
 	ops/install-debian.sh
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	install -m 755 ops/spark-submit $(BIN)/spark-submit
+	rm -f $(CLASSES)
+	$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$(CLASSES) -Xlog:disable" \
+		ops/spark_classes.py
 	touch $@
 
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries

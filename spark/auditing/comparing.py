@@ -5,7 +5,7 @@ Frames of groups are as deltas.sums has them: `dimensions` and `sums`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set
 
 from common.errors import AuditIncomplete
 from deltas import current_rows, rules, sums
@@ -15,16 +15,18 @@ from pyspark.sql import functions as sql
 from waltally.facts import Fact
 
 
-def brought_forward(rows: DataFrame, log: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return the fact's rows with the changes in `log` applied, as dbt would apply them.
+def brought_forward(
+    rows: DataFrame, classified: DataFrame, truncates: Mapping[str, rules.Position], fact: Fact
+) -> DataFrame:
+    """Return the fact's rows with the changes applied, as dbt would apply them.
 
+    `classified` has the changes as rules.classify does, `truncates` the last of each part.
     Raises AuditIncomplete where a TRUNCATE took away a part of a measure that has other parts:
     the fact does not know how much that was.
     """
     if fact.kind == "current_rows":
-        return current_rows.applied(rows, log, fact, slot)
-    truncated = {row["part"] for row in rules.last_truncates(log, fact).collect()}
-    return moved(rows, rules.signed_deltas(log, fact, slot), fact, truncated)
+        return current_rows.applied(rows, classified, fact)
+    return moved(rows, rules.deltas_after(classified, truncates, fact), fact, truncates.keys())
 
 
 def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -> DataFrame:

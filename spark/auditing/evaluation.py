@@ -5,7 +5,7 @@ Pure: DataFrames in, a Comparison out; no driver.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from deltas import rules, sums
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from auditing.purged_rows import PurgedRows
 
 
-def rejected(log: DataFrame, fact: Fact, slot: str) -> Rejected:
-    """Return how many of the changes in `log` cannot be counted."""
+def rejected(classified: DataFrame) -> Rejected:
+    """Return how many of the changes, as rules.classify has them, cannot be counted."""
     row = (
-        rules.rejected_changes(log, fact, slot)
+        rules.rejected_changes(classified)
         .agg(sql.count("*").alias("count"), sql.min("commit_lsn").alias("first_lsn"))
         .first()
     )
@@ -32,18 +32,22 @@ def rejected(log: DataFrame, fact: Fact, slot: str) -> Rejected:
     return Rejected(row["count"], row["first_lsn"])
 
 
-def left_out(counts: DataFrame, fact: Fact) -> list[LeftOut]:
-    """Return how many rows of each table cannot be counted, and why."""
+def left_out(counts: DataFrame, facts: Sequence[Fact]) -> dict[str, list[LeftOut]]:
+    """Return by fact how many rows of each table cannot be counted, and why."""
     found = (
         counts.where("reason is not null")
-        .groupBy("part", "reason")
+        .groupBy("fact", "part", "reason")
         .agg(sql.sum("row_count").alias("row_count"))
-        .orderBy("part", "reason")
+        .collect()
     )
-    return [
-        LeftOut(str(fact.part(row["part"]).table), row["reason"], row["row_count"])
-        for row in found.collect()
-    ]
+    return {
+        fact.name: [
+            LeftOut(str(fact.part(row["part"]).table), row["reason"], row["row_count"])
+            for row in sorted(found)
+            if row["fact"] == fact.name
+        ]
+        for fact in facts
+    }
 
 
 def compare_fact(
@@ -56,16 +60,23 @@ def compare_fact(
     """
     both = sums.both(fact, forward, comparing.counted(counts, purged.rows, fact)).persist()
     found = comparing.differences(both, fact, purged.uncertain(fact)).persist()
-    size = sql.abs(sql.col("fact").cast("double") - sql.col("counted").cast("double"))
-    listed = found.orderBy(size.desc(), "measure", "dimensions").limit(limit).collect()
-    left, right = sums.totals(both, fact, "left"), sums.totals(both, fact, "right")
+    group_count, totals = sums.measured(both, fact, "left", "right")
+    kept = sql.col("measure").isin(list(ignoring(fact)))
+    is_above = kept & sql.expr("cast(fact as double) > cast(counted as double)")
+    counted = found.agg(sql.count("*"), sql.count_if(is_above)).first()
+    assert counted is not None
+    difference_count, above_count = counted
+    listed = []
+    if difference_count:
+        size = sql.abs(sql.col("fact").cast("double") - sql.col("counted").cast("double"))
+        listed = found.orderBy(size.desc(), "measure", "dimensions").limit(limit).collect()
     return Comparison(
-        both.count(),
+        group_count,
         {
-            measure.name: Total(left[place], right[place])
+            measure.name: Total(totals["left"][place], totals["right"][place])
             for place, measure in enumerate(fact.measures)
         },
-        found.count(),
+        difference_count,
         [
             Difference(
                 dict(zip(names(fact), row["dimensions"], strict=True)),
@@ -75,9 +86,7 @@ def compare_fact(
             )
             for row in listed
         ],
-        found.where(sql.col("measure").isin(list(ignoring(fact))))
-        .where("cast(fact as double) > cast(counted as double)")
-        .count(),
+        above_count,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from common import changes, session
 from common.connections import Connection, connect, database_errors
@@ -15,8 +16,9 @@ from common.progress import print_status
 from common.registration import registered_facts
 from common.settings import Settings
 from common.spark_errors import spark_errors
-from counting import checks, snapshot
+from counting import checks, ranges, snapshot
 from counting.reading import counted_groups, identities
+from deltas import rules
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
@@ -30,7 +32,7 @@ from loader.preflight import table_identity
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
 from waltally.errors import LoaderError, SourceBehind, TableReplaced, combine
-from waltally.facts import Fact
+from waltally.facts import Fact, source_tables
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,18 @@ class Read:
     built: Built
     rows: DataFrame
     remembered: DataFrame
+
+
+@dataclass(frozen=True)
+class Log:
+    """The changes up to the snapshot, cached; `change_counts` are those after each fact, by name.
+
+    Only with `may_truncate` a TRUNCATE can be among them.
+    """
+
+    changes: DataFrame
+    may_truncate: bool
+    change_counts: Mapping[str, int]
 
 
 def audit(settings: Settings, limit: int = 50) -> Report:
@@ -64,10 +78,13 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         if not facts:
             raise combine(list(refused.values()))
         checks.tables(source, facts)
-        loader_progress.require_follower(source, settings)
+        loader_progress.require_follower(source, settings, print_status)
         spark = stack.enter_context(session.running(work))
 
-        found = [read(spark, target, settings, fact) for fact in facts]
+        rows = ranges.row_estimate(source, source_tables(facts))
+        rows += ranges.row_estimate(target, [fact.relation for fact in facts])
+        stack.enter_context(session.fitted(spark, rows))
+        found = read(spark, target, settings, facts)
         with snapshot.export(settings, facts, source, print_status) as exported:
             # The snapshot's locks prevent that a name comes to mean another table.
             known = json.loads(identities(source, facts))
@@ -90,13 +107,17 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         begin = min(each.built.position for each in found)
         print_status(f"applying the changes from {lsn.show(begin)} on, and comparing")
         with spark_errors(work, lambda: None):
-            log = cached(changes.read(spark, target, settings.schema, settings.slot, begin, end))
+            log = read_log(spark, target, settings, begin, end, [each.built for each in found])
+            left_out = evaluation.left_out(counts, facts)
             reports = []
             for each in found:
+                name = each.built.fact.name
+                own = counts.where(sql.col("fact") == name)
                 try:
-                    reports.append(compare(spark, target, settings, each, counts, log, end, limit))
+                    report = compare(spark, target, settings, each, own, log, end, limit)
+                    reports.append(replace(report, left_out=left_out[name]))
                 except AuditIncomplete as error:
-                    refused[each.built.fact.name] = error
+                    refused[name] = error
         # After the read: changes that are pruned meanwhile are missing without an error.
         start = warehouse_fact.slot(target, settings).start_lsn
         for each in found:
@@ -118,14 +139,43 @@ def readable(
     return fit, refused
 
 
-def read(spark: SparkSession, target: Connection, settings: Settings, fact: Fact) -> Read:
-    """Read the fact's rows and the purged rows that its baseline remembers."""
+def read(
+    spark: SparkSession, target: Connection, settings: Settings, facts: Sequence[Fact]
+) -> list[Read]:
+    """Read the facts' rows and the purged rows that their baselines remember, in one Spark job."""
     with (
-        warehouse_fact.open_fact(target, settings, fact) as built,
+        warehouse_fact.open_facts(target, settings, facts) as found,
         spark_errors(settings.work, lambda: None),
     ):
-        print_status(f"reading {fact.relation} at {lsn.show(built.position)}")
-        return Read(built, cached(built.rows(spark)), cached(built.remembered(spark)))
+        for each in found:
+            print_status(f"reading {each.fact.relation} at {lsn.show(each.position)}")
+        stored = [each.stored(spark).withColumn("fact", sql.lit(each.fact.name)) for each in found]
+        rows = cached(reduce(DataFrame.unionByName, stored))
+    own = [rows.where(sql.col("fact") == each.fact.name) for each in found]
+    return [
+        Read(each, mine.where("part is null"), mine.where("part is not null"))
+        for each, mine in zip(found, own, strict=True)
+    ]
+
+
+def read_log(
+    spark: SparkSession,
+    target: Connection,
+    settings: Settings,
+    begin: int,
+    end: int,
+    facts: Sequence[Built],
+) -> Log:
+    """Read and cache the changes from `begin` up to `end`."""
+    found = changes.read(spark, target, settings.schema, settings.slot, begin, end).persist()
+    row = found.agg(
+        sql.expr("count_if(action is null or action = 'T')").alias("truncate_count"),
+        *(sql.count_if(sql.col("commit_lsn") >= each.position) for each in facts),
+    ).first()
+    assert row is not None
+    truncate_count, *counts = row
+    names = [each.fact.name for each in facts]
+    return Log(found, truncate_count > 0, dict(zip(names, counts, strict=True)))
 
 
 def compare(
@@ -134,17 +184,21 @@ def compare(
     settings: Settings,
     found: Read,
     counts: DataFrame,
-    log: DataFrame,
+    log: Log,
     end: int,
     limit: int,
 ) -> FactReport:
     """Bring one fact to the snapshot's position and compare it with the counts there."""
     built, fact = found.built, found.built.fact
-    mine = log.where(sql.col("commit_lsn") >= built.position)
-    own = counts.where(sql.col("fact") == fact.name)
-    forward = comparing.brought_forward(found.rows, mine, fact, settings.slot)
+    forward, rejected = found.rows, built.rejected
+    change_count = log.change_counts[fact.name]
+    if change_count:
+        mine = log.changes.where(sql.col("commit_lsn") >= built.position)
+        classified = rules.classify(mine, fact, settings.slot).persist()
+        rejected = rejected.and_then(evaluation.rejected(classified))
+        truncates = rules.truncate_positions(mine, fact) if log.may_truncate else {}
+        forward = comparing.brought_forward(found.rows, classified, truncates, fact)
     purged = purged_rows.read(spark, target, settings, built, found.remembered, end, print_status)
-    rejected = built.rejected.and_then(evaluation.rejected(mine, fact, settings.slot))
     why = purged_rows.why_unseen(built, warehouse_fact.slot(target, settings).start_lsn)
     unseen = {
         measure.name: purged.unseen[part]
@@ -156,12 +210,12 @@ def compare(
         fact.name,
         str(fact.relation),
         built.position,
-        mine.count(),
-        evaluation.compare_fact(forward, own, purged, fact, limit),
+        change_count,
+        evaluation.compare_fact(forward, counts, purged, fact, limit),
         purged.totals,
         unseen,
         rejected,
-        evaluation.left_out(own, fact),
+        [],
         notes(built, rejected),
         why is None,
     )

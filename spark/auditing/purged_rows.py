@@ -69,10 +69,12 @@ def read(
             found = found.unionByName(rows)
             if why is not None:
                 unseen[part.name] = why
+    kept = {part.name for part in fact.tables if part.deletes == "ignore"}
+    if not kept:
+        return PurgedRows(found, {}, {})
     rows = sums.summed(found, fact, "dimensions").persist()
     names = [measure.name for measure in fact.measures]
     totals = dict(zip(names, sums.totals(rows, fact), strict=True))
-    kept = {part.name for part in fact.tables if part.deletes == "ignore"}
     return PurgedRows(
         rows,
         {each.name: totals[each.name] for each in fact.measures if kept & set(each.of)},
@@ -96,10 +98,12 @@ def _of_part(
     place = (spark, target, settings.schema, slot)
     begin = max(built.log_start, built.baseline_lsn or 0)
 
-    truncates = changes.between(*place, [begin, end], _TRUNCATES)
-    last = rules.last_truncates(truncates, fact).where(is_part).first()
+    last = None
+    if changes.exist(target, settings.schema, slot, begin, end, _TRUNCATES):
+        truncates = changes.between(*place, [begin, end], _TRUNCATES)
+        last = rules.truncate_positions(truncates, fact).get(part.name)
     if last is not None:
-        begin = last["commit_lsn"]
+        begin, ordinal = last
     cuts = [begin, *changes.ends(target, settings.schema, slot, begin, end)]
     notify(f"looking for purged rows of {part.table} from {lsn.show(begin)} on")
     counters = Counters(spark)
@@ -108,8 +112,7 @@ def _of_part(
         log = log.where(
             functions.struct("commit_lsn", "ordinal")
             > functions.struct(
-                functions.lit(last["commit_lsn"]).cast("bigint"),
-                functions.lit(last["ordinal"]).cast("bigint"),
+                functions.lit(begin).cast("bigint"), functions.lit(ordinal).cast("bigint")
             )
         )
     purges = sums.summed(
@@ -123,8 +126,8 @@ def _of_part(
         ],
     ).persist()
     with Progress(lambda: Measure(counters.size, len(cuts) - 1), lambda: None):
-        purges.count()
-    unknown = purges.where("not is_known").first()
+        # All partitions are read and cached: `first` would read only some.
+        unknown = next(iter(purges.where("not is_known").collect()), None)
     # After the read: changes that are pruned meanwhile may not have been read.
     start = warehouse_fact.slot(target, settings).start_lsn
     unseen = None

@@ -1,4 +1,4 @@
-"""The one Spark data source that reads a database: SQL queries, one task each, as Arrow batches.
+"""The one way in which Spark reads a database: SQL queries, one task each, as Arrow batches.
 
 Executors import this module.
 """
@@ -12,14 +12,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
+from common.arrow_tasks import map_batches
 from waltally.login import one_line
 
 LOCK_TIMEOUT = "5s"
-
-_numbers = itertools.count(1)
 
 
 class ReadFailed(Exception):
@@ -90,30 +87,13 @@ def rows(
     """
     if not queries:
         return spark.createDataFrame([], ddl)
-    # A new name each time: a frame looks its source up by name again when it is read again.
-    name = f"queries{next(_numbers)}"
     parts = [each if isinstance(each, Query) else Query(each) for each in queries]
-    spark.dataSource.register(_source(name, conninfo, parts, ddl, snapshot, counters))
-    return spark.read.format(name).load()
-
-
-def _source(
-    source_name: str,
-    conninfo: str,
-    queries: Sequence[Query],
-    ddl: str,
-    snapshot: str | None,
-    counters: Counters | None,
-) -> type[DataSource]:
     read_rows, read_size = counters.accumulators if counters else (None, None)
 
     # The connection string travels in the closure: an option would show in the query's plan.
-    class QueryReader(DataSourceReader):
-        def partitions(self) -> Sequence[InputPartition]:
-            return [InputPartition(number) for number in range(len(queries))]
-
-        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            query = queries[partition.value]
+    def read(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for place in itertools.chain.from_iterable(each["id"].to_pylist() for each in places):
+            query = parts[place]
             for batch in batches(conninfo, query.text, snapshot):
                 if read_rows is not None:
                     read_rows.add(batch.num_rows)
@@ -121,18 +101,10 @@ def _source(
             if read_size is not None:
                 read_size.add(query.size)
 
-    class Queries(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return source_name
-
-        def schema(self) -> str:
-            return ddl
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            return QueryReader()
-
-    return Queries
+    # One task per query. A data source in Python would start three more kinds of Python process,
+    # half a second each, to plan what is known here.
+    places = spark.range(0, len(parts), 1, len(parts))
+    return map_batches(places, read, ddl)
 
 
 def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[pa.RecordBatch]:

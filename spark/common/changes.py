@@ -102,6 +102,18 @@ def ends(
         yield end
 
 
+def exist(
+    target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int, condition: str
+) -> bool:
+    """Return whether a change with from_lsn <= commit_lsn < to_lsn meets the SQL condition."""
+    row = target.execute(
+        f"select exists (select from {Table(schema, 'change_log').quoted} where slot_name = %s"
+        f" and commit_lsn >= %s and commit_lsn < %s and ({condition}))".encode(),
+        (slot, lsn.show(from_lsn), lsn.show(to_lsn)),
+    ).fetchone()
+    return row == (True,)
+
+
 def count(target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int) -> int:
     """Return how many changes of the slot there are with from_lsn <= commit_lsn < to_lsn."""
     row = target.execute(

@@ -7,6 +7,7 @@ go through the JVM to the real standard error, so that standard output holds onl
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from pathlib import Path
@@ -49,3 +50,17 @@ def restore_stderr() -> None:
 
     SparkContext._ensure_initialized()
     sys.stderr = SubmitterStderr(SparkContext._jvm)
+
+
+def quiet_spark() -> None:
+    """Let the JVM, which must run, and PySpark log nothing below FATAL.
+
+    ERROR would print a stack per attempt; our own sentence says what failed.
+    `--conf spark.log.level` sets another level of the JVM.
+    """
+    from pyspark import SparkContext
+
+    assert SparkContext._jvm is not None
+    log4j = SparkContext._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setRootLevel(log4j.Level.FATAL)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)

@@ -6,30 +6,43 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import waltally
+from common.console import quiet_spark
 
 _TASK_PACKAGES = ("common", "counting", "deltas", "seeding")
 """Which of Spark's packages tasks import, besides waltally; they do not import the loader."""
 
 DEFAULTS = {
-    # ERROR would print a Java stack per attempt; our own sentence says what failed.
-    "spark.log.level": "FATAL",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Adaptive execution merges small partitions; this only limits how large one can get.
     "spark.sql.shuffle.partitions": "64",
+    # Else one task reads all tables that are a single range, one after another.
+    "spark.sql.unionOutputPartitioning": "false",
     # Noting the line of Python that made each expression takes most of the time of a small job.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """`spark-submit --conf` overrides each of them."""
+
+FOR_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "2",
+    # Planning each stage again costs more than a few rows do. Compiling stages pays even then: in
+    # interpreted expressions each row parses its JSON many times.
+    "spark.sql.adaptive.enabled": "false",
+}
+"""What makes small jobs fast and large ones slow; `spark-submit --conf` overrides each."""
+
+FEW_ROWS = 100_000
+"""Up to here starting a stage costs more than its rows do."""
 
 PINNED = {
     # In another time zone Spark would print the times of an export otherwise than the stream.
@@ -48,6 +61,8 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
     conf = SparkConf()
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
+    SparkContext._ensure_initialized(conf=conf)
+    quiet_spark()
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     for key, value in PINNED.items():
         spark.conf.set(key, value)
@@ -57,10 +72,41 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
         try:
             yield spark
         finally:
-            with contextlib.suppress(Py4JError, OSError):
-                spark.stop()
+            stop(spark)
             # Spark added the path of the zip, which is deleted now.
             sys.path[:] = path
+
+
+@contextlib.contextmanager
+def fitted(spark: SparkSession, row_count: int) -> Iterator[None]:
+    """Within the block, let Spark plan for about so many rows."""
+    given = spark.sparkContext.getConf()
+    chosen = {
+        key: value
+        for key, value in FOR_FEW_ROWS.items()
+        if row_count <= FEW_ROWS and given.get(key) in (None, DEFAULTS.get(key))
+    }
+    before = {key: str(spark.conf.get(key)) for key in chosen}
+    for key, value in chosen.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Py4JError, OSError):
+            for key, was in before.items():
+                spark.conf.set(key, was)
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop the session, without the second that PySpark waits for its server of accumulators."""
+    context = spark.sparkContext
+    server = context._accumulatorServer
+    context._accumulatorServer = None  # type: ignore[assignment]
+    with contextlib.suppress(Py4JError, OSError):
+        spark.stop()
+    if server is not None:  # of another stop
+        # Its thread polls once a second, and ends with the process.
+        threading.Thread(target=server.shutdown, daemon=True).start()
 
 
 def package(folder: Path) -> Path:

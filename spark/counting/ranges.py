@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PAGES_PER_RANGE = 8192
 """64 MB with pages of 8 kB: one or two seconds of reading, and one step of progress."""
+
+_ROWS_PER_PAGE = 128
 
 _LEAVES = """
     select
@@ -48,6 +50,12 @@ class Range:
     table: Table
     query: str
     pages: int
+
+
+def row_estimate(connection: Connection, tables: Iterable[Table]) -> int:
+    """Return about how many rows the tables hold, by their size: rows of 64 bytes."""
+    pages = sum(leaf.pages for table in tables for leaf in leaves(connection, table))
+    return pages * _ROWS_PER_PAGE
 
 
 def leaves(connection: Connection, table: Table) -> list[Leaf]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from deltas import images, rules
+from deltas import images
 from waltally.facts import Fact
 
 Key = tuple[str, ...]
@@ -42,9 +42,12 @@ class Row:
     before: Key | None
 
 
-def applied(rows: DataFrame, changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return the rows after the changes, as groups of one row each: dimensions, sums."""
-    states, is_emptied = folded(_events(changes, fact, slot))
+def applied(rows: DataFrame, classified: DataFrame, fact: Fact) -> DataFrame:
+    """Return the rows after the changes, as groups of one row each: dimensions, sums.
+
+    `classified` has the changes as rules.classify does.
+    """
+    states, is_emptied = folded(_events(classified, fact))
     spark = rows.sparkSession
     kept = rows.limit(0) if is_emptied else rows
     touched = spark.createDataFrame(
@@ -109,7 +112,7 @@ def _completed(came: tuple[tuple[bool, str | None], ...], then: Row | None) -> R
     return Row(values, then.before)
 
 
-def _events(changes: DataFrame, fact: Fact, slot: str) -> Iterable[Event]:
+def _events(classified: DataFrame, fact: Fact) -> Iterable[Event]:
     """Yield what happened to the rows, in order."""
     columns = images.columns(fact)
     there = sql.array(
@@ -122,8 +125,7 @@ def _events(changes: DataFrame, fact: Fact, slot: str) -> Iterable[Event]:
     )
     new = sql.col("new_texts")
     found = (
-        rules.classify(changes, fact, slot)
-        .where("reason is null and (action = 'T' or has_old or has_new)")
+        classified.where("reason is null and (action = 'T' or has_old or has_new)")
         .select(
             "action",
             sql.when(sql.col("has_old"), _key(fact, sql.col("old_texts"))).alias("gone"),

@@ -8,11 +8,16 @@ groups are as deltas.sums has them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from deltas import images, messages, sums
 from waltally.facts import Fact
+
+Position = tuple[int, int]
+"""A change's commit LSN and its ordinal in the transaction."""
 
 
 def signed_deltas(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
@@ -22,10 +27,25 @@ def signed_deltas(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     before the changes of a part that `last_truncates` names. Groups that net to nothing are left
     out. Not for current rows, whose old images are keys: see deltas.current_rows.
     """
-    counted = signed_images(changes, fact, slot).withColumn(
-        "sums", sums.negated(sql.col("sums"), sql.col("sign"))
-    )
-    return sums.summed(counted, fact, "part", "dimensions").where(~sums.is_nothing(fact))
+    return _summed(signed_images(changes, fact, slot), fact)
+
+
+def deltas_after(classified: DataFrame, truncates: Mapping[str, Position], fact: Fact) -> DataFrame:
+    """As `signed_deltas`, of changes as `classify` has them; `truncates` is the last of each part.
+
+    Without a join, and without reading the changes again.
+    """
+    found = classified.where("reason is null")
+    for part, (commit_lsn, ordinal) in truncates.items():
+        last = sql.struct(sql.lit(commit_lsn).cast("bigint"), sql.lit(ordinal).cast("bigint"))
+        is_before = sql.struct("commit_lsn", "ordinal") <= last
+        found = found.where(~((sql.col("part") == part) & is_before))
+    return _summed(_images(found), fact)
+
+
+def _summed(images: DataFrame, fact: Fact) -> DataFrame:
+    signed = images.withColumn("sums", sums.negated(sql.col("sums"), sql.col("sign")))
+    return sums.summed(signed, fact, "part", "dimensions").where(~sums.is_nothing(fact))
 
 
 def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
@@ -34,6 +54,19 @@ def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     The sign is 1 of a new row and -1 of an old one; `sums` is without it. An image before the last
     TRUNCATE of its part does not count.
     """
+    cancelling = last_truncates(changes, fact).select(
+        "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
+    )
+    at = sql.struct("commit_lsn", "ordinal")
+    return _images(
+        classify(changes, fact, slot)
+        .where(sql.col("reason").isNull())
+        .join(sql.broadcast(cancelling), "part", "left")
+        .where(sql.col("truncated_at").isNull() | (at > sql.col("truncated_at")))
+    )
+
+
+def _images(classified: DataFrame) -> DataFrame:
     found = [
         sql.when(
             sql.col(f"has_{side}"),
@@ -45,16 +78,10 @@ def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
         )
         for side, sign in (("new", 1), ("old", -1))
     ]
-    cancelling = last_truncates(changes, fact).select(
-        "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
-    )
-    at = sql.struct("commit_lsn", "ordinal")
     return (
-        classify(changes, fact, slot)
-        .where(sql.col("reason").isNull())
-        .join(sql.broadcast(cancelling), "part", "left")
-        .where(sql.col("truncated_at").isNull() | (at > sql.col("truncated_at")))
-        .select("part", "commit_lsn", "ordinal", sql.explode(sql.array(*found)).alias("image"))
+        classified.select(
+            "part", "commit_lsn", "ordinal", sql.explode(sql.array(*found)).alias("image")
+        )
         .where(sql.col("image").isNotNull())
         .select("part", "commit_lsn", "ordinal", "image.sign", "image.dimensions", "image.sums")
     )
@@ -96,6 +123,14 @@ def purges(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     )
 
 
+def truncate_positions(changes: DataFrame, fact: Fact) -> dict[str, Position]:
+    """Return what `last_truncates` finds, by part. Reads the changes now."""
+    return {
+        row["part"]: (row["commit_lsn"], row["ordinal"])
+        for row in last_truncates(changes, fact).collect()
+    }
+
+
 def last_truncates(changes: DataFrame, fact: Fact) -> DataFrame:
     """Return the last TRUNCATE of each part that has one: part, commit_lsn, ordinal."""
     # A filter on raw columns, so that Spark can skip parts of the files.
@@ -109,13 +144,10 @@ def last_truncates(changes: DataFrame, fact: Fact) -> DataFrame:
     )
 
 
-def rejected_changes(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return the changes that cannot be counted: commit_lsn, ordinal, reason."""
-    return (
-        classify(changes, fact, slot)
-        .where(sql.col("reason").isNotNull())
-        .select("commit_lsn", "ordinal", "reason")
-    )
+def rejected_changes(classified: DataFrame) -> DataFrame:
+    """Return those of `classify` that cannot be counted: commit_lsn, ordinal, reason."""
+    rejected = classified.where(sql.col("reason").isNotNull())
+    return rejected.select("commit_lsn", "ordinal", "reason")
 
 
 def classify(changes: DataFrame, fact: Fact, slot: str, with_purges: bool = False) -> DataFrame:

@@ -42,11 +42,21 @@ def both(fact: Fact, left: DataFrame, right: DataFrame) -> DataFrame:
     )
 
 
-def totals(rows: DataFrame, fact: Fact, name: str = "sums") -> list[str]:
-    """Return the exact sum of each measure over all rows, of the column with this name."""
-    row = rows.agg(*_totals(fact, name)).select(_texts(fact, name).alias("totals")).first()
+def totals(rows: DataFrame, fact: Fact) -> list[str]:
+    """Return the exact sum of each measure over all rows."""
+    return measured(rows, fact, "sums")[1]["sums"]
+
+
+def measured(rows: DataFrame, fact: Fact, *names: str) -> tuple[int, dict[str, list[str]]]:
+    """Return the number of rows, and the exact sums of the number texts in these columns."""
+    aggregates = [total for name in names for total in _totals(fact, name)]
+    row = (
+        rows.agg(sql.count("*").alias("row_count"), *aggregates)
+        .select("row_count", *(_texts(fact, name).alias(name) for name in names))
+        .first()
+    )
     assert row is not None
-    return [text or "0" for text in row["totals"]]
+    return row["row_count"], {name: [text or "0" for text in row[name]] for name in names}
 
 
 def negated(sums: Column, sign: Column) -> Column:

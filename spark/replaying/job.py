@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from archiving import files, manifests
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
+from common import session
 from common.arrow_source import Snapshot
 from common.connections import connect, database_errors, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete
@@ -54,16 +55,27 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
             )
         archive = Archive(settings.slot, spark, folder, contents)
-        if settings.compare:
-            found = compared(settings, archive, output)
-        else:
-            position = positions.position_of(settings, spark, folder, contents)
-            positions.require(contents, contents.from_lsn, position)
-            found = []
-            for fact in positions.facts_at(contents, position, settings.facts):
-                baseline = positions.baseline_before(contents, fact, position)
-                found.append(replayed(archive, position, fact, baseline, output))
+        rows = sum(part.rows for part in contents.slices)
+        rows += sum(each.groups for each in contents.baselines)
+        with session.fitted(spark, rows):
+            compute = compared if settings.compare else computed_at
+            found = compute(settings, archive, output)
     return Replay(settings.slot, found, time.monotonic() - begun)
+
+
+def computed_at(
+    settings: ReplaySettings, archive: Archive, output: Folder | None
+) -> list[ReplayedFact]:
+    """Replay the facts to the requested position."""
+    contents = archive.contents
+    position = positions.position_of(settings, archive.spark, archive.folder, contents)
+    positions.require(contents, contents.from_lsn, position)
+    return [
+        replayed(
+            archive, position, fact, positions.baseline_before(contents, fact, position), output
+        )
+        for fact in positions.facts_at(contents, position, settings.facts)
+    ]
 
 
 def compared(
@@ -104,23 +116,24 @@ def replayed(
         rows.write.option("compression", "zstd").parquet(output.path(declared.name))
     measures = [measure.name for measure in declared.measures]
     dimensions = [dimension.name for dimension in declared.dimensions]
-    totals = dict(zip(measures, sums.totals(rebuilt, declared), strict=True))
+    count, totals = sums.measured(rebuilt, declared, "sums")
     differing, listed = None, []
     if present is not None:
         both = sums.both(declared, present, rebuilt).where("left <> right").persist()
         differing = both.count()
+        first = both.orderBy("dimensions").limit(MAX_DIFFERENCES).collect() if differing else []
         listed = [
             Difference(
                 dict(zip(dimensions, row["dimensions"], strict=True)),
                 dict(zip(measures, row["left"], strict=True)),
                 dict(zip(measures, row["right"], strict=True)),
             )
-            for row in both.orderBy("dimensions").limit(MAX_DIFFERENCES).collect()
+            for row in first
         ]
         both.unpersist()
-    count = rebuilt.count()
     rebuilt.unpersist()
-    return ReplayedFact(declared, position, baseline, count, totals, differing, listed)
+    by_name = dict(zip(measures, totals["sums"], strict=True))
+    return ReplayedFact(declared, position, baseline, count, by_name, differing, listed)
 
 
 def computed(archive: Archive, position: int, fact: Fact, baseline: Baseline | None) -> DataFrame:

@@ -17,13 +17,13 @@ def replayed(baseline: DataFrame, changes: DataFrame, fact: Fact, slot: str) -> 
 
     Groups of zeros are left out; the fact may keep such rows.
     """
+    classified = rules.classify(changes, fact, slot)
     if fact.kind == "current_rows":
-        return current_rows.applied(baseline.drop("part"), changes, fact, slot)
+        return current_rows.applied(baseline.drop("part"), classified, fact)
     # A TRUNCATE cancels everything before it, in the changes and in the baseline.
-    kept = baseline.join(
-        sql.broadcast(rules.last_truncates(changes, fact).select("part")), "part", "left_anti"
-    )
-    deltas = rules.signed_deltas(changes, fact, slot)
+    truncates = rules.truncate_positions(changes, fact)
+    kept = baseline.where(~sql.col("part").isin(list(truncates)))
+    deltas = rules.deltas_after(classified, truncates, fact)
     return sums.summed(kept.unionByName(deltas), fact, "dimensions").where(~sums.is_nothing(fact))
 
 

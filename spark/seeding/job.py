@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from common import registration, session
-from common.connections import Connection, connect, database_errors, resolved
+from common.connections import Connection, connect, database_errors
 from common.errors import AuditIncomplete
 from common.progress import Measure, Progress, print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
-from counting import checks, snapshot, values
+from counting import checks, ranges, snapshot, values
 from counting.counts import count_groups
 from counting.reading import counted_groups, identities
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import loader_progress
 
 from seeding import following, known_facts, parquet, purged_rows, store
-from seeding.incoming import incoming_target
+from seeding.incoming import write
 from seeding.incoming_table import acquire_seed_lock, incoming_table
 from seeding.known_facts import KnownFact
 from seeding.purged_rows import Purged
@@ -55,11 +55,9 @@ def seed(settings: Settings) -> Summary:
         if source is not None:
             following.wait_until_followed(target, source, settings, facts, print_status)
         spark = stack.enter_context(session.running())
-        incoming = incoming_table(settings)
-        for origin in ("counted", "changed"):
-            spark.dataSource.register(
-                incoming_target(resolved(target), incoming.schema, incoming.name, origin)
-            )
+        if source is not None:
+            size = ranges.row_estimate(source, source_tables(facts))
+            stack.enter_context(session.fitted(spark, size))
         # Before the snapshot, so that changes bring the facts forward to it.
         known = known_facts.read(target, settings, facts) if is_compared else {}
         counted = count(spark, target, source, settings, facts, bool(known))
@@ -109,7 +107,7 @@ def can_compare(
     if source is None or not needs_changes:
         return True
     try:
-        loader_progress.require_follower(source, settings, purged_rows.FORGET)
+        loader_progress.require_follower(source, settings, print_status, purged_rows.FORGET)
     except AuditIncomplete:
         if not settings.forget_purged:
             raise
@@ -142,7 +140,8 @@ def count(
                 for table in source_tables(facts)
             ]
             with Progress(lambda: tasks(spark), lambda: None):
-                write(reduce(DataFrame.unionByName, groups))
+                together = reduce(DataFrame.unionByName, groups)
+                write(together, target, incoming_table(settings), "counted")
         return store.Counted(settings.snapshot_lsn)
     with snapshot.export(settings, facts, source, print_status) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
@@ -156,7 +155,7 @@ def count(
             counted_groups(spark, settings, facts, exported) as rows,
             spark_errors("seed", exported.check),
         ):
-            write(rows)
+            write(rows, target, incoming_table(settings), "counted")
     return found
 
 
@@ -185,11 +184,6 @@ def compare(
         )
         for each in compared
     }
-
-
-def write(groups: DataFrame) -> None:
-    """Write the counted groups into the incoming table."""
-    groups.write.format("incoming_counted").mode("append").save()
 
 
 def tasks(spark: SparkSession) -> Measure:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
 
+from seeding.incoming import write
 from seeding.incoming_table import incoming_table
 from seeding.known_facts import KnownFact
 from waltally import lsn
@@ -95,7 +96,7 @@ def bring_forward(
         emptied[each.fact.name] = frozenset(str(row["part"]) for row in truncates)
     # One write: each ends by taking away the rows of attempts that are not its own.
     together = reduce(DataFrame.unionByName, deltas)
-    together.write.format("incoming_changed").mode("append").save()
+    write(together, target, incoming_table(settings), "changed")
     return emptied
 
 

@@ -44,24 +44,34 @@ class Built:
     counted: TableIdentities
     rejected: Rejected
 
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the slot's rows of the fact, to be read within `open_fact`: dimensions, sums."""
-        return groups.read(spark, self.snapshot, self.queries, self.fact).drop("part")
+    def stored(self, spark: SparkSession) -> DataFrame:
+        """Return what is stored of the fact, to be read within `open_facts`: groups with a part.
 
-    def remembered(self, spark: SparkSession) -> DataFrame:
-        """Return what the newest baseline has of purged rows: part, dimensions, sums."""
-        return groups.read(spark, self.snapshot, [self.remembered_query], self.fact)
+        The slot's rows of the fact have no part; those with one are of purged rows, as the newest
+        baseline has them.
+        """
+        return groups.read(spark, self.snapshot, [*self.queries, self.remembered_query], self.fact)
 
 
 @contextlib.contextmanager
 def open_fact(target: Connection, settings: Settings, fact: Fact) -> Iterator[Built]:
-    """Yield the fact as of one moment; its rows can be read within the block.
+    """Yield the fact as `open_facts` does."""
+    with open_facts(target, settings, [fact]) as (found,):
+        yield found
 
-    Raises NotSetUp where it was never built, SettingError where it was built by another
+
+@contextlib.contextmanager
+def open_facts(
+    target: Connection, settings: Settings, facts: Sequence[Fact]
+) -> Iterator[list[Built]]:
+    """Yield the facts as of one moment; their rows can be read within the block.
+
+    Raises NotSetUp where one was never built, SettingError where it was built by another
     declaration, SnapshotTooOld where the change log does not reach back to its position.
     """
     with exported_snapshot(target) as name:
-        yield _read(target, settings, fact, Snapshot(resolved(target), name))
+        snapshot = Snapshot(resolved(target), name)
+        yield [_read(target, settings, fact, snapshot) for fact in facts]
 
 
 def slot(target: Connection, settings: Settings) -> RegisteredSlot:

@@ -33,16 +33,29 @@ def emit_message(source: Connection) -> None:
         )
 
 
-def require_follower(source: Connection, settings: Settings, otherwise: str | None = None) -> None:
+def require_follower(
+    source: Connection,
+    settings: Settings,
+    notify: Callable[[str], None],
+    otherwise: str | None = None,
+) -> None:
     """Return when a session follows the slot. Raises AuditIncomplete after a few seconds.
 
-    `otherwise` is another remedy for the error to name.
+    A loader between two attempts to connect cannot be told from none, so this says at once who is
+    missing, and waits for the next attempt. `otherwise` is another remedy for the error to name.
     """
     slot = settings.slot
     begun = time.monotonic()
+    is_notified = False
     while not is_followed(source, slot):
         if time.monotonic() - begun > _FOLLOWER_SECONDS:
             raise not_followed(source, settings, otherwise)
+        if not is_notified:
+            is_notified = True
+            notify(
+                f"{follower(source, slot)}: waiting {_FOLLOWER_SECONDS:.0f} s for a `loader run`"
+                " that connects again"
+            )
         time.sleep(_POLL_SECONDS)
 
 

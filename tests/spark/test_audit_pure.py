@@ -15,6 +15,7 @@ from auditing.report import Comparison, Difference, FactReport, LeftOut, Report,
 from common.arrow_source import Snapshot
 from common.errors import AuditIncomplete
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from rich.console import Console
 from warehouse.fact import Built
 from warehouse.rejected import Rejected
@@ -164,11 +165,15 @@ def test_what_cannot_be_counted_is_no_difference_but_is_told(spark: SparkSession
             ("live", list(FAILED), 2, ["2", "0"], "too long"),
         ],
         COUNTS,
-    )
+    ).withColumn("fact", sql.lit(FACT.name))
     forward = groups(spark, {SENT: (3, 0)})
     none = PurgedRows(spark.createDataFrame([], GROUP), {}, {})
     assert evaluation.compare_fact(forward, counts, none, FACT, 5).difference_count == 0
-    assert evaluation.left_out(counts, FACT) == [LeftOut("public.notifications", "too long", 7)]
+    other = replace(FACT, name="ft_other")
+    assert evaluation.left_out(counts, [FACT, other]) == {
+        FACT.name: [LeftOut("public.notifications", "too long", 7)],
+        "ft_other": [],
+    }
 
 
 def test_the_largest_differences_are_listed_and_all_are_counted(spark: SparkSession) -> None:

@@ -22,7 +22,7 @@ from waltally.errors import LoaderError, NotSetUp, SettingError
 
 
 def test_without_a_loader_the_audit_says_so_before_it_starts(
-    audited: Audited, monkeypatch: pytest.MonkeyPatch
+    audited: Audited, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def running(*_: object) -> None:
         raise AssertionError("Spark was started")
@@ -33,6 +33,7 @@ def test_without_a_loader_the_audit_says_so_before_it_starts(
         audit(audited.settings(timeout=3600.0))
     assert caught.value.exit_code == 41
     assert "start `loader run`" in (caught.value.remedy or "")
+    assert f"nobody follows the slot {audited.slot}: waiting 6 s for" in capsys.readouterr().err
     wait_until(lambda: not audited.source.execute(SESSIONS), "its sessions end")
     assert audited.traces() == before
 
@@ -125,7 +126,7 @@ def test_a_loader_that_comes_back_is_not_taken_for_absent(audited: Audited) -> N
         starting = audited.start()
         with starting:
             # It is not there yet, or it is: both are well.
-            loader_progress.require_follower(connection, audited.settings())
+            loader_progress.require_follower(connection, audited.settings(), print)
             assert loader_progress.is_followed(connection, audited.slot)
             starting.wait_for("following the slot")
             starting.end()

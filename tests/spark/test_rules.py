@@ -123,7 +123,7 @@ def outcome_of(log: DataFrame, fact: Fact) -> list[tuple[int, dict[str, Any]]]:
             if measure.column is not None and image["part"] in measure.of:
                 row[f"sum_of_{measure.column}"] = amount
         found.append((image["commit_lsn"], row))
-    for change in rules.rejected_changes(log, fact, SLOT).collect():
+    for change in rules.rejected_changes(rules.classify(log, fact, SLOT)).collect():
         row = {"sign": None, "rejected_reason": change["reason"]}
         found.append((change["commit_lsn"], row))
     for truncate in rules.last_truncates(log, fact).collect():
@@ -265,7 +265,7 @@ def test_what_the_database_does_not_take_for_json_is_rejected(spark: SparkSessio
     # An escaped backslash before u0000 is no escaped zero.
     fine = [plain, f" {plain}\n", INSERT % (r'"\\u0000"', "")]
     log = frame(spark, [(n, 1, None, text) for n, text in enumerate([*texts, *fine])])
-    found = rules.rejected_changes(log, FACT, SLOT).orderBy("commit_lsn").collect()
+    found = rules.rejected_changes(rules.classify(log, FACT, SLOT)).orderBy("commit_lsn").collect()
     assert [(row["commit_lsn"], row["reason"]) for row in found] == [
         (number, "the payload is not valid JSON") for number in range(len(texts))
     ]
@@ -336,6 +336,6 @@ def test_any_history_comes_to_what_the_oracle_of_the_models_says(
     for row in rules.signed_deltas(log, FACT, SLOT).collect():
         place = ("live", "archived").index(row["part"])
         getattr(found, row["part"])[tuple(row["dimensions"])] = int(row["sums"][place])
-    rejected = rules.rejected_changes(log, FACT, SLOT).collect()
+    rejected = rules.rejected_changes(rules.classify(log, FACT, SLOT)).collect()
     found.rejected = sorted(map(operator.itemgetter(0, 1), rejected))
     assert found == outcome(history)

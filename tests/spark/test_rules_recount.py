@@ -79,7 +79,7 @@ def test_any_history_comes_to_what_a_recount_says(
     }
     assert counted == wanted
     assert wanted and log.count() > 150
-    assert rules.rejected_changes(log, fact, SLOT).count() == 0
+    assert rules.rejected_changes(rules.classify(log, fact, SLOT)).count() == 0
 
     # A replay is the same, wherever its baseline is from, and it knows the ids.
     middle = "commit_lsn < 75"
@@ -198,9 +198,9 @@ def test_current_rows_follow_the_table_by_its_key_alone(
     follow(connection)
     write_services(connection, dice, 60)
     log = logged(spark, connection)
-    found = current_rows.applied(base, log, fact, SLOT).collect()
+    found = current_rows.applied(base, rules.classify(log, fact, SLOT), fact).collect()
     assert {tuple(row["dimensions"]) for row in found} == stored_services(connection)
     assert len(found) == len(stored_services(connection))
     assert {tuple(row["sums"]) for row in found} <= {("1",)}
     assert BODY in {row["dimensions"][3] for row in found} or not found
-    assert rules.rejected_changes(log, fact, SLOT).count() == 0
+    assert rules.rejected_changes(rules.classify(log, fact, SLOT)).count() == 0
