@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.settings import check_names
 
 DEFAULT_TIMEOUT = 300.0
+
+Aggregate = Literal["auto", "source", "spark"]
+"""Who counts the rows that are alike within a range: the server, Spark, or the cheaper of both."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Settings:
     snapshot_lsn: int | None = None
     work: str = "seed"
     forget_purged: bool = False
+    aggregate: Aggregate = "auto"
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,26 +71,31 @@ def cut(leaf: Leaf, pages_per_range: int) -> list[str]:
     ]
 
 
+def pages_per_range(found: Sequence[tuple[Table, Sequence[Leaf]]], partitions: int) -> int:
+    """Return how many pages a range of these tables has at most."""
+    total = sum(leaf.pages for _, parts in found for leaf in parts)
+    return max(-(-total // partitions), 1) if partitions else PAGES_PER_RANGE
+
+
 def plan(
     found: Sequence[tuple[Table, Sequence[Leaf]]],
     partitions: int,
-    selections: Mapping[Table, str],
+    queries: Mapping[Table, Callable[[str], str]],
 ) -> list[Range]:
     """Return the ranges of all tables: about `partitions` of them; with 0 the size decides.
 
-    `selections` has the select list of each table.
+    `queries` has by table what makes its query of a FROM clause with a condition.
     """
-    total = sum(leaf.pages for _, parts in found for leaf in parts)
-    pages_per_range = max(-(-total // partitions), 1) if partitions else PAGES_PER_RANGE
+    size = pages_per_range(found, partitions)
     ranges = []
     for table, parts in found:
         for leaf in parts:
-            conditions = cut(leaf, pages_per_range)
+            conditions = cut(leaf, size)
             ranges += [
                 Range(
                     table,
-                    f"select {selections[table]} from only {leaf.table.quoted} where {condition}",
-                    min(pages_per_range, leaf.pages),
+                    queries[table](f"from only {leaf.table.quoted} where {condition}"),
+                    min(size, leaf.pages),
                 )
                 for condition in conditions
             ]

@@ -10,16 +10,28 @@ from common import arrow_source
 from common.arrow_source import Counters, Query
 from common.connections import Connection
 from common.progress import Measure, Progress
-from common.settings import Settings
+from common.settings import Aggregate, Settings
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from counting import columns, ranges, values
-from counting.counts import count_groups
+from counting import columns, group_estimate, grouping, ranges, values
+from counting.columns import Selection
+from counting.counts import count_groups, each_row_once
+from counting.ranges import Leaf
 from counting.snapshot import ExportedSnapshot
 from loader.preflight import table_identity
 from waltally.errors import LoaderError
 from waltally.facts import Fact
+from waltally.tables import Table
+
+_READING = " ".join(
+    f"-c {setting}"
+    for setting in (
+        *("enable_tidscan=on", "enable_hashagg=on", "work_mem=64MB"),
+        *("max_parallel_workers_per_gather=0", "jit=off"),
+    )
+)
 
 
 @contextlib.contextmanager
@@ -33,33 +45,32 @@ def counted_groups(
     """
     needed = {table: values.needed(facts, table) for table, _ in exported.found}
     # Nobody can change the columns' types: the snapshot comes with locks on the tables.
+    size = ranges.pages_per_range(exported.found, settings.partitions)
     selections = {
-        table: columns.selection(exported.monitor, table, each) for table, each in needed.items()
+        table: select(exported.monitor, settings.aggregate, facts, table, leaves, size)
+        for table, leaves in exported.found
     }
-    listed = {table: selection.sql for table, selection in selections.items()}
-    parts = ranges.plan(exported.found, settings.partitions, listed)
+    queries = {table: selection.query for table, selection in selections.items()}
+    parts = ranges.plan(exported.found, settings.partitions, queries)
     counters = Counters(spark)
     pages = sum(part.pages for part in parts)
-    groups = [
-        count_groups(
-            arrow_source.rows(
-                spark,
-                exported.conninfo,
-                [
-                    Query(part.query, part.pages, selection.shape)
-                    for part in parts
-                    if part.table == table
-                ],
-                selection.schema,
-                exported.name,
-                counters,
-            ),
-            needed[table],
-            values.parts_of(facts, table),
-            settings.slot,
+    groups = []
+    for table, selection in selections.items():
+        rows = arrow_source.rows(
+            spark,
+            for_readers(exported.conninfo),
+            [
+                Query(part.query, part.pages, selection.shape, selection.row_count)
+                for part in parts
+                if part.table == table
+            ],
+            selection.schema,
+            exported.name,
+            counters,
         )
-        for table, selection in selections.items()
-    ]
+        counted = rows if selection.grouped else each_row_once(rows, needed[table])
+        of_table = values.parts_of(facts, table)
+        groups.append(count_groups(counted, needed[table], of_table, settings.slot))
 
     def cancel_if_lost() -> None:
         try:
@@ -70,6 +81,45 @@ def counted_groups(
 
     with Progress(lambda: Measure(counters.size, pages, counters.rows), cancel_if_lost):
         yield reduce(DataFrame.unionByName, groups)
+
+
+def select(
+    monitor: Connection,
+    aggregate: Aggregate,
+    facts: Sequence[Fact],
+    table: Table,
+    leaves: Sequence[Leaf],
+    pages: int,
+) -> Selection:
+    """Return how ranges of so many pages of the table are read: row by row, or as groups.
+
+    Current rows are all different: grouping them would only cost.
+    """
+    needed = values.needed(facts, table)
+    types = columns.types_of(monitor, table, sorted({each.column for each in needed}))
+    rows = columns.rows(types, needed)
+    of_rows = any(part.fact.kind == "current_rows" for part in values.parts_of(facts, table))
+    if aggregate == "spark" or of_rows:
+        return rows
+    measures = {
+        each: values.measures_of(facts, table, each) for each in needed if each.kind == "number"
+    }
+    groups = grouping.groups(types, needed, measures)
+    if aggregate == "source" or not groups.keys:
+        return groups
+    largest = max(leaves, key=lambda leaf: leaf.pages)
+    found = group_estimate.estimate(monitor, largest, pages, groups)
+    return groups if found is not None and found.are_few else rows
+
+
+def for_readers(conninfo: str) -> str:
+    """Return the connection string with what reading and grouping by ranges rely on.
+
+    A range is read by its addresses, in one process. Its groups fit in memory where they are few;
+    where `--aggregate source` asks for many, the server puts the rest on disk.
+    """
+    users = conninfo_to_dict(conninfo).get("options") or ""
+    return make_conninfo(conninfo, options=f"{users} {_READING}".strip())
 
 
 def identities(source: Connection, facts: Sequence[Fact]) -> str:

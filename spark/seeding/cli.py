@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from common.options import (
+    Aggregating,
     AsJson,
     Facts,
     Partitions,
@@ -33,6 +34,7 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     fact: Facts = None,
     partitions: Partitions = 0,
+    aggregate: Aggregating = "auto",
     parquet: Annotated[
         str | None, typer.Option(help="Count PATH/<table>/ instead of the database.")
     ] = None,
@@ -66,6 +68,7 @@ def run(
             parquet,
             parse_lsn(snapshot_lsn, "--snapshot-lsn"),
             forget_purged=forget_purged,
+            aggregate=aggregate,
         )
     )
     print(json.dumps(summary.as_json()) if as_json else summary, flush=True)

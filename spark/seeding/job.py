@@ -14,7 +14,7 @@ from common.progress import Measure, Progress, print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
 from counting import checks, snapshot, values
-from counting.counts import count_groups
+from counting.counts import count_groups, each_row_once
 from counting.reading import counted_groups, identities
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import loader_progress
@@ -134,7 +134,10 @@ def count(
         with spark_errors("seed", lambda: None):
             groups = [
                 count_groups(
-                    parquet.table_rows(spark, settings.parquet, facts, table),
+                    each_row_once(
+                        parquet.table_rows(spark, settings.parquet, facts, table),
+                        values.needed(facts, table),
+                    ),
                     values.needed(facts, table),
                     values.parts_of(facts, table),
                     settings.slot,
