@@ -18,7 +18,8 @@ from counting.values import ROW_COUNT
 
 SAMPLED_PAGES = 300
 ROWS_PER_GROUP = 10
-"""From here on grouping costs the server less than sending the rows."""
+MAX_GROUPS = 100_000
+"""Up to here grouping costs the server less than sending the rows, and takes some 20 MB."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Estimate:
     @property
     def are_few(self) -> bool:
         """Whether the server should count."""
-        return self.groups * ROWS_PER_GROUP <= self.rows
+        return self.groups <= min(self.rows / ROWS_PER_GROUP, MAX_GROUPS)
 
 
 def estimate(connection: Connection, leaf: Leaf, pages: int, groups: Selection) -> Estimate | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 PAGES_PER_RANGE = 8192
 """64 MB with pages of 8 kB: one or two seconds of reading, and one step of progress."""
+
+PAGES_PER_GROUPED_RANGE = 65536
+"""512 MB: as long, where the server counts. A larger range has fewer groups in all."""
 
 _LEAVES = """
     select
@@ -43,9 +46,8 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Range:
-    """What one task reads: rows that count as the table's, and the number of pages."""
+    """What one task reads, and the number of pages."""
 
-    table: Table
     query: str
     pages: int
 
@@ -60,8 +62,12 @@ def leaves(connection: Connection, table: Table) -> list[Leaf]:
 
 
 def cut(leaf: Leaf, pages_per_range: int) -> list[str]:
-    """Return conditions that split the leaf. The last has no end, because the leaf may grow."""
-    if not leaf.has_addresses:
+    """Return conditions that split the leaf. The last has no end, because the leaf may grow.
+
+    A whole leaf is cheaper to read without addresses: then a large one stays out of the server's
+    shared buffers.
+    """
+    if not leaf.has_addresses or leaf.pages <= pages_per_range:
         return ["true"]
     starts = range(0, max(leaf.pages, 1), pages_per_range)
     return [
@@ -71,32 +77,21 @@ def cut(leaf: Leaf, pages_per_range: int) -> list[str]:
     ]
 
 
-def pages_per_range(found: Sequence[tuple[Table, Sequence[Leaf]]], partitions: int) -> int:
-    """Return how many pages a range of these tables has at most."""
+def pages_per_range(
+    found: Sequence[tuple[Table, Sequence[Leaf]]], partitions: int, most: int = PAGES_PER_RANGE
+) -> int:
+    """Return how many pages a range has: with `partitions` all tables' ranges are about as many."""
     total = sum(leaf.pages for _, parts in found for leaf in parts)
-    return max(-(-total // partitions), 1) if partitions else PAGES_PER_RANGE
+    return max(-(-total // partitions), 1) if partitions else most
 
 
-def plan(
-    found: Sequence[tuple[Table, Sequence[Leaf]]],
-    partitions: int,
-    queries: Mapping[Table, Callable[[str], str]],
-) -> list[Range]:
-    """Return the ranges of all tables: about `partitions` of them; with 0 the size decides.
+def plan(leaves: Sequence[Leaf], pages: int, query: Callable[[str], str]) -> list[Range]:
+    """Return the ranges of a table, of so many pages each.
 
-    `queries` has by table what makes its query of a FROM clause with a condition.
+    `query` makes what is read of a FROM clause with a condition.
     """
-    size = pages_per_range(found, partitions)
-    ranges = []
-    for table, parts in found:
-        for leaf in parts:
-            conditions = cut(leaf, size)
-            ranges += [
-                Range(
-                    table,
-                    queries[table](f"from only {leaf.table.quoted} where {condition}"),
-                    min(size, leaf.pages),
-                )
-                for condition in conditions
-            ]
-    return ranges
+    return [
+        Range(query(f"from only {leaf.table.quoted} where {condition}"), min(pages, leaf.pages))
+        for leaf in leaves
+        for condition in cut(leaf, pages)
+    ]

@@ -10,7 +10,7 @@ from common import arrow_source
 from common.arrow_source import Counters, Query
 from common.connections import Connection
 from common.progress import Measure, Progress
-from common.settings import Aggregate, Settings
+from common.settings import Settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
@@ -44,26 +44,18 @@ def counted_groups(
     the snapshot is lost.
     """
     needed = {table: values.needed(facts, table) for table, _ in exported.found}
-    # Nobody can change the columns' types: the snapshot comes with locks on the tables.
-    size = ranges.pages_per_range(exported.found, settings.partitions)
-    selections = {
-        table: select(exported.monitor, settings.aggregate, facts, table, leaves, size)
-        for table, leaves in exported.found
-    }
-    queries = {table: selection.query for table, selection in selections.items()}
-    parts = ranges.plan(exported.found, settings.partitions, queries)
     counters = Counters(spark)
-    pages = sum(part.pages for part in parts)
+    pages = 0
     groups = []
-    for table, selection in selections.items():
+    for table, leaves in exported.found:
+        # Nobody can change the columns' types: the snapshot comes with locks on the tables.
+        selection, size = select(exported, settings, facts, table, leaves)
+        parts = ranges.plan(leaves, size, selection.query)
+        pages += sum(part.pages for part in parts)
         rows = arrow_source.rows(
             spark,
             for_readers(exported.conninfo),
-            [
-                Query(part.query, part.pages, selection.shape, selection.row_count)
-                for part in parts
-                if part.table == table
-            ],
+            [Query(part.query, part.pages, selection.shape, selection.row_count) for part in parts],
             selection.schema,
             exported.name,
             counters,
@@ -84,32 +76,34 @@ def counted_groups(
 
 
 def select(
-    monitor: Connection,
-    aggregate: Aggregate,
+    exported: ExportedSnapshot,
+    settings: Settings,
     facts: Sequence[Fact],
     table: Table,
     leaves: Sequence[Leaf],
-    pages: int,
-) -> Selection:
-    """Return how ranges of so many pages of the table are read: row by row, or as groups.
+) -> tuple[Selection, int]:
+    """Return how ranges of the table are read, row by row or as groups, and their pages.
 
     Current rows are all different: grouping them would only cost.
     """
     needed = values.needed(facts, table)
-    types = columns.types_of(monitor, table, sorted({each.column for each in needed}))
-    rows = columns.rows(types, needed)
-    of_rows = any(part.fact.kind == "current_rows" for part in values.parts_of(facts, table))
-    if aggregate == "spark" or of_rows:
-        return rows
-    measures = {
-        each: values.measures_of(facts, table, each) for each in needed if each.kind == "number"
-    }
+    parts = values.parts_of(facts, table)
+    types = columns.types_of(exported.monitor, table, [each.column for each in needed])
+    size = ranges.pages_per_range(exported.found, settings.partitions)
+    by_row = columns.rows(types, needed), size
+    if settings.aggregate == "spark" or any(part.fact.kind != "fact" for part in parts):
+        return by_row
+    numbers = [each for each in needed if each.kind == "number"]
+    measures = {each: values.measures_of(facts, table, each) for each in numbers}
     groups = grouping.groups(types, needed, measures)
-    if aggregate == "source" or not groups.keys:
-        return groups
+    size = ranges.pages_per_range(
+        exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
+    )
+    if settings.aggregate == "source" or not groups.keys:
+        return groups, size
     largest = max(leaves, key=lambda leaf: leaf.pages)
-    found = group_estimate.estimate(monitor, largest, pages, groups)
-    return groups if found is not None and found.are_few else rows
+    found = group_estimate.estimate(exported.monitor, largest, size, groups)
+    return (groups, size) if found is not None and found.are_few else by_row
 
 
 def for_readers(conninfo: str) -> str:

@@ -63,27 +63,23 @@ def test_what_is_a_uuid_leaves_the_server_as_bytes(
     source.fill()
     with source.connect() as connection:
         connection.execute(sql)
-    settings = Settings(source.dsn, source.dsn, source.slot, "cdc")
+    settings = Settings(source.dsn, source.dsn, source.slot, "cdc", aggregate=aggregate)
     facts = [notify()]
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
         snapshot.export(settings, facts, monitor, print) as exported,
     ):
-        needed = {table: values.needed(facts, table) for table, _ in exported.found}
-        found = {
-            table: reading.select(monitor, aggregate, facts, table, leaves, 1)
-            for table, leaves in exported.found
-        }
-        queries = {table: selection.query for table, selection in found.items()}
-        for part in ranges.plan(exported.found, 1, queries):
+        for table, leaves in exported.found:
+            selection, pages = reading.select(exported, settings, facts, table, leaves)
+            [part] = ranges.plan(leaves, pages, selection.query)
             read = arrow_source.batches(exported.conninfo, part.query, exported.name)
-            rows = pa.Table.from_batches(found[part.table].shape(batch) for batch in read)
+            rows = pa.Table.from_batches(map(selection.shape, read))
             times = [1] * len(rows) if aggregate == "spark" else rows["row_count"].to_pylist()
-            for place, value in enumerate(needed[part.table]):
+            for place, value in enumerate(values.needed(facts, table)):
                 name = values.column_name(place)
-                is_bytes = value.column in as_bytes[str(part.table)]
+                is_bytes = value.column in as_bytes[str(table)]
                 assert rows.schema.field(name).type == (pa.binary() if is_bytes else pa.string())
-                nulls = f"select count(*) - count({value.column}), count(*) from {part.table}"
+                nulls = f"select count(*) - count({value.column}), count(*) from {table}"
                 is_null = rows[name].is_null().to_pylist()
                 null_count = sum(n for n, null in zip(times, is_null, strict=True) if null)
                 assert [(null_count, sum(times))] == source.ask(nulls)

@@ -7,7 +7,7 @@ from common.progress import Measure, line
 from common.settings import Settings, parse_lsn
 from counting import values
 from counting.counts import COLUMNS, NULL_DIMENSION, count_groups, each_row_once
-from counting.ranges import Leaf, cut, plan
+from counting.ranges import Leaf, Range, cut, plan
 from counting.visibility import Visibility, unfinished
 from pyspark.sql import Row, SparkSession
 
@@ -171,18 +171,19 @@ def test_ranges_cover_every_page_once_and_the_last_is_open() -> None:
     ]
 
 
-def test_an_empty_table_and_a_foreign_leaf_are_one_range_each() -> None:
-    assert cut(Leaf(Table("a", "b"), 0), 2) == ["ctid >= '(0,0)'::tid"]
-    assert cut(Leaf(Table("a", "b"), 0, has_addresses=False), 2) == ["true"]
+def test_a_whole_table_and_a_foreign_leaf_are_one_range_each() -> None:
+    assert cut(Leaf(Table("a", "b"), 0), 2) == ["true"]
+    assert cut(Leaf(Table("a", "b"), 2), 2) == ["true"]
+    assert cut(Leaf(Table("a", "b"), 3), 2) == [
+        "ctid >= '(0,0)'::tid and ctid < '(2,0)'::tid",
+        "ctid >= '(2,0)'::tid",
+    ]
+    assert cut(Leaf(Table("a", "b"), 9, has_addresses=False), 2) == ["true"]
 
 
 def test_a_leaf_is_read_by_itself_for_its_table() -> None:
-    table = Table("public", "n")
-    [part] = plan(
-        [(table, [Leaf(Table("Odd", 'le"af'), 3)])], 1, {table: "select 1 as x {}".format}
-    )
-    assert part.table == table
-    assert 'select 1 as x from only "Odd"."le""af" where' in part.query
+    [part] = plan([Leaf(Table("Odd", 'le"af'), 3)], 4, "select 1 as x {}".format)
+    assert part == Range('select 1 as x from only "Odd"."le""af" where true', 3)
 
 
 def test_parquet_and_its_position_belong_together() -> None:
