@@ -21,6 +21,7 @@ class Settings:
 
     `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
     tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
+    With `standby` the tables are read there, and nothing connects to `source`.
     Purged rows that a fact knows stay counted unless `forget_purged` is set.
     """
 
@@ -36,9 +37,14 @@ class Settings:
     work: str = "seed"
     forget_purged: bool = False
     aggregate: Aggregate = "auto"
+    standby: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)
+        if self.parquet is not None and self.standby is not None:
+            raise SettingError(
+                "--parquet and --standby exclude each other", "name one place to count"
+            )
         if (self.parquet is None) != (self.snapshot_lsn is None):
             raise SettingError(
                 "--parquet and --snapshot-lsn belong together",
