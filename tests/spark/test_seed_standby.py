@@ -177,8 +177,8 @@ def test_a_standby_that_is_behind_the_log_is_waited_for(
 ) -> None:
     source = standby.source
     source.ask(
-        "update cdc.slot_position set start_lsn = start_lsn + 1000000,"
-        " position_lsn = position_lsn + 1000000 returning 1"
+        "update cdc.slot_position set start_lsn = pg_current_wal_lsn() + 1000000,"
+        " position_lsn = pg_current_wal_lsn() + 1000000 returning 1"
     )
     refused(standby, 32, "after 2 s the standby has replayed up to")
     assert standby.ask(STATE) == "not paused"
