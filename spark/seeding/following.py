@@ -40,7 +40,11 @@ def wait_until_followed(
             return
         now = time.monotonic()
         names = ", ".join(map(str, missing))
-        who = loader_progress.follower(source, settings.slot) if source else "is it running?"
+        who = (
+            loader_progress.follower(source, settings.slot)
+            if source is not None
+            else "is it running?"
+        )
         if now - begun > settings.timeout:
             raise AuditIncomplete(
                 f"after {settings.timeout:.0f} s the log does not hold {names} yet; {who}",

@@ -135,7 +135,7 @@ def count(
     """Count all facts' tables and write the groups; return where they were counted.
 
     `reader` is a session at the source or the standby. With `wakes_loader` an idle loader comes to
-    that position, where purged rows are compared; from a standby it cannot be waked.
+    that position, where purged rows are compared; a standby cannot wake it.
     """
     if reader is None:
         assert settings.parquet is not None and settings.snapshot_lsn is not None

@@ -194,6 +194,11 @@ def test_a_standby_that_is_behind_the_log_is_waited_for(
     assert source.baseline() == source.recount()
 
 
+def test_what_the_loader_does_not_follow_yet_is_waited_for(standby: Standby) -> None:
+    standby.source.ask("update cdc.slot_position set followed = '{}' returning 1")
+    refused(standby, 41, "the log does not hold public.notifications", "is it running?")
+
+
 def test_a_role_without_the_right_is_told_the_grant(standby: Standby) -> None:
     source = standby.source
     with source.connect() as connection:
