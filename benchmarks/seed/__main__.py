@@ -29,8 +29,12 @@ from benchmarks.seed.spark_cluster import spark_cluster
 from benchmarks.seed.tables import Counted, checksum, count_on_server, create, export, fill
 from demo.cluster import Cluster
 
-CPU_GOAL = 1.1
-GOALS = {"primary's CPU, x COPY": CPU_GOAL, "memory": "flat as rows grow", "two workers": 1.6}
+CPU_GOAL = 1.0
+GOALS = {
+    "primary's CPU, x COPY": "0.5 with few groups, 1.0 with many",
+    "memory": "flat as rows grow",
+    "two workers": 1.6,
+}
 
 _SERVER = {"autovacuum": "off", "max_wal_size": "'64GB'", "checkpoint_timeout": "'1h'"}
 

@@ -69,6 +69,8 @@ class Contenders:
             "psql, one process": lambda: self.psql(0),
             "psql, parallel": lambda: self.psql(2),
             "seed, database": self.seed,
+            "seed, the server counts": lambda: self.seed(aggregate="source"),
+            "seed, Spark counts": lambda: self.seed(aggregate="spark"),
             "seed, Parquet": lambda: self.parquet(self.export),
         }
         if jdbc:
@@ -102,9 +104,10 @@ class Contenders:
         cost = measure.run(command, {}, {})
         return Outcome(cost.seconds, measure.server_cpu(self.primary) - before)
 
-    def seed(self, master: str = "local[2]", *more: str) -> Outcome:
+    def seed(self, master: str = "local[2]", *more: str, aggregate: str = "auto") -> Outcome:
         """Run the seed on the primary's tables."""
-        return self._submit(master, more, "spark/seed.py", ("--json",), _BASELINE)
+        words = ("--json", "--aggregate", aggregate)
+        return self._submit(master, more, "spark/seed.py", words, _BASELINE)
 
     def parquet(self, path: Path, master: str = "local[2]", *more: str) -> Outcome:
         """Run the seed on an export. Nothing writes, so the position of now is the export's."""

@@ -39,12 +39,14 @@ class Query:
     """What one task reads: SQL without parameters.
 
     `size` is how much work it is, in any unit. `shape`, which is sent to the executors, turns a
-    batch of the query's columns into one of Spark's.
+    batch of the query's columns into one of Spark's, and `row_count` says how many rows were read
+    for it where the server has grouped them.
     """
 
     text: str
     size: int = 1
     shape: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    row_count: Callable[[pa.RecordBatch], int] | None = None
 
 
 class Counters:
@@ -96,7 +98,8 @@ def rows(
             query = parts[place]
             for batch in batches(conninfo, query.text, snapshot):
                 if read_rows is not None:
-                    read_rows.add(batch.num_rows)
+                    found = query.row_count(batch) if query.row_count else batch.num_rows
+                    read_rows.add(found)
                 yield query.shape(batch) if query.shape else batch
             if read_size is not None:
                 read_size.add(query.size)

@@ -66,3 +66,9 @@ class AuditDiffers(LoaderError):
     """The fact differs from the tables."""
 
     exit_code = 42
+
+
+class StandbyUnusable(LoaderError):
+    """The server of --standby is no standby or was promoted, or its replay does not pause."""
+
+    exit_code = 44

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.settings import check_names
 
 DEFAULT_TIMEOUT = 300.0
+
+Aggregate = Literal["auto", "source", "spark"]
+"""Who counts the rows that are alike within a range: the server, Spark, or the cheaper of both."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,7 @@ class Settings:
 
     `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
     tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
+    With `standby` the tables are read there, and nothing connects to `source`.
     Purged rows that a fact knows stay counted unless `forget_purged` is set.
     """
 
@@ -31,9 +36,15 @@ class Settings:
     snapshot_lsn: int | None = None
     work: str = "seed"
     forget_purged: bool = False
+    aggregate: Aggregate = "auto"
+    standby: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)
+        if self.parquet is not None and self.standby is not None:
+            raise SettingError(
+                "--parquet and --standby exclude each other", "name one place to count"
+            )
         if (self.parquet is None) != (self.snapshot_lsn is None):
             raise SettingError(
                 "--parquet and --snapshot-lsn belong together",

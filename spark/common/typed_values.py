@@ -69,10 +69,18 @@ def number_reason(text: Column, measure: Measure) -> Column:
     says = f"the value of {measure.column} "
     is_number = text.rlike(_NUMBER) & (sql.length(text) <= LONGEST)
     reason = sql.when(~is_number, f"{says}is not a number")
-    kept = 0 if measure.type == "bigint" else _decimals_of(measure.type)
+    kept = kept_decimals(measure)
     if kept is None:
         return reason
     return reason.when(_decimals(text) > kept, f"{says}has more than {kept} decimals")
+
+
+def kept_decimals(measure: Measure) -> int | None:
+    """Return how many decimals the measure keeps; None where it keeps all."""
+    found = _NUMERIC.fullmatch(measure.type)
+    if found is None:
+        return 0 if measure.type == "bigint" else None
+    return int(found[2] or 0)
 
 
 def canonical(text: Column, type_: str) -> Column:
@@ -152,11 +160,6 @@ def _digits(text: Column) -> tuple[Column, Column]:
     whole = sql.regexp_replace(sql.substring_index(text, ".", 1), r"^-?0*(?=[0-9])", "")
     fraction = sql.regexp_replace(sql.regexp_extract(text, r"\.([0-9]*)\z", 1), r"0+\z", "")
     return sql.regexp_replace(whole, "-", ""), fraction
-
-
-def _decimals_of(type_: str) -> int | None:
-    found = _NUMERIC.fullmatch(type_)
-    return None if found is None else int(found[2] or 0)
 
 
 def _decimals(text: Column) -> Column:

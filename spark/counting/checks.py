@@ -117,14 +117,24 @@ def table_findings(
     ]
 
 
+def earliest(slot: RegisteredSlot, facts: Sequence[Fact], baseline_lsn: int | None) -> int:
+    """Return the first position that `position` and `log_holds` take for a baseline."""
+    begins = [_begin(slot, facts, table) for table in source_tables(facts)]
+    return max(slot.start_lsn, baseline_lsn or 0, *begins)
+
+
+def _begin(slot: RegisteredSlot, facts: Sequence[Fact], table: Table) -> int:
+    since = followed.since(slot.followed, table, needed_columns(facts, table))
+    return slot.position_lsn if since is None else since
+
+
 def log_holds(snapshot_lsn: int, slot: RegisteredSlot, facts: Sequence[Fact]) -> None:
     """Raise SnapshotTooOld where the log does not hold the changes from the snapshot on.
 
     A table that is not followed yet will be from the slot's position on.
     """
     for table in source_tables(facts):
-        since = followed.since(slot.followed, table, needed_columns(facts, table))
-        begin = slot.position_lsn if since is None else since
+        begin = _begin(slot, facts, table)
         if snapshot_lsn < begin:
             raise SnapshotTooOld(
                 f"the snapshot at {lsn.show(snapshot_lsn)} is older than the changes of {table} in"

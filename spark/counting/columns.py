@@ -10,13 +10,15 @@ blanks of char(n), appends /32 to an inet, and users can define their own casts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as compute
 from common.connections import Connection
 
-from counting.values import Value, column_name
+from counting.values import ROW_COUNT, Value, column_name
 from waltally.tables import Table, literal, quoted
 
 # A cast to text is the output function unless pg_cast has a function or a relabelling for it.
@@ -52,7 +54,8 @@ _TYPES = """
             from base
             inner join pg_type as of_domain on of_domain.oid = base.type
             where base.attname = column_.attname and of_domain.typtype <> 'd'
-        )
+        ),
+        type.typtype = 'e'
     from pg_attribute as column_
     inner join pg_type as type on type.oid = column_.atttypid
     where
@@ -63,7 +66,7 @@ _TYPES = """
 
 _AS_IT_IS = "{0}::pg_catalog.text"
 # Not `is not null`: a composite value is that only where all its fields are.
-_OUTPUT = "case pg_catalog.num_nulls({0}) when 0 then pg_catalog.concat({0}) end"
+OUTPUT = "case pg_catalog.num_nulls({0}) when 0 then pg_catalog.concat({0}) end"
 _NUMBER = (
     "nullif(nullif(nullif(nullif(pg_catalog.concat({0}), ''), 'NaN'), 'Infinity'), '-Infinity')"
 )
@@ -82,7 +85,7 @@ _WRITTEN = {
 
 
 # Far enough outside the years that count, and near enough that no time zone leads to an error.
-_CONVERTIBLE = "{0} > '4000-01-01 BC' and {0} < '20000-01-01'"
+CONVERTIBLE = "{0} > '4000-01-01 BC' and {0} < '20000-01-01'"
 _LOCAL_TIMES = {
     "date": "{0}::timestamp",
     "timestamp": "({0} at time zone {column_timezone}) at time zone {timezone}",
@@ -92,57 +95,89 @@ _LOCAL_TIMES = {
 
 
 @dataclass(frozen=True)
-class _Type:
+class ColumnType:
+    """What the catalog says of a column's type."""
+
     name: str | None
     """In pg_catalog; None for a type of another schema."""
     needs_output: bool
+    """Whether a cast to text can differ from the type's output function."""
     base: str
+    """The name of the type, or of what a domain is made of."""
+    is_enum: bool = False
+
+    @property
+    def is_uuid(self) -> bool:
+        """Whether it leaves the server as 16 bytes."""
+        return self.name == "uuid"
 
     @property
     def output(self) -> str:
-        return _OUTPUT if self.needs_output else _AS_IT_IS
+        """The SQL of the output function, with a place for the column."""
+        return OUTPUT if self.needs_output else _AS_IT_IS
+
+
+SparkColumn = tuple[str, Literal["string", "binary", "bigint"]]
+"""Name and Spark's type."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The select list of a table's values; those in `as_bytes` are uuids, all others texts."""
+    """How a query reads values of a table, and what Spark calls them.
+
+    With `grouped` the server counts: that is the select list of the groups, of which the first
+    `keys` columns tell them apart, and `sql` is what is made of each group.
+    """
 
     sql: str
-    as_bytes: tuple[bool, ...]
+    columns: tuple[SparkColumn, ...]
+    """A uuid is binary."""
+    grouped: str = ""
+    keys: int = 0
 
     @property
     def schema(self) -> str:
         """The columns of the rows as DDL for Spark."""
-        kinds = ("binary" if is_uuid else "string" for is_uuid in self.as_bytes)
-        names = map(column_name, range(len(self.as_bytes)))
-        return ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+        return ", ".join(f"{name} {kind}" for name, kind in self.columns)
+
+    def query(self, source: str) -> str:
+        """Return the query of a FROM clause with its condition."""
+        if not self.grouped:
+            return f"select {self.sql} {source}"
+        places = ", ".join(str(place + 1) for place in range(self.keys))
+        # Without a key there would be a group of no rows.
+        having = f"group by {places}" if self.keys else "having count(*) > 0"
+        return f"select {self.sql} from (select {self.grouped} {source} {having}) as grouped"
 
     def shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with the columns of `schema`."""
         # Spark has neither Arrow's uuid type nor its bytes of fixed size.
         columns = [
-            column.cast(pa.binary()) if is_uuid else column
-            for column, is_uuid in zip(batch.columns, self.as_bytes, strict=True)
+            column.cast(pa.binary()) if kind == "binary" else column
+            for column, (_, kind) in zip(batch.columns, self.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
+    def row_count(self, batch: pa.RecordBatch) -> int:
+        """Return how many rows of the table a batch stands for."""
+        if not self.grouped:
+            return int(batch.num_rows)
+        return int(compute.sum(batch.column(ROW_COUNT)).as_py() or 0)
 
-def selection(connection: Connection, table: Table, values: Sequence[Value]) -> Selection:
-    """Return how the values of `needed` are read from the table.
 
-    Only for columns that `checks.tables` does not refuse.
-    """
-    types = _types(connection, table, sorted({each.column for each in values}))
-    as_bytes = tuple(
-        value.kind == "text" and types[value.column].name == "uuid" for value in values
-    )
-    listed = [
-        f"{quoted(value.column) if is_uuid else _sql(value, types[value.column])}"
-        f" as {column_name(place)}"
-        for place, (value, is_uuid) in enumerate(zip(values, as_bytes, strict=True))
-    ]
+def rows(types: Mapping[str, ColumnType], values: Sequence[Value]) -> Selection:
+    """Return how the values of `needed` are read row by row."""
     # Of a fact that needs no column, rows are still counted.
-    return Selection(", ".join(listed or [f"'' as {column_name(0)}"]), as_bytes or (False,))
+    if not values:
+        return Selection(f"'' as {column_name(0)}", ((column_name(0), "string"),))
+    listed: list[str] = []
+    columns: list[SparkColumn] = []
+    for place, value in enumerate(values):
+        type_, name = types[value.column], column_name(place)
+        is_uuid = value.kind == "text" and type_.is_uuid
+        listed.append(f"{quoted(value.column) if is_uuid else spelled(value, type_)} as {name}")
+        columns.append((name, "binary" if is_uuid else "string"))
+    return Selection(", ".join(listed), tuple(columns))
 
 
 def texts(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, str]:
@@ -150,31 +185,45 @@ def texts(connection: Connection, table: Table, names: Sequence[str]) -> dict[st
 
     Only for types whose text is the same in every session; `checks.tables` refuses the others.
     """
-    found = _types(connection, table, names)
-    return {name: _sql(Value(name), type_) for name, type_ in found.items()}
+    found = types_of(connection, table, names)
+    return {name: spelled(Value(name), type_) for name, type_ in found.items()}
 
 
-def _sql(value: Value, type_: _Type) -> str:
+def spelled(value: Value, type_: ColumnType) -> str:
+    """Return the SQL of a value as a text."""
     column = quoted(value.column)
-    if value.kind == "text":
-        return _WRITTEN.get(str(type_.name), type_.output).format(column)
+    if value.kind in ("text", "is_null"):
+        text = written(type_, column)
+        return f"(({text}) is null)::pg_catalog.text" if value.kind == "is_null" else text
     if value.kind == "number":
         return type_.output.format(column)
+    convertible = CONVERTIBLE.format(column)
+    day = local_day(value, type_)
+    return f"case when {convertible} then {day}::text else {OUTPUT.format(column)} end"
+
+
+def written(type_: ColumnType, column: str) -> str:
+    """Return the SQL of the stream's text of a column, or of another expression of its type."""
+    return _WRITTEN.get(str(type_.name), type_.output).format(column)
+
+
+def local_day(value: Value, type_: ColumnType) -> str:
+    """Return the SQL of the day, or the first day of the month, of a CONVERTIBLE time."""
     local = _LOCAL_TIMES[type_.base].format(
-        column,
+        quoted(value.column),
         timezone=literal(value.timezone),
         column_timezone=literal(value.column_timezone),
     )
     time = f"date_trunc('month', {local})" if value.kind == "month_of" else f"({local})"
-    return (
-        f"case when {_CONVERTIBLE.format(column)} then {time}::date::text"
-        f" else {_OUTPUT.format(column)} end"
-    )
+    return f"{time}::date"
 
 
-def _types(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, _Type]:
+def types_of(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, ColumnType]:
+    """Return the types of the table's columns with these names."""
     parameters = {"table": table.quoted, "names": list(names)}
     return {
-        str(name): _Type(None if type_ is None else str(type_), needs_output is True, str(base))
-        for name, type_, needs_output, base in connection.execute(_TYPES, parameters)
+        str(name): ColumnType(
+            None if type_ is None else str(type_), needs_output is True, str(base), is_enum is True
+        )
+        for name, type_, needs_output, base, is_enum in connection.execute(_TYPES, parameters)
     }

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BinaryType
 
-from counting.values import FactPart, Value, column_name
+from counting.values import ROW_COUNT, FactPart, Value, column_name, total_name
 from waltally.facts import Condition, Dimension
 
 COLUMNS = ("fact", "part", "dimensions", "row_count", "sums", "reason", "example")
@@ -26,14 +26,27 @@ _EXAMPLE_LENGTH = 100
 _UUID_OF_DIGITS = ("^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
 
+def each_row_once(rows: DataFrame, values: Sequence[Value]) -> DataFrame:
+    """Return rows that were read one by one as `count_groups` takes them."""
+    totals = {
+        total_name(place): sql.col(column_name(place))
+        for place, value in enumerate(values)
+        if value.kind == "number"
+    }
+    return rows.withColumns({ROW_COUNT: sql.lit(1).cast("bigint"), **totals})
+
+
 def count_groups(
     rows: DataFrame, values: Sequence[Value], parts: Sequence[FactPart], slot: str
 ) -> DataFrame:
     """Return the groups of every fact's part that a table's rows are counted for.
 
-    `rows` has the `values` of each row under their column names: texts, or uuids as bytes. The
-    result has the columns COLUMNS, with the reasons of dbt's explain_rejection, and NULL_DIMENSION.
-    Long texts of a group that cannot be counted are cut.
+    `rows` has the `values` under their column names: texts, or uuids as bytes. One of `rows` stands
+    for ROW_COUNT rows with the same values, and has the sum of each of their numbers as a text. A
+    number that may be refused is also among the values; one that cannot be may be null there.
+
+    The result has the columns COLUMNS, with the reasons of dbt's explain_rejection, and
+    NULL_DIMENSION. Long texts of a group that cannot be counted are cut.
     """
     counts = [_Counting(rows, values, part, slot) for part in parts]
     is_bytes = [
@@ -57,7 +70,7 @@ def count_groups(
         )
     keys = [*(f"key_{place}" for place in range(len(is_bytes))), *(("refused",) if sums else ())]
     grouped = counted.groupBy("entry_number", *keys).agg(
-        sql.count("*").alias("row_count"),
+        sql.sum(ROW_COUNT).alias(ROW_COUNT),
         *(sum_of(sql.col(f"number_{place}")).alias(f"sum_{place}") for place in range(sums)),
         *((sql.min("refused_text").alias("refused_text"),) if sums else ()),
     )
@@ -76,7 +89,7 @@ class _Counting:
 
     def __init__(self, rows: DataFrame, values: Sequence[Value], part: FactPart, slot: str) -> None:
         self._rows = rows
-        self._places = {value: column_name(place) for place, value in enumerate(values)}
+        self._values = list(values)
         self._part = part
         self._slot = slot
         self.keys = [each for each in part.fact.dimensions if each.kind != "slot"]
@@ -100,6 +113,7 @@ class _Counting:
                 self._key(place, as_bytes).alias(f"key_{place}")
                 for place, as_bytes in enumerate(is_bytes)
             ),
+            sql.col(ROW_COUNT),
         ]
         if not sums:
             return keys
@@ -110,7 +124,7 @@ class _Counting:
             refused_text.alias("refused_text"),
             *(
                 (
-                    sql.when(refused.isNull(), self._number(self.summed[place]))
+                    sql.when(refused.isNull(), self._total(self.summed[place]))
                     if place < len(self.summed)
                     else sql.lit(None).cast("string")
                 ).alias(f"number_{place}")
@@ -151,7 +165,7 @@ class _Counting:
             .otherwise(sql.array(*cut))
             .cast("array<string>")
             .alias("dimensions"),
-            sql.col("row_count"),
+            sql.col(ROW_COUNT),
             sql.array(*(self._measured(number) for number in range(len(fact.measures))))
             .cast("array<string>")
             .alias("sums"),
@@ -191,11 +205,15 @@ class _Counting:
         if self._part.part.name not in measure.of:
             return sql.lit("0")
         if measure.column is None:
-            return sql.col("row_count").cast("string")
+            return sql.col(ROW_COUNT).cast("string")
         return sql.col(f"sum_{self.summed.index(measure.column)}")
 
     def _number(self, column: str) -> Column:
         return self._column(self._part.number(column))
+
+    def _total(self, column: str) -> Column:
+        place = self._values.index(self._part.number(column))
+        return sql.col(total_name(place))
 
     def _value(self, dimension: Dimension) -> Value:
         value = self._part.dimension(dimension)
@@ -203,15 +221,18 @@ class _Counting:
         return value
 
     def _column(self, value: Value) -> Column:
-        return sql.col(self._places[value])
+        return sql.col(self._name(value))
+
+    def _name(self, value: Value) -> str:
+        return column_name(self._values.index(value))
 
     def _condition_text(self, condition: Condition) -> Column:
-        value = self._part.text(condition.column)
+        value = self._part.tested(condition)
         column = self._column(value)
         return _uuid_text(column) if self._has_bytes(value) else column
 
     def _has_bytes(self, value: Value) -> bool:
-        kind = self._rows.schema[self._places[value]].dataType
+        kind = self._rows.schema[self._name(value)].dataType
         return isinstance(kind, BinaryType)
 
     def _is_bytes(self, dimension: Dimension) -> bool:
@@ -220,7 +241,7 @@ class _Counting:
 
 def _meets(text: Column, condition: Condition) -> Column:
     if condition.test == "is_null":
-        return text.isNull() if condition.is_null else text.isNotNull()
+        return text == ("true" if condition.is_null else "false")
     is_in = text.isin(*condition.values) if condition.values else sql.lit(False)
     met = is_in if condition.test == "in" else ~is_in
     return text.isNotNull() & met

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 PAGES_PER_RANGE = 8192
 """64 MB with pages of 8 kB: one or two seconds of reading, and one step of progress."""
+
+PAGES_PER_GROUPED_RANGE = 65536
+"""512 MB: as long, where the server counts. A larger range has fewer groups in all."""
 
 _ROWS_PER_PAGE = 128
 
@@ -45,9 +48,8 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Range:
-    """What one task reads: rows that count as the table's, and the number of pages."""
+    """What one task reads, and the number of pages."""
 
-    table: Table
     query: str
     pages: int
 
@@ -68,8 +70,12 @@ def leaves(connection: Connection, table: Table) -> list[Leaf]:
 
 
 def cut(leaf: Leaf, pages_per_range: int) -> list[str]:
-    """Return conditions that split the leaf. The last has no end, because the leaf may grow."""
-    if not leaf.has_addresses:
+    """Return conditions that split the leaf. The last has no end, because the leaf may grow.
+
+    A whole leaf is cheaper to read without addresses: then a large one stays out of the server's
+    shared buffers.
+    """
+    if not leaf.has_addresses or leaf.pages <= pages_per_range:
         return ["true"]
     starts = range(0, max(leaf.pages, 1), pages_per_range)
     return [
@@ -79,27 +85,21 @@ def cut(leaf: Leaf, pages_per_range: int) -> list[str]:
     ]
 
 
-def plan(
-    found: Sequence[tuple[Table, Sequence[Leaf]]],
-    partitions: int,
-    selections: Mapping[Table, str],
-) -> list[Range]:
-    """Return the ranges of all tables: about `partitions` of them; with 0 the size decides.
-
-    `selections` has the select list of each table.
-    """
+def pages_per_range(
+    found: Sequence[tuple[Table, Sequence[Leaf]]], partitions: int, most: int = PAGES_PER_RANGE
+) -> int:
+    """Return how many pages a range has: with `partitions` all tables' ranges are about as many."""
     total = sum(leaf.pages for _, parts in found for leaf in parts)
-    pages_per_range = max(-(-total // partitions), 1) if partitions else PAGES_PER_RANGE
-    ranges = []
-    for table, parts in found:
-        for leaf in parts:
-            conditions = cut(leaf, pages_per_range)
-            ranges += [
-                Range(
-                    table,
-                    f"select {selections[table]} from only {leaf.table.quoted} where {condition}",
-                    min(pages_per_range, leaf.pages),
-                )
-                for condition in conditions
-            ]
-    return ranges
+    return max(-(-total // partitions), 1) if partitions else most
+
+
+def plan(leaves: Sequence[Leaf], pages: int, query: Callable[[str], str]) -> list[Range]:
+    """Return the ranges of a table, of so many pages each.
+
+    `query` makes what is read of a FROM clause with a condition.
+    """
+    return [
+        Range(query(f"from only {leaf.table.quoted} where {condition}"), min(pages, leaf.pages))
+        for leaf in leaves
+        for condition in cut(leaf, pages)
+    ]

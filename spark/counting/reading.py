@@ -11,15 +11,27 @@ from common.arrow_source import Counters, Query
 from common.connections import Connection
 from common.progress import Measure, Progress
 from common.settings import Settings
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from counting import columns, ranges, values
-from counting.counts import count_groups
+from counting import columns, group_estimate, grouping, ranges, values
+from counting.columns import Selection
+from counting.counts import count_groups, each_row_once
+from counting.ranges import Leaf
 from counting.snapshot import ExportedSnapshot
 from loader.preflight import table_identity
 from waltally.errors import LoaderError
 from waltally.facts import Fact
+from waltally.tables import Table
+
+_READING = " ".join(
+    f"-c {setting}"
+    for setting in (
+        *("enable_tidscan=on", "enable_hashagg=on", "work_mem=64MB"),
+        *("max_parallel_workers_per_gather=0", "jit=off"),
+    )
+)
 
 
 @contextlib.contextmanager
@@ -32,34 +44,25 @@ def counted_groups(
     the snapshot is lost.
     """
     needed = {table: values.needed(facts, table) for table, _ in exported.found}
-    # Nobody can change the columns' types: the snapshot comes with locks on the tables.
-    selections = {
-        table: columns.selection(exported.monitor, table, each) for table, each in needed.items()
-    }
-    listed = {table: selection.sql for table, selection in selections.items()}
-    parts = ranges.plan(exported.found, settings.partitions, listed)
     counters = Counters(spark)
-    pages = sum(part.pages for part in parts)
-    groups = [
-        count_groups(
-            arrow_source.rows(
-                spark,
-                exported.conninfo,
-                [
-                    Query(part.query, part.pages, selection.shape)
-                    for part in parts
-                    if part.table == table
-                ],
-                selection.schema,
-                exported.name,
-                counters,
-            ),
-            needed[table],
-            values.parts_of(facts, table),
-            settings.slot,
+    pages = 0
+    groups = []
+    for table, leaves in exported.found:
+        # Nobody can change the columns' types: the snapshot comes with locks on the tables.
+        selection, size = select(exported, settings, facts, table, leaves)
+        parts = ranges.plan(leaves, size, selection.query)
+        pages += sum(part.pages for part in parts)
+        rows = arrow_source.rows(
+            spark,
+            for_readers(exported.conninfo),
+            [Query(part.query, part.pages, selection.shape, selection.row_count) for part in parts],
+            selection.schema,
+            exported.name,
+            counters,
         )
-        for table, selection in selections.items()
-    ]
+        counted = rows if selection.grouped else each_row_once(rows, needed[table])
+        of_table = values.parts_of(facts, table)
+        groups.append(count_groups(counted, needed[table], of_table, settings.slot))
 
     def cancel_if_lost() -> None:
         try:
@@ -70,6 +73,47 @@ def counted_groups(
 
     with Progress(lambda: Measure(counters.size, pages, counters.rows), cancel_if_lost):
         yield reduce(DataFrame.unionByName, groups)
+
+
+def select(
+    exported: ExportedSnapshot,
+    settings: Settings,
+    facts: Sequence[Fact],
+    table: Table,
+    leaves: Sequence[Leaf],
+) -> tuple[Selection, int]:
+    """Return how ranges of the table are read, row by row or as groups, and their pages.
+
+    Current rows are all different: grouping them would only cost.
+    """
+    needed = values.needed(facts, table)
+    parts = values.parts_of(facts, table)
+    types = columns.types_of(exported.monitor, table, [each.column for each in needed])
+    size = ranges.pages_per_range(exported.found, settings.partitions)
+    by_row = columns.rows(types, needed), size
+    if settings.aggregate == "spark" or any(part.fact.kind != "fact" for part in parts):
+        return by_row
+    numbers = [each for each in needed if each.kind == "number"]
+    measures = {each: values.measures_of(facts, table, each) for each in numbers}
+    groups = grouping.groups(types, needed, measures)
+    size = ranges.pages_per_range(
+        exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
+    )
+    if settings.aggregate == "source" or not groups.keys:
+        return groups, size
+    largest = max(leaves, key=lambda leaf: leaf.pages)
+    found = group_estimate.estimate(exported.monitor, largest, size, groups)
+    return (groups, size) if found is not None and found.are_few else by_row
+
+
+def for_readers(conninfo: str) -> str:
+    """Return the connection string with what reading and grouping by ranges rely on.
+
+    A range is read by its addresses, in one process. Its groups fit in memory where they are few;
+    where `--aggregate source` asks for many, the server puts the rest on disk.
+    """
+    users = conninfo_to_dict(conninfo).get("options") or ""
+    return make_conninfo(conninfo, options=f"{users} {_READING}".strip())
 
 
 def identities(source: Connection, facts: Sequence[Fact]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psycopg
 import psycopg2
 from common.connections import Connection, connect, resolved
-from common.errors import SnapshotBlocked, SnapshotLost
+from common.errors import SnapshotBlocked, SnapshotLost, StandbyUnusable
 from common.settings import Settings
 from psycopg2.extras import LogicalReplicationConnection
 
@@ -43,19 +43,29 @@ class ExportedSnapshot:
     monitor: Connection
     pids: tuple[int, int]
     work: str
+    is_standby: bool = False
 
     def __repr__(self) -> str:
         return f"ExportedSnapshot({self.name})"
 
     def check(self) -> None:
-        """Raise SnapshotLost unless the slot's session and the locks' session are still there."""
+        """Raise unless the snapshot's session and the locks' session are still there.
+
+        Raises SnapshotLost, and StandbyUnusable where the standby was promoted.
+        """
         try:
             row = self.monitor.execute(
-                "select count(*) from pg_stat_activity where pid = any(%s)", (list(self.pids),)
+                "select count(*), pg_is_in_recovery() from pg_stat_activity where pid = any(%s)",
+                (list(self.pids),),
             ).fetchone()
         except psycopg.OperationalError:
             row = None
-        if row != (2,):
+        if row is not None and row[1] != self.is_standby:
+            raise StandbyUnusable(
+                f"the standby was promoted while the {self.work} read it",
+                f"name another standby, or leave --standby out, and run the {self.work} again",
+            )
+        if row is None or row[0] != 2:
             raise SnapshotLost(
                 "the session that holds the snapshot or the table locks has ended",
                 f"run the {self.work} again; see the source's log for who ended the session",

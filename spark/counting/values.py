@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from waltally.facts import Dimension, Fact, FactTable
+from waltally.facts import Condition, Dimension, Fact, FactTable, Measure
 from waltally.tables import Table
 
 
@@ -14,12 +14,14 @@ from waltally.tables import Table
 class Value:
     """A value of a row: the stream's text of a column, a number of it, or a calendar day.
 
-    A number is the column as the server prints it: the stream has null for NaN and infinity.
+    A number is the column as the server prints it: the stream has null for NaN and infinity. Of
+    `is_null` it is `true` where the stream has null, else `false`: a condition needs no more, and
+    times of which most differ would otherwise tell rows apart that count alike.
     """
 
     column: str
     """The table's own name of the column."""
-    kind: Literal["text", "number", "date_of", "month_of"] = "text"
+    kind: Literal["text", "number", "date_of", "month_of", "is_null"] = "text"
     timezone: str = "UTC"
     column_timezone: str = "UTC"
 
@@ -45,9 +47,10 @@ class FactPart:
             )
         return Value(column)
 
-    def text(self, column: str) -> Value:
-        """Return the text of a column of a condition."""
-        return Value(self.part.column(column))
+    def tested(self, condition: Condition) -> Value:
+        """Return what a condition needs of its column."""
+        kind: Literal["text", "is_null"] = "is_null" if condition.test == "is_null" else "text"
+        return Value(self.part.column(condition.column), kind)
 
     def number(self, column: str) -> Value:
         """Return the summed number of a column."""
@@ -59,7 +62,7 @@ class FactPart:
         dimensions = (self.dimension(each) for each in self.fact.dimensions)
         return [
             *(value for value in dimensions if value is not None),
-            *(self.text(each.column) for each in self.fact.where),
+            *map(self.tested, self.fact.where),
             *map(self.number, self.fact.summed_columns(self.part)),
         ]
 
@@ -75,6 +78,27 @@ def needed(facts: Iterable[Fact], table: Table) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def measures_of(facts: Iterable[Fact], table: Table, number: Value) -> list[Measure]:
+    """Return the measures that the number of the table is added to."""
+    return [
+        measure
+        for each in parts_of(facts, table)
+        for measure in each.fact.measures
+        if measure.column is not None
+        and each.part.name in measure.of
+        and each.number(measure.column) == number
+    ]
+
+
 def column_name(place: int) -> str:
     """Return what the value at this place of `needed` is called in Spark."""
     return f"value_{place}"
+
+
+def total_name(place: int) -> str:
+    """Return what the sum of the number at this place of `needed` is called in Spark."""
+    return f"total_{place}"
+
+
+ROW_COUNT = "row_count"
+"""What Spark calls the number of rows that have the same values."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from common.options import (
+    Aggregating,
     AsJson,
     Facts,
     Partitions,
@@ -16,6 +17,7 @@ from common.options import (
     Target,
     Timeout,
     run_job,
+    without_password,
 )
 from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 
@@ -33,11 +35,21 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     fact: Facts = None,
     partitions: Partitions = 0,
+    aggregate: Aggregating = "auto",
     parquet: Annotated[
         str | None, typer.Option(help="Count PATH/<table>/ instead of the database.")
     ] = None,
     snapshot_lsn: Annotated[
         str | None, typer.Option(help="The WAL position of the --parquet export.")
+    ] = None,
+    standby: Annotated[
+        str | None,
+        typer.Option(
+            envvar="LOADER_STANDBY_DSN",
+            callback=without_password,
+            help="Count on this physical standby, whose replay pauses meanwhile; the source is not"
+            " touched.",
+        ),
     ] = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     forget_purged: Annotated[
@@ -66,6 +78,8 @@ def run(
             parquet,
             parse_lsn(snapshot_lsn, "--snapshot-lsn"),
             forget_purged=forget_purged,
+            aggregate=aggregate,
+            standby=standby or None,
         )
     )
     print(json.dumps(summary.as_json()) if as_json else summary, flush=True)

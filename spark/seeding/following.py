@@ -21,7 +21,7 @@ _NOTIFY_SECONDS = 10.0
 
 def wait_until_followed(
     target: Connection,
-    source: Connection,
+    source: Connection | None,
     settings: Settings,
     facts: Sequence[Fact],
     notify: Callable[[str], None],
@@ -29,17 +29,22 @@ def wait_until_followed(
     """Return when the log holds every needed column from some position on, or will do so.
 
     A running loader sees within seconds that `loader setup` has registered more. Where nobody
-    follows the slot, the next session begins with it, at a position before any later snapshot.
+    follows the slot, the next session begins with it, at a position before any later snapshot; only
+    a `source` can tell that.
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
     begun = time.monotonic()
     notified = 0.0
     while missing := _missing(target, settings, facts):
-        if not loader_progress.is_followed(source, settings.slot):
+        if source is not None and not loader_progress.is_followed(source, settings.slot):
             return
         now = time.monotonic()
         names = ", ".join(map(str, missing))
-        who = loader_progress.follower(source, settings.slot)
+        who = (
+            loader_progress.follower(source, settings.slot)
+            if source is not None
+            else "is it running?"
+        )
         if now - begun > settings.timeout:
             raise AuditIncomplete(
                 f"after {settings.timeout:.0f} s the log does not hold {names} yet; {who}",

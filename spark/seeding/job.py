@@ -13,8 +13,8 @@ from common.errors import AuditIncomplete
 from common.progress import Measure, Progress, print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
-from counting import checks, ranges, snapshot, values
-from counting.counts import count_groups
+from counting import checks, ranges, snapshot, standby, values
+from counting.counts import count_groups, each_row_once
 from counting.reading import counted_groups, identities
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import loader_progress
@@ -42,25 +42,32 @@ def seed(settings: Settings) -> Summary:
             target, settings.schema, settings.slot, settings.facts
         )
         source: Connection | None = None
+        reader: Connection | None = None
         if settings.snapshot_lsn is not None:
             refuse_old(target, settings, facts, settings.snapshot_lsn)
+        elif settings.standby is not None:
+            reader = stack.enter_context(
+                contextlib.closing(connect(settings.standby, standby.SETTING))
+            )
+            standby.check(reader, slot)
+            checks.tables(reader, facts)
         else:
-            source = stack.enter_context(
+            reader = source = stack.enter_context(
                 contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN"))
             )
             checks.source(source, slot)
             checks.tables(source, facts)
         is_compared = can_compare(target, source, settings, facts)
         stack.enter_context(acquire_seed_lock(target, settings, print_status))
-        if source is not None:
+        if reader is not None:
             following.wait_until_followed(target, source, settings, facts, print_status)
         spark = stack.enter_context(session.running())
-        if source is not None:
-            size = ranges.row_estimate(source, source_tables(facts))
+        if reader is not None:
+            size = ranges.row_estimate(reader, source_tables(facts))
             stack.enter_context(session.fitted(spark, size))
         # Before the snapshot, so that changes bring the facts forward to it.
         known = known_facts.read(target, settings, facts) if is_compared else {}
-        counted = count(spark, target, source, settings, facts, bool(known))
+        counted = count(spark, target, reader, settings, facts, bool(known))
         purged = compare(spark, target, source, settings, known, counted.snapshot_lsn)
         stored = store.replace(target, settings, facts, counted)
     summaries = []
@@ -118,21 +125,25 @@ def can_compare(
 def count(
     spark: SparkSession,
     target: Connection,
-    source: Connection | None,
+    reader: Connection | None,
     settings: Settings,
     facts: Sequence[Fact],
     wakes_loader: bool,
 ) -> store.Counted:
     """Count all facts' tables and write the groups; return where they were counted.
 
-    With `wakes_loader` an idle loader comes to that position, where purged rows are compared.
+    `reader` is a session at the source or the standby. With `wakes_loader` an idle loader comes to
+    that position, where purged rows are compared; a standby cannot wake it.
     """
-    if source is None:
+    if reader is None:
         assert settings.parquet is not None and settings.snapshot_lsn is not None
         with spark_errors("seed", lambda: None):
             groups = [
                 count_groups(
-                    parquet.table_rows(spark, settings.parquet, facts, table),
+                    each_row_once(
+                        parquet.table_rows(spark, settings.parquet, facts, table),
+                        values.needed(facts, table),
+                    ),
                     values.needed(facts, table),
                     values.parts_of(facts, table),
                     settings.slot,
@@ -143,12 +154,12 @@ def count(
                 together = reduce(DataFrame.unionByName, groups)
                 write(together, target, incoming_table(settings), "counted")
         return store.Counted(settings.snapshot_lsn)
-    with snapshot.export(settings, facts, source, print_status) as exported:
+    with exported_by(target, reader, settings, facts) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
-        found = store.Counted(exported.position, identities(source, facts))
+        found = store.Counted(exported.position, identities(reader, facts))
         refuse_old(target, settings, facts, exported.position)
-        if wakes_loader:
-            loader_progress.emit_message(source)
+        if wakes_loader and not exported.is_standby:
+            loader_progress.emit_message(reader)
         tables = ", ".join(map(str, source_tables(facts)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
         with (
@@ -157,6 +168,17 @@ def count(
         ):
             write(rows, target, incoming_table(settings), "counted")
     return found
+
+
+def exported_by(
+    target: Connection, reader: Connection, settings: Settings, facts: Sequence[Fact]
+) -> contextlib.AbstractContextManager[snapshot.ExportedSnapshot]:
+    """Return the snapshot of the source, or of the standby, as a context."""
+    if settings.standby is None:
+        return snapshot.export(settings, facts, reader, print_status)
+    slot = checks.staging(target, settings)
+    least = checks.earliest(slot, facts, store.baseline_lsn(target, settings, facts))
+    return standby.export(settings, facts, reader, least, print_status)
 
 
 def compare(

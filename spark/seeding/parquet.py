@@ -88,11 +88,13 @@ def _types(facts: Sequence[Fact], table: Table, value: Value) -> frozenset[str]:
         for dimension in part.fact.dimensions
         if part.dimension(dimension) == value
     }
-    in_conditions = {part.text(each.column) for part in parts for each in part.fact.where}
+    in_conditions = {part.tested(each) for part in parts for each in part.fact.where}
     return frozenset(types_ | ({"text"} if value in in_conditions else set()))
 
 
 def _fits(kind: types.DataType, value: Value, used_as: frozenset[str]) -> bool:
+    if value.kind == "is_null":
+        return True
     if not isinstance(kind, _FITTING[value.kind]):
         return False
     if "uuid" in used_as:
@@ -106,6 +108,8 @@ def _fits(kind: types.DataType, value: Value, used_as: frozenset[str]) -> bool:
 
 def _column(column: Column, kind: types.DataType, value: Value, is_uuid: bool) -> Column:
     """Return the value as the database's reader gives it: a uuid's bytes, or a text."""
+    if value.kind == "is_null":
+        return column.isNull().cast("string")
     if isinstance(kind, types.BinaryType):
         return column if is_uuid else sql.lower(sql.hex(column))
     text = sql.lower(column) if is_uuid else column.cast("string")

@@ -59,7 +59,8 @@ def cluster() -> Iterator[Cluster]:
     waiting = {"synchronous_standby_names": "'missing'", "synchronous_commit": "local"}
     # Autovacuum of a catalog makes the next session read every catalog anew. That session would
     # wait for the catalog which a test has locked.
-    with Cluster({**waiting, "fsync": "off", "autovacuum": "off"}) as started:
+    settings = {**waiting, "fsync": "off", "autovacuum": "off", "max_prepared_transactions": "5"}
+    with Cluster(settings) as started:
         with psycopg.connect(started.dsn(), autocommit=True) as connection:
             connection.execute("create database template_notify")
         with psycopg.connect(started.dsn("template_notify"), autocommit=True) as connection:

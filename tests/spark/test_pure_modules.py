@@ -16,6 +16,7 @@ PURE = (
     "common.progress",
     "counting.counts",
     "counting.ranges",
+    "counting.values",
     "counting.visibility",
     "deltas.current_rows",
     "deltas.rules",

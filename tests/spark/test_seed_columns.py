@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from common import arrow_source
 from common.connections import connect
-from common.settings import Settings
-from counting import columns, ranges, snapshot, values
+from common.settings import Aggregate, Settings
+from counting import ranges, reading, snapshot, values
 
 from tests.spark.support import TABLES, Source
 from tests.support.facts import notify
@@ -56,30 +56,33 @@ def make_text(source: Source) -> None:
         ),
     ],
 )
+@pytest.mark.parametrize("aggregate", ["spark", "source"])
 def test_what_is_a_uuid_leaves_the_server_as_bytes(
-    source: Source, sql: str, as_bytes: dict[str, set[str]]
+    source: Source, sql: str, as_bytes: dict[str, set[str]], aggregate: Aggregate
 ) -> None:
     source.fill()
     with source.connect() as connection:
         connection.execute(sql)
-    settings = Settings(source.dsn, source.dsn, source.slot, "cdc")
+    settings = Settings(source.dsn, source.dsn, source.slot, "cdc", aggregate=aggregate)
     facts = [notify()]
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
         snapshot.export(settings, facts, monitor, print) as exported,
     ):
-        needed = {table: values.needed(facts, table) for table, _ in exported.found}
-        found = {table: columns.selection(monitor, table, each) for table, each in needed.items()}
-        listed = {table: selection.sql for table, selection in found.items()}
-        for part in ranges.plan(exported.found, 1, listed):
+        for table, leaves in exported.found:
+            selection, pages = reading.select(exported, settings, facts, table, leaves)
+            [part] = ranges.plan(leaves, pages, selection.query)
             read = arrow_source.batches(exported.conninfo, part.query, exported.name)
-            rows = pa.Table.from_batches(found[part.table].shape(batch) for batch in read)
-            for place, value in enumerate(needed[part.table]):
+            rows = pa.Table.from_batches(map(selection.shape, read))
+            times = [1] * len(rows) if aggregate == "spark" else rows["row_count"].to_pylist()
+            for place, value in enumerate(values.needed(facts, table)):
                 name = values.column_name(place)
-                is_bytes = value.column in as_bytes[str(part.table)]
+                is_bytes = value.column in as_bytes[str(table)]
                 assert rows.schema.field(name).type == (pa.binary() if is_bytes else pa.string())
-                nulls = f"select count(*) - count({value.column}), count(*) from {part.table}"
-                assert [(rows[name].null_count, rows.num_rows)] == source.ask(nulls)
+                nulls = f"select count(*) - count({value.column}), count(*) from {table}"
+                is_null = rows[name].is_null().to_pylist()
+                null_count = sum(n for n, null in zip(times, is_null, strict=True) if null)
+                assert [(null_count, sum(times))] == source.ask(nulls)
 
 
 def test_an_id_that_is_text_in_one_table_counts_as_the_uuid_it_is(source: Source) -> None:
@@ -117,7 +120,8 @@ def test_a_text_of_sixteen_characters_does_not_pass_for_a_uuid(source: Source) -
     assert [group[1:] for group in lacking] == [row]
 
 
-def test_values_are_spelled_as_the_stream_spells_them(source: Source) -> None:
+@pytest.mark.parametrize("aggregate", ["spark", "source"])
+def test_values_are_spelled_as_the_stream_spells_them(source: Source, aggregate: str) -> None:
     """Blanks of a char(n) count, and a cast that somebody made does not."""
     source.fill()
     with source.connect() as connection:
@@ -128,7 +132,7 @@ def test_values_are_spelled_as_the_stream_spells_them(source: Source) -> None:
             "create cast (notification_type as text) with function loud(notification_type)"
         )
         connection.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
-    code, _, err = source.seed()
+    code, _, err = source.seed("--aggregate", aggregate)
     assert code == 0, err
     source.ask("update notifications set notification_status = 'failed' returning 1")
     streamed = set()

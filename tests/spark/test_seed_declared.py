@@ -28,6 +28,9 @@ EXACT = Context(prec=1000)
 SHOP_TABLES = ("orders", "Old Orders", "refunds")
 
 
+BOTH_WAYS = pytest.mark.parametrize("aggregate", ["source", "spark"])
+"""The server counts what is alike, or Spark does."""
+
 WRITTEN: dict[object, str] = {
     # The driver has no exact Arrow type for it.
     "numeric": "{0}::text",
@@ -84,11 +87,11 @@ def export(source: Source, folder: Path, tables: Sequence[str] = SHOP_TABLES) ->
     return str(position)
 
 
-@pytest.mark.parametrize("reader", ["database", "parquet"])
+@pytest.mark.parametrize("reader", ["source", "spark", "parquet"])
 def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
     source: Source, tmp_path: Path, reader: str
 ) -> None:
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ("--aggregate", reader)
     with a_shop(source) as shop:
         if reader == "parquet":
             flags = ("--parquet", str(tmp_path), "--snapshot-lsn", export(source, tmp_path))
@@ -105,7 +108,8 @@ def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
     assert summary["rejections"] == []
 
 
-def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source) -> None:
+@BOTH_WAYS
+def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source, aggregate: str) -> None:
     with source.connect() as connection:
         connection.execute("create table paid (amount numeric)")
         connection.execute("insert into paid values (12.50), (-2.5), (null), (0)")
@@ -117,7 +121,7 @@ def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source) -> No
         "type": "numeric",
     }
     source.register(declare("public.paid", measures=[amount]), "ft_paid")
-    code, _, err = source.seed("--fact", "ft_paid")
+    code, _, err = source.seed("--fact", "ft_paid", "--aggregate", aggregate)
     assert code == 0, err
     assert source.ask(
         "select dimensions::text, measures[1]::text from cdc.baseline_group"
@@ -147,7 +151,10 @@ UNFIT = """
 """
 
 
-def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(source: Source) -> None:
+@BOTH_WAYS
+def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(
+    source: Source, aggregate: str
+) -> None:
     with source.connect() as connection:
         connection.execute(UNFIT)
     zones = {"timezone": "Europe/London", "column_timezone": "UTC"}
@@ -170,7 +177,7 @@ def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(source: S
     )
     declaration["dimensions"].append(column("placed", "date", kind="date_of", column="at", **zones))
     source.register(declaration, "ft_unfit")
-    code, out, err = source.seed("--fact", "ft_unfit", "--json")
+    code, out, err = source.seed("--fact", "ft_unfit", "--json", "--aggregate", aggregate)
     assert code == 0, err
     rejections = json.loads(out)["facts"]["ft_unfit"]["rejections"]
     assert {each["reason"]: each["row_count"] for each in rejections} == {
@@ -207,13 +214,14 @@ def live_by(*names: str) -> dict[str, Any]:
     )
 
 
-def test_facts_in_one_pass_are_as_each_by_itself(source: Source) -> None:
+@BOTH_WAYS
+def test_facts_in_one_pass_are_as_each_by_itself(source: Source, aggregate: str) -> None:
     source.fill()
     # The places of ids and texts differ, and so do conditions and the number of dimensions.
     source.register(live_by("notification_type"), "ft_by_type")
     source.register(live_by("notification_status", "service_id"), "ft_by_service")
     names = ("ft_by_service", "ft_by_type", "ft_service_stats")
-    code, _, err = source.seed()
+    code, _, err = source.seed("--aggregate", aggregate)
     assert code == 0, err
     assert source.baseline() == source.recount()
     together = {name: source.groups(name) for name in names}
@@ -222,7 +230,7 @@ def test_facts_in_one_pass_are_as_each_by_itself(source: Source) -> None:
     for name in names:
         with source.connect() as connection:
             connection.execute("delete from cdc.baseline_group where fact_name = %s", (name,))
-        code, _, err = source.seed("--fact", name)
+        code, _, err = source.seed("--fact", name, "--aggregate", aggregate)
         assert code == 0, err
         assert source.groups(name) == together[name]
     assert (

@@ -6,8 +6,8 @@ import pytest
 from common.progress import Measure, line
 from common.settings import Settings, parse_lsn
 from counting import values
-from counting.counts import COLUMNS, NULL_DIMENSION, count_groups
-from counting.ranges import Leaf, cut, plan
+from counting.counts import COLUMNS, NULL_DIMENSION, count_groups, each_row_once
+from counting.ranges import Leaf, Range, cut, plan
 from counting.visibility import Visibility, unfinished
 from pyspark.sql import Row, SparkSession
 
@@ -34,7 +34,8 @@ def counted(
         for place in range(len(needed))
     )
     frame = spark.createDataFrame(rows, schema)
-    return count_groups(frame, needed, values.parts_of(facts, table), "the_slot").collect()
+    once = each_row_once(frame, needed)
+    return count_groups(once, needed, values.parts_of(facts, table), "the_slot").collect()
 
 
 def groups(found: list[Row]) -> set[tuple[Any, ...]]:
@@ -112,7 +113,10 @@ def test_a_condition_that_is_null_is_not_true(
     declaration = declare("public.notifications", where=[where])
     declaration["dimensions"] = [column("state", "text", nulls="count")]
     fact = parse("f", LIVE, declaration)
-    found = counted(spark, [(each,) for each in ("a", "b", "c", None)], fact)
+    states = ("a", "b", "c", None)
+    tested = [() if where["test"] != "is_null" else (str(each is None).lower(),) for each in states]
+    rows = [(state, *test) for state, test in zip(states, tested, strict=True)]
+    found = counted(spark, rows, fact)
     assert {(row["dimensions"][0], row["reason"]) for row in found} == {
         (each, None) for each in expected
     }
@@ -128,7 +132,7 @@ def test_a_condition_on_a_uuid_compares_its_text(spark: SparkSession) -> None:
 def test_a_fact_without_columns_counts_its_rows(spark: SparkSession) -> None:
     fact = parse("f", LIVE, declare("public.notifications"))
     frame = spark.createDataFrame([("",), ("",)], "value_0 string")
-    [row] = count_groups(frame, (), values.parts_of([fact], LIVE), "s").collect()
+    [row] = count_groups(each_row_once(frame, ()), (), values.parts_of([fact], LIVE), "s").collect()
     assert (row["dimensions"], row["row_count"], row["sums"]) == ([], 2, ["2"])
 
 
@@ -167,16 +171,19 @@ def test_ranges_cover_every_page_once_and_the_last_is_open() -> None:
     ]
 
 
-def test_an_empty_table_and_a_foreign_leaf_are_one_range_each() -> None:
-    assert cut(Leaf(Table("a", "b"), 0), 2) == ["ctid >= '(0,0)'::tid"]
-    assert cut(Leaf(Table("a", "b"), 0, has_addresses=False), 2) == ["true"]
+def test_a_whole_table_and_a_foreign_leaf_are_one_range_each() -> None:
+    assert cut(Leaf(Table("a", "b"), 0), 2) == ["true"]
+    assert cut(Leaf(Table("a", "b"), 2), 2) == ["true"]
+    assert cut(Leaf(Table("a", "b"), 3), 2) == [
+        "ctid >= '(0,0)'::tid and ctid < '(2,0)'::tid",
+        "ctid >= '(2,0)'::tid",
+    ]
+    assert cut(Leaf(Table("a", "b"), 9, has_addresses=False), 2) == ["true"]
 
 
 def test_a_leaf_is_read_by_itself_for_its_table() -> None:
-    table = Table("public", "n")
-    [part] = plan([(table, [Leaf(Table("Odd", 'le"af'), 3)])], 1, {table: "1 as x"})
-    assert part.table == table
-    assert 'select 1 as x from only "Odd"."le""af" where' in part.query
+    [part] = plan([Leaf(Table("Odd", 'le"af'), 3)], 4, "select 1 as x {}".format)
+    assert part == Range('select 1 as x from only "Odd"."le""af" where true', 3)
 
 
 def test_parquet_and_its_position_belong_together() -> None:

@@ -1,0 +1,199 @@
+"""Reads the tables on a physical standby, whose replay is paused meanwhile; the primary is spared.
+
+A standby shows transactions in the order of their commit records. While replay is paused it shows
+exactly those whose commit record ends at or before the replayed position; the stream has all whose
+commit record begins there or later. What is only prepared there comes from the stream.
+
+The standby must follow the slot's primary: its system identifier alone is compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import psycopg
+from common.connections import Connection, connect, exported_snapshot, resolved
+from common.errors import AnotherSeed, SnapshotTooOld, StandbyUnusable
+from common.settings import Settings
+
+from counting import ranges
+from counting.snapshot import ExportedSnapshot, Notify, lock
+from loader.staging.records import SlotPosition
+from waltally import lsn
+from waltally.errors import AnotherCluster, MissingRight
+from waltally.facts import Fact, source_tables
+from waltally.tables import quoted
+
+SETTING = "LOADER_STANDBY_DSN"
+_POLL_SECONDS = 0.1
+_KEY = "hashtextextended('waltally standby', 0)"
+_RESUME = "select pg_wal_replay_resume();"
+
+
+def check(standby: Connection, slot: SlotPosition) -> None:
+    """Raise unless the server is a standby of the slot's server and its replay may be paused."""
+    row = standby.execute(
+        "select pg_is_in_recovery(), system_identifier::text, current_database(),"
+        " has_function_privilege('pg_catalog.pg_wal_replay_pause()', 'execute')"
+        " and has_function_privilege('pg_catalog.pg_wal_replay_resume()', 'execute')"
+        " from pg_control_system()"
+    ).fetchone()
+    assert row is not None
+    in_recovery, identifier, database, may_pause = row
+    if (identifier, database) != (slot.system_identifier, slot.source_database):
+        raise AnotherCluster(
+            f"the change log was staged from database {slot.source_database} of cluster"
+            f" {slot.system_identifier}; the standby is {database} of {identifier}",
+            f"point --standby or {SETTING} at a standby of the server that `loader setup` was run"
+            " on, with the same database",
+        )
+    if in_recovery is not True:
+        raise StandbyUnusable(
+            "the server of --standby is not in recovery: it is a primary",
+            "leave --standby out to read the tables on the primary",
+        )
+    if may_pause is not True:
+        user = quoted(standby.info.user)
+        raise MissingRight(
+            f"role {standby.info.user} may not pause the standby's replay",
+            "run on the primary, in the same database: grant execute on function"
+            f" pg_catalog.pg_wal_replay_pause(), pg_catalog.pg_wal_replay_resume() to {user};",
+        )
+
+
+@contextlib.contextmanager
+def export(
+    settings: Settings,
+    facts: Sequence[Fact],
+    monitor: Connection,
+    least: int,
+    notify: Notify,
+) -> Iterator[ExportedSnapshot]:
+    """Yield a snapshot at the replayed position; at the end, replay goes on.
+
+    Waits until replay has passed `least`. A signal that ends the process ends the block too.
+    Raises StandbyUnusable, AnotherSeed, SnapshotTooOld, SnapshotBlocked.
+    """
+    deadline = time.monotonic() + settings.timeout
+    conninfo = resolved(monitor)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(terminated_as_exit())
+        _wait_for_replay(monitor, least, deadline, settings)
+        # While replay pauses it cannot give up a lock that it holds: ours come before.
+        locks = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
+        lock(locks, settings, facts, deadline)
+        stack.enter_context(_paused(monitor, conninfo, deadline, settings, notify))
+        holder = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
+        name = stack.enter_context(exported_snapshot(holder))
+        found = [(table, ranges.leaves(monitor, table)) for table in source_tables(facts)]
+        pids = (holder.info.backend_pid, locks.info.backend_pid)
+        position = replayed(monitor)
+        # A lock that outlived the pause would be in replay's way.
+        stack.callback(locks.close)
+        yield ExportedSnapshot(
+            position, name, conninfo, found, monitor, pids, settings.work, is_standby=True
+        )
+
+
+def replayed(standby: Connection) -> int:
+    """Return the replayed position. Raises StandbyUnusable where there is none."""
+    row = standby.execute("select pg_last_wal_replay_lsn()::text").fetchone()
+    if row is None or row[0] is None:
+        raise StandbyUnusable("the standby has replayed nothing", "wait until it follows")
+    return lsn.parse(str(row[0]))
+
+
+def _wait_for_replay(standby: Connection, least: int, deadline: float, settings: Settings) -> None:
+    while (position := replayed(standby)) < least:
+        if time.monotonic() > deadline:
+            raise SnapshotTooOld(
+                f"after {settings.timeout:.0f} s the standby has replayed up to"
+                f" {lsn.show(position)}; a baseline of it must not be older than"
+                f" {lsn.show(least)}",
+                "see that the standby follows, or raise --timeout",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def _paused(
+    standby: Connection, conninfo: str, deadline: float, settings: Settings, notify: Notify
+) -> Iterator[None]:
+    """Pause replay for the block.
+
+    A replay that is paused already stays so: a person may want it, and a killed seed cannot be
+    told from one.
+    """
+    if standby.execute(f"select pg_try_advisory_lock({_KEY})").fetchone() != (True,):
+        raise AnotherSeed(
+            "another seed is reading from the standby", "let it end, then run the seed again"
+        )
+    if _pause_state(standby) != "not paused":
+        raise StandbyUnusable(
+            "replay on the standby is paused already, by a person or by a seed that was killed",
+            f"run on the standby: {_RESUME}",
+        )
+    notify(f"pausing replay; should this process be killed, run on the standby: {_RESUME}")
+    try:
+        standby.execute("select pg_wal_replay_pause()")
+        while _pause_state(standby) != "paused":
+            if time.monotonic() > deadline:
+                raise StandbyUnusable(
+                    f"replay on the standby did not pause within {settings.timeout:.0f} s: a query"
+                    " there may be in its way",
+                    "let long queries on the standby end, or raise --timeout",
+                )
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        _resume(standby, conninfo, notify)
+
+
+def _resume(standby: Connection, conninfo: str, notify: Notify) -> None:
+    """Let replay go on, with another session where this one has ended."""
+    try:
+        standby.execute("select pg_wal_replay_resume()")
+    except psycopg.errors.ObjectNotInPrerequisiteState:
+        return  # promoted
+    except psycopg.Error:
+        try:
+            with contextlib.closing(connect(conninfo, SETTING)) as other:
+                other.execute("select pg_wal_replay_resume()")
+        except Exception:  # what ended the session is reported already
+            notify(f"replay on the standby may still be paused; run there: {_RESUME}")
+
+
+def _pause_state(standby: Connection) -> str:
+    try:
+        row = standby.execute("select pg_get_wal_replay_pause_state()").fetchone()
+    except psycopg.errors.ObjectNotInPrerequisiteState:
+        raise StandbyUnusable(
+            "the standby was promoted", "leave --standby out, or name another standby"
+        ) from None
+    assert row is not None
+    return str(row[0])
+
+
+@contextlib.contextmanager
+def terminated_as_exit() -> Iterator[None]:
+    """Let SIGTERM end the block by an exception, so that what it holds is released."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        # A second one must not end what the first one has begun to release.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
