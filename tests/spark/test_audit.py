@@ -22,7 +22,6 @@ from counting import snapshot
 from counting.snapshot import ExportedSnapshot, Notify
 
 from demo.traffic import Traffic
-from loader.build import builder
 from tests.spark.audited import (
     DIMENSIONS,
     ONE_TRANSACTION,
@@ -63,7 +62,7 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
 ) -> None:
     audited.write(seed=1)
     audited.must("run", "--once")
-    monkeypatch.setattr(builder, "_SLICE", ONE_TRANSACTION)
+    monkeypatch.setattr("loader.build.models._SLICE", ONE_TRANSACTION)
     audited.build()
 
     def end_at_a_transaction(exported: ExportedSnapshot) -> ExportedSnapshot:
@@ -106,7 +105,7 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
     audited.source.insert(1, too_long)
     audited.source.insert(3, "sent")
     audited.must("run", "--once")
-    monkeypatch.setattr(builder, "_SLICE", ONE_TRANSACTION)
+    monkeypatch.setattr("loader.build.models._SLICE", ONE_TRANSACTION)
     audited.build()
     [(service, template)] = audited.source.execute(
         "delete from cdc.change_log where (commit_lsn, ordinal) = (select commit_lsn, ordinal"

@@ -118,7 +118,7 @@ def test_every_fact_is_audited_and_a_sum_that_is_wrong_by_a_cent_is_found(
 
 
 def test_rows_of_another_slot_are_left_alone(audited: Audited, orders: Orders) -> None:
-    orders.shop.write(30, truncates=False)
+    orders.shop.write(90, truncates=False)
     orders.build()
     audited.source.execute(
         "insert into analytics.ft_orders select gen_random_uuid(), 'west', shop_id, channel, size,"

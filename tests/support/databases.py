@@ -128,12 +128,21 @@ class Database:
                 return cursor.fetchone() == (0,)
 
             wait_until(dropped, "the database's slots are dropped")
-            cursor.execute(
-                "select pg_replication_origin_drop(roname) from pg_replication_origin "
-                "where roname = %s",
-                (f"waltally_{self.slot}",),
-            )
             cursor.execute(f"drop database {self.name} with (force)")
+
+            def freed() -> bool:
+                # The backend of a loader that was killed may hold it for a moment.
+                try:
+                    cursor.execute(
+                        "select pg_replication_origin_drop(roname) from pg_replication_origin "
+                        "where roname = %s",
+                        (f"waltally_{self.slot}",),
+                    )
+                except psycopg2.errors.ObjectInUse:
+                    return False
+                return True
+
+            wait_until(freed, "the slot's origin is dropped")
         admin.close()
 
     def __enter__(self) -> Database:
