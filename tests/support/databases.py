@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from psycopg2 import errors
+
 from demo.cluster import BIN, Cluster
 from tests.support.commands import LOADER, ROOT, run_loader
 from tests.support.facts import NOTIFY, manifest_of
@@ -138,7 +140,7 @@ class Database:
                         "where roname = %s",
                         (f"waltally_{self.slot}",),
                     )
-                except psycopg2.errors.ObjectInUse:
+                except errors.ObjectInUse:
                     return False
                 return True
 
