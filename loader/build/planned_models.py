@@ -9,7 +9,7 @@ from psycopg2 import extensions
 
 from loader.build import execution, project_files
 from loader.build.models import Models
-from loader.build.plan import Plans
+from loader.build.plan import Plans, Statements
 
 log = logging.getLogger("loader")
 
@@ -44,7 +44,8 @@ class PlannedModels:
             self._profile = {}
             self.close()
         self._staging = staging
-        done = {model for model in self._plans.confirmed if self._execute(model)}
+        plans = self._plans.confirmed
+        done = {model for model, plan in plans.items() if self._execute(model, plan)}
         if self._all is not None and done == self._all:
             return
         run = self._models.run(sorted(self._all - done) if self._all is not None else ())
@@ -67,10 +68,10 @@ class PlannedModels:
             or project_files.differ(self._profile)
         )
 
-    def _execute(self, model: str) -> bool:
+    def _execute(self, model: str, plan: Statements) -> bool:
         """Execute a model's plan and return whether that succeeded; else dbt has to run it."""
         try:
-            execution.execute(self._connected(), self._plans.confirmed[model])
+            execution.execute(self._connected(), plan)
         except Exception as error:
             # Whatever it is: dbt runs the model now, and its error is the one to be read.
             log.debug("dbt runs %s: %s", model, error)

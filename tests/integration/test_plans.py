@@ -74,6 +74,18 @@ class Planned:
         assert self.batch() == []
 
 
+def notes_project(
+    pipeline: Pipeline, folder: Path, hook: str = "[]", described: str = "version: 2"
+) -> Path:
+    """Set up a project whose one fact counts the notes of `unrelated`; return where it is."""
+    pipeline.source.execute("alter table unrelated replica identity full")
+    project = host_project(folder, {"ft_notes": NOTES % hook})
+    (project / "models" / "ft_notes.yml").write_text(described)
+    pipeline.use_project(project)
+    pipeline.must("setup")
+    return project
+
+
 @pytest.fixture
 def planned(
     pipeline: Pipeline, models: Models, monkeypatch: pytest.MonkeyPatch
@@ -183,10 +195,7 @@ def test_an_error_is_that_of_dbt(planned: Planned) -> None:
 def test_a_model_that_a_plan_cannot_express_goes_through_dbt(
     pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str
 ) -> None:
-    pipeline.source.execute("alter table unrelated replica identity full")
-    project = host_project(tmp_path, {"ft_notes": NOTES % hook})
-    pipeline.use_project(project)
-    pipeline.must("setup")
+    notes_project(pipeline, tmp_path, hook)
     made = Planned(pipeline, Models(), monkeypatch)
     with closing(made.planned), pipeline.dbt_environment():
         for count in range(1, 6):
@@ -200,11 +209,7 @@ def test_a_model_that_a_plan_cannot_express_goes_through_dbt(
 def test_grants_and_descriptions_are_written_once(
     pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline.source.execute("alter table unrelated replica identity full")
-    project = host_project(tmp_path, {"ft_notes": NOTES % "[]"})
-    (project / "models" / "ft_notes.yml").write_text(DESCRIBED)
-    pipeline.use_project(project)
-    pipeline.must("setup")
+    notes_project(pipeline, tmp_path, described=DESCRIBED)
     pipeline.source.execute("insert into unrelated (note) values ('a')")
     pipeline.stage()
     made = Planned(pipeline, Models(), monkeypatch)
@@ -228,10 +233,7 @@ def test_grants_and_descriptions_are_written_once(
 def test_a_changed_project_is_parsed_anew(
     pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline.source.execute("alter table unrelated replica identity full")
-    project = host_project(tmp_path, {"ft_notes": NOTES % "[]"})
-    pipeline.use_project(project)
-    pipeline.must("setup")
+    project = notes_project(pipeline, tmp_path)
     pipeline.source.execute("insert into unrelated (note) values ('a')")
     pipeline.stage()
     made = Planned(pipeline, Models(), monkeypatch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +14,8 @@ from common.connections import Connection
 from seeding import incoming
 
 from demo.cluster import Cluster
-from tests.spark.support import GATE, TABLES, Source, wait_until
-from tests.spark.test_seed_exactness import Writers, changes_from
+from tests.spark.support import GATE, Source, wait_until
+from tests.spark.traffic import Writers, ends_as_a_recount
 from waltally import lsn
 
 FOLLOWED = """
@@ -68,18 +67,6 @@ def standby(source: Source) -> Iterator[Standby]:
         made.remove()
 
 
-def ends_as_a_recount(source: Source, out: str) -> None:
-    """See that the baseline and the changes from its position on are what the tables hold."""
-    position = lsn.parse(json.loads(out)["snapshot_lsn"])
-    baseline, recount = source.baseline(), source.recount()
-    deltas = changes_from(source, position)
-    assert any(deltas[table] for table in TABLES)
-    for table in TABLES:
-        total = Counter(baseline[table])
-        total.update(deltas[table])
-        assert {key: n for key, n in total.items() if n} == dict(recount[table])
-
-
 def refused(standby: Standby, code: int, *words: str, flags: tuple[str, ...] = ()) -> None:
     """Run the seed and see it end with this exit code and these words, and nothing stored."""
     found, _, err = standby.source.seed(*standby.flags, "--timeout", "2", *flags)
@@ -103,7 +90,7 @@ def test_a_seed_from_a_standby_amid_writers_and_the_stream_from_its_position_are
         )
     assert code == 0, err
     assert standby.ask(STATE) == "not paused"
-    ends_as_a_recount(source, out)
+    ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
 
 
 def test_what_is_only_prepared_at_the_position_comes_from_the_stream(standby: Standby) -> None:
@@ -120,7 +107,7 @@ def test_what_is_only_prepared_at_the_position_comes_from_the_stream(standby: St
         finally:
             connection.execute("commit prepared 'open'")
     assert code == 0, err
-    ends_as_a_recount(source, out)
+    ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
 
 
 def test_a_replay_that_is_paused_already_is_left_alone(standby: Standby) -> None:
