@@ -59,7 +59,7 @@ check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate
 	@echo "Unit tests (pytest)"
 	@$(BIN)/python -m pytest -q tests/unit
 
-STAGES := capture apply freshness catch-up overhead seed growth idle
+STAGES := capture apply freshness alternatives catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from benchmarks.measure import ROOT, peak_bytes
 from benchmarks.workload import LOADER, dbt_home, environment
 from demo.cluster import Cluster
@@ -32,6 +34,12 @@ class LoaderProcess:
     def peak_bytes(self) -> int:
         """The most memory that the loader, with dbt inside it, has held so far."""
         return peak_bytes(self._process.pid)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU seconds of the loader, with dbt inside it, so far."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def check(self) -> None:
         """Raise RuntimeError, with the end of its log, if the loader has ended by itself."""

@@ -1,0 +1,1 @@
+"""What else could answer the same question, and what it costs."""
