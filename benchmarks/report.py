@@ -30,17 +30,21 @@ PAGE = ROOT / "docs" / "performance.md"
 Row = Mapping[str, object]
 
 
-def publish(stage: str, rows: Sequence[Row], **facts: object) -> None:
+def publish(
+    stage: str, rows: Sequence[Row], on_page: Sequence[Row] | None = None, **facts: object
+) -> None:
     """Print a stage's rows and keep them: JSON in benchmarks/results, a table on the page.
 
     The first row's keys are the columns, with their units. `facts` (sizes, goals) go into the
-    JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`.
+    JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`; `on_page`
+    are the rows and columns that a reader needs there (default: all).
     """
     show(stage, rows)
     RESULTS.mkdir(parents=True, exist_ok=True)
     kept = {"stage": stage, "machine": machine(), **facts, "rows": list(rows)}
     (RESULTS / f"{stage}.json").write_text(json.dumps(kept, indent=2) + "\n")
-    _into_page(stage, list(rows[0]), rows)
+    shown = on_page or rows
+    _into_page(stage, list(shown[0]), shown)
 
 
 def show(title: str, rows: Sequence[Row]) -> None:
