@@ -113,7 +113,6 @@ def _round(source: Cluster, target: Cluster, rows: int, *, decodes_first: bool) 
     return Round(
         staged=catch_up.staged(marker),
         visible=catch_up.visible(marker),
-        dbt_ready=catch_up.dbt_ready,
         decoding=alone,
         peak_bytes=peak,
         longest_staging=catch_up.longest_staging,

@@ -51,8 +51,6 @@ class CatchUp(NamedTuple):
 
     observations: list[Observation]
     """Each change of a position, in order."""
-    dbt_ready: float
-    """When dbt was first seen in a transaction, in seconds since the loader was started."""
     longest_staging: float
     """The longest time that a transaction of the loader itself was open, in seconds."""
     longest_build: float
@@ -78,7 +76,7 @@ def poll(dsn: str, slot: str, end: int, began: float, check: Callable[[], None])
     Raises RuntimeError after 15 minutes.
     """
     observations: list[Observation] = []
-    staging = build = dbt_ready = 0.0
+    staging = build = 0.0
     with closing(psycopg2.connect(dsn)) as connection:
         connection.autocommit = True
         with connection.cursor() as cursor:
@@ -89,10 +87,8 @@ def poll(dsn: str, slot: str, end: int, began: float, check: Callable[[], None])
                 if not observations or observation[1:] != observations[-1][1:]:
                     observations.append(observation)
                 staging, build = max(staging, open_staging), max(build, open_build)
-                if build and not dbt_ready:
-                    dbt_ready = observation.at
                 if applied > end:
-                    return CatchUp(observations, dbt_ready, staging, build)
+                    return CatchUp(observations, staging, build)
                 check()
                 time.sleep(_POLL)
     raise RuntimeError(f"not caught up in {_PATIENCE:.0f} s: {observations[-1]}, of {end}")

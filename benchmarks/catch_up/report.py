@@ -17,8 +17,6 @@ class Round:
     """Seconds from the loader's start until the change log had everything."""
     visible: float
     """Seconds from the loader's start until the fact had everything."""
-    dbt_ready: float
-    """Seconds from the loader's start until dbt, imported and the models parsed, began a build."""
     decoding: float
     """Seconds of decoding alone."""
     peak_bytes: int

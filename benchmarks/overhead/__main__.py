@@ -87,6 +87,12 @@ def table(samples: Samples) -> list[report.Row]:
     return rows
 
 
+def for_page(rows: Sequence[report.Row]) -> list[report.Row]:
+    """Keep the columns that tell what an application pays."""
+    details = ("ratio without waits", "full pages, bytes", "mean, ms")
+    return [{key: value for key, value in row.items() if key not in details} for row in rows]
+
+
 def draw(rows: Sequence[report.Row]) -> None:
     """Draw the source's CPU time per write, with the WAL sender's part apart."""
     names = [str(row["beside the writers"]) for row in rows]
@@ -130,7 +136,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     rows = table(measure(**vars(options)))
-    report.publish("overhead", rows, goals=GOALS, sizes=vars(options))
+    report.publish("overhead", rows, for_page(rows), goals=GOALS, sizes=vars(options))
     draw(rows)
 
 

@@ -83,10 +83,7 @@ def cost_rows(outcomes: Mapping[str, list[Outcome]], counted: Counted) -> list[r
                 "x COPY": median_of(ratios),
                 "least": round(min(ratios), 2),
                 "most": round(max(ratios), 2),
-                **{
-                    f"{kind}, MB": median_of([one.peak_mb(kind) for one in found])
-                    for kind in ("JVM", "Python workers", "driver's Python")
-                },
+                "memory, MB": median_of([one.peak_mb for one in found]),
             }
         )
     return table

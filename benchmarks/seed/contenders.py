@@ -48,9 +48,10 @@ class Outcome:
     stored: str | None = None
     """The relation in the warehouse that holds the counts, where they are kept."""
 
-    def peak_mb(self, kind: str) -> float | None:
-        """Return the peak of one kind of process in MB; None where it is no Spark job."""
-        return self.memory.get(kind, 0) / 1e6 if self.memory else None
+    @property
+    def peak_mb(self) -> float | None:
+        """The peaks of all kinds of processes in MB; None where it is no Spark job."""
+        return sum(self.memory.values()) / 1e6 if self.memory else None
 
 
 @dataclass(frozen=True)
