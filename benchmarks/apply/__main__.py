@@ -13,7 +13,7 @@ each stage's part is seen.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -178,20 +178,6 @@ def _value(cluster: Cluster, query: str) -> object:
     return found
 
 
-def draw(rows: Sequence[report.Row]) -> None:
-    """Draw the CPU per change, stage by stage."""
-    with report.figure("apply") as axes:
-        names = [str(row["changes"]) for row in rows]
-        left = [0.0] * len(rows)
-        for stage in ("decode", "loader", "COPY", "apply"):
-            widths = [float(str(row[f"{stage} µs"])) for row in rows]
-            axes.barh(names, widths, left=left, label=stage)
-            left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set_xlabel("CPU microseconds per change")
-        axes.invert_yaxis()
-        axes.legend()
-
-
 def main() -> None:
     """Measure every kind, then publish."""
     parser = argparse.ArgumentParser(
@@ -209,7 +195,6 @@ def main() -> None:
         report.show(f"apply, {given.project}", rows)
         return
     report.publish("apply", rows, goals=GOALS, sizes=vars(given))
-    draw(rows)
 
 
 if __name__ == "__main__":

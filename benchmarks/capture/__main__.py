@@ -130,14 +130,6 @@ def for_page(rows: Sequence[report.Row]) -> list[report.Row]:
     ]
 
 
-def draw(rows: Sequence[report.Row]) -> None:
-    """Draw the changes per second of each way."""
-    with report.figure("capture", height=4.5) as axes:
-        names = [str(row["transactions, way"]) for row in rows]
-        axes.barh(names[::-1], [float(str(row["changes/s"])) for row in rows][::-1])
-        axes.set_xlabel("changes per second, 1 KB each")
-
-
 def main() -> None:
     """Measure both kinds of transactions, then publish."""
     parser = argparse.ArgumentParser(
@@ -158,7 +150,6 @@ def main() -> None:
     if given.one_rows:
         rows += measure("one", given.one_rows, given.one_rows, given.one_rounds, two)
     report.publish("capture", rows, for_page(rows), goals=GOALS, sizes=vars(given))
-    draw(for_page(rows))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ from benchmarks.seed.spark_cluster import spark_cluster
 from benchmarks.seed.tables import Counted, checksum, count_on_server, create, export, fill
 from demo.cluster import Cluster
 
-CPU_GOAL = 1.0
 GOALS = {
     "primary's CPU, x COPY": "0.5 with few groups, 1.0 with many",
     "memory": "flat as rows grow",
@@ -164,26 +163,6 @@ def compare(groups: int, options: argparse.Namespace) -> list[report.Row]:
         return cost_rows(run_rounds(options.rounds, ways, contenders.warehouse, counted), counted)
 
 
-def draw(name: str, table: Sequence[report.Row]) -> None:
-    """Draw the primary's CPU of each contender as a multiple of the plain COPY's."""
-    with report.figure(name, height=4.0) as axes:
-        sizes = sorted({int(str(row["groups"])) for row in table})
-        names = list(dict.fromkeys(str(row["counted by"]) for row in table))
-        for place, size in enumerate(sizes):
-            rows = {str(row["counted by"]): row for row in table if row["groups"] == size}
-            axes.barh(
-                [n + 0.4 * place for n in range(len(names))],
-                [float(str(rows[name]["x COPY"])) for name in names],
-                height=0.4,
-                label=f"{size:,} groups",
-            )
-        axes.set_yticks([n + 0.2 for n in range(len(names))], names)
-        axes.invert_yaxis()
-        axes.axvline(CPU_GOAL, color="black", linestyle="--", linewidth=1)
-        axes.set_xlabel("CPU of the primary, plain COPY of the columns = 1 (dashed: the goal)")
-        axes.legend()
-
-
 def main() -> None:
     """Run the stages that were asked for, and publish each as it ends."""
     parser = argparse.ArgumentParser(
@@ -210,7 +189,6 @@ def main() -> None:
             if groups:
                 rows += compare(groups, options)
         report.publish(options.name, rows, **sizes)
-        draw(options.name, rows)
     if "workers" in options.stages:
         with servers(options.few) as contenders:
             fill(contenders.primary, options.rows, options.few)
