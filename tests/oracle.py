@@ -1,7 +1,8 @@
 """The delta rules in plain Python: what the tests hold dbt's models and Spark's jobs against.
 
-Written from the README alone, so that the three cannot share a mistake. It judges wal2json changes
-one by one in their order. `demo/recount.py` is the other judge: it counts the source's rows.
+Written from the documented rules alone, so that the three cannot share a mistake. It judges
+wal2json changes one by one in their order. `demo/recount.py` is the other judge: it counts the
+source's rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every error of the loader: a sentence, a remedy, an exit code.
 
-The first line of a docstring is also the row in the README's table of exit codes. A test compares
-both.
+The first line of a docstring is also the row in the table of exit codes in docs/reference.md. A
+test compares both.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def explain(error: ServerError, place: str) -> LoaderError:
     if code == _MISSING_RIGHT:
         return MissingRight(
             f"The {place} denies a right: {said}",
-            "grant it as the README's section on roles says",
+            "grant it as docs/roles.md says",
         )
     if code in _MISSING_OBJECT:
         return NotSetUp(

@@ -87,7 +87,7 @@ def database_errors(work: str) -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as error:
         raise MissingRight(
             f"a right is missing: {error.diag.message_primary}",
-            "grant it as the README's section on roles says",
+            "grant it as docs/roles.md says",
         ) from None
     except psycopg.Error as error:
         raise CannotConnect(

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from demo.cluster import Cluster
 from tests.acceptance.pipeline import Pipeline
-from tests.support import ROOT, Database
+from tests.support import ROOT, Database, wait_until
+from tests.support.commands import RunningLoader
+
+IS_BUILT = "select to_regclass('analytics.ft_service_stats') is not null"
 
 
 def commands() -> list[str]:
@@ -24,13 +27,17 @@ def test_the_readme_s_commands_make_an_exact_fact(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
     pipeline = Pipeline(cluster, database, tmp_path, "covering", 77)
-    copy, *rest = commands()
+    copy, *rest, follow = commands()
     assert copy == "cp profiles.yml.example profiles.yml", "the pipeline has copied it"
-    assert [command.split()[0] for command in rest] == [
-        "loader", "spark-submit", "loader", "dbt", "dbt",
-    ]  # fmt: skip
+    assert [command.split()[0] for command in rest] == ["loader", "spark-submit"]
     for command in rest:
         pipeline.run(*command.split())
+    assert follow == "loader run --build"
+    arguments = follow.removeprefix("loader run ").split()
+    with RunningLoader(pipeline.environment, tmp_path / "run.log", *arguments) as running:
+        wait_until(lambda: pipeline.database.value(IS_BUILT) is True, "the fact is built")
+        running.end()
+    pipeline.run("dbt", "test")
     assert pipeline.differences() == []
     tables = pipeline.database.execute(
         "select column_name, data_type from information_schema.columns "

@@ -137,7 +137,7 @@ def test_relationships_are_skipped_where_the_tables_are_elsewhere(counted: Wareh
 def test_relationships_are_skipped_where_the_role_may_not_read(
     counted: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """README's one role: it reads neither services nor templates."""
+    """The one role of docs/roles.md: it reads neither services nor templates."""
     counted.execute(
         "drop role if exists looker; create role looker login; "
         "grant usage on schema cdc, analytics to looker; "

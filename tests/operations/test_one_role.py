@@ -1,4 +1,4 @@
-"""README's one role for all of it, made by the block as it is printed, is enough everywhere."""
+"""The one role of docs/roles.md, made by the block as it is printed, is enough everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLE = "waltally"
 def block() -> str:
     found = re.search(
         r"One role for all of it works too:\n\n```sql\n(.*?)```",
-        (ROOT / "README.md").read_text(),
+        (ROOT / "docs" / "roles.md").read_text(),
         re.DOTALL,
     )
     assert found

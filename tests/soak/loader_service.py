@@ -13,7 +13,7 @@ from tests.soak.failure import SoakFailed
 from tests.support import LOADER, ROOT
 
 NEEDS_OPERATOR = frozenset({1, 2, *range(11, 24), 25, 27, 35, 36, 38, 43})
-"""Exit codes after which a restart does not help (README)."""
+"""Exit codes after which a restart does not help (docs/reference.md)."""
 
 _RESTART_SECONDS = 0.1
 _STOP_SECONDS = 60.0

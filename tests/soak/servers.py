@@ -19,7 +19,7 @@ _SOURCE_SETTINGS = {
 # that does not set synchronous_commit by itself, as the loader's sessions do.
 _TARGET_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "wal_writer_delay": "10s"}
 
-# README's one role.
+# The one role of docs/roles.md.
 _SOURCE_RIGHTS = f"""
 create role {ROLE} login replication;
 grant select on notifications, notification_history to {ROLE};

@@ -93,9 +93,9 @@ def test_a_spark_job_s_help_has_an_example_and_the_settings(job: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert f"spark-submit spark/{job}" in done.stdout
-    readme = (ROOT / "README.md").read_text()
+    reference = (ROOT / "docs" / "reference.md").read_text()
     for name in re.findall(r"env var: (\w+)", done.stdout):
-        assert f"`{name}`" in readme
+        assert f"`{name}`" in reference
 
 
 def complete(words: str, **environment: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The README is true: its tables are the code's own."""
+"""The page of commands, settings and exit codes is true: its tables are the code's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loader.cli import app
 from tests.support import ROOT
 from waltally.errors import LoaderError
 
-README = (ROOT / "README.md").read_text()
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
 GROUP = cast(TyperGroup, typer.main.get_command(app))
 
 
@@ -31,31 +31,33 @@ def options() -> Iterator[tuple[str, TyperOption]]:
                 yield name, parameter
 
 
-def test_every_exit_code_is_in_the_readme_with_its_meaning() -> None:
+def test_every_exit_code_is_on_the_page_with_its_meaning() -> None:
     for kind in errors():
         assert kind.__doc__ is not None
-        assert f"| {kind.exit_code} | {kind.__doc__.splitlines()[0]} |" in README
+        assert f"| {kind.exit_code} | {kind.__doc__.splitlines()[0]} |" in REFERENCE
 
 
-def test_the_readme_names_no_exit_code_that_is_not_there() -> None:
-    listed = re.search(r"\| code \| meaning \|\n\|---\|---\|\n((?:\|.*\|\n)+)", README)
+def test_the_page_names_no_exit_code_that_is_not_there() -> None:
+    listed = re.search(r"\| code \| meaning \|\n\|---\|---\|\n((?:\|.*\|\n)+)", REFERENCE)
     assert listed
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", listed[1], re.MULTILINE)}
     assert codes == {0, *(kind.exit_code for kind in errors())}
 
 
-def test_every_command_and_option_is_in_the_readme() -> None:
+def test_every_command_and_option_is_on_the_page() -> None:
     for name in GROUP.commands:
-        assert f"`loader {name}`" in README
+        assert f"`loader {name}`" in REFERENCE
     for name, option in options():
-        assert f"`{option.opts[0]}" in README, f"{option.opts[0]} of {name}"
+        assert f"`{option.opts[0]}" in REFERENCE, f"{option.opts[0]} of {name}"
 
 
-def test_every_setting_is_in_the_readme_with_its_default() -> None:
+def test_every_setting_is_on_the_page_with_its_default() -> None:
     for _, option in options():
         if option.envvar is None:
             continue
-        (row,) = [line for line in README.splitlines() if line.startswith(f"| `{option.envvar}` |")]
+        (row,) = [
+            line for line in REFERENCE.splitlines() if line.startswith(f"| `{option.envvar}` |")
+        ]
         assert f"`{option.opts[0]}`" in row
         if option.default:
             default = option.default

@@ -1,0 +1,52 @@
+"""Every link from one of our pages to another leads somewhere, and every page is linked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PAGES = sorted(
+    path for pattern in ("*.md", "docs/**/*.md", "examples/*/*.md") for path in ROOT.glob(pattern)
+)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"```.*?```", re.DOTALL)
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """Return the files that a page links to, each with the heading's anchor, empty for none."""
+    found = []
+    for target in _LINK.findall(_CODE.sub("", page.read_text())):
+        if not target.startswith(("http://", "https://")):
+            name, _, anchor = target.partition("#")
+            found.append(((page.parent / name).resolve() if name else page, anchor))
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", _CODE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), target
+        assert not anchor or anchor in anchors(target), f"{target.name}#{anchor}"
+
+
+def test_every_page_of_the_docs_can_be_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        waiting += [target for target, _ in links(page)]
+    decisions = set(ROOT.glob("docs/decisions/*.md"))
+    assert set(ROOT.glob("docs/**/*.md")) - decisions <= reached
