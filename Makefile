@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install install-debezium demo acceptance soak bench test check fix lock clean
+.PHONY: help install install-debezium demo picture acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -26,6 +26,9 @@ $(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-s
 
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE))
+
+picture: install  ## Run the demo and draw its terminal into docs/figures/demo.svg
+	$(BIN)/python -m demo.picture
 
 acceptance: install  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"
