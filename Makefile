@@ -62,6 +62,20 @@ check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate
 	@echo "Unit tests (pytest)"
 	@$(BIN)/python -m pytest -q tests/unit
 
+RELEASE := .venv-release/bin
+.PHONY: release
+
+# The environment has only what the wheel itself asks for, with the versions of the lock.
+release: install  ## Build sdist and wheel into dist/, and run the demo from the wheel
+	rm -rf dist .venv-release
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv .venv-release
+	$(RELEASE)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint requirements.lock "$$(echo dist/*.whl)[spark]"
+	install -m 755 "$$($(RELEASE)/loader files)/ops/spark-submit" $(RELEASE)/spark-submit
+	$(RELEASE)/loader --version
+	$(BIN)/python -m demo.run --wheel $(RELEASE) $(if $(EXAMPLE),--example $(EXAMPLE))
+
 STAGES := capture apply freshness alternatives catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES)
@@ -80,9 +94,10 @@ fix:  ## Format and mend what the linters can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock:  ## Compile requirements.in into requirements.lock; with UPGRADE=1 to the newest versions
+lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host -o requirements.lock requirements.in
+		--no-emit-find-links --no-emit-trusted-host --allow-unsafe --unsafe-package pip --extra spark \
+		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built
-	rm -rf .venv target logs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-release dist build target logs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

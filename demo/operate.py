@@ -11,13 +11,15 @@ from rich.console import Console
 
 from demo import show
 from demo.commands import Commands
-from demo.example import ROOT, Example
+from demo.example import Example
+from demo.installation import Installation
 from demo.sessions import Sessions
 from waltally.settings import DEFAULT_SLOT
 
 
 def operate(
     example: Example,
+    installed: Installation,
     warehouse: str,
     commands: Commands,
     traffic: Sequence[Sessions[Any]],
@@ -28,12 +30,12 @@ def operate(
 
     `warehouse` is the DSN of the facts' database; `seconds` is how long the counts are shown.
     """
-    commands.export("DBT_PROJECT_DIR", str(example.project.relative_to(ROOT)))
+    commands.export("DBT_PROJECT_DIR", str(installed.project))
     sources = choose_sources(example, commands)
     commands.run("dbt", "deps")
     for source in sources:
         commands.run("loader", "setup", **source)
-        commands.run("spark-submit", "spark/seed.py", **source)
+        commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
     watch(example, warehouse, seconds, commands, loaders, console)
     for sessions in traffic:

@@ -22,11 +22,11 @@ from psycopg2 import sql
 from rich.console import Console
 
 from demo import example as examples
-from demo import show
+from demo import installation, show
 from demo.cluster import Cluster, ClusterError
 from demo.commands import CommandFailed, Commands
 from demo.comparison import differences
-from demo.example import ROOT, Example
+from demo.example import Example
 from demo.operate import operate
 
 _SERVER = {"fsync": "off", "shared_buffers": "256MB", "max_wal_size": "4GB"}
@@ -46,15 +46,18 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=500_000, help="rows before the slot is made")
     parser.add_argument("--seconds", type=int, default=20, help="how long live counts are shown")
     parser.add_argument(
+        "--wheel", type=Path, metavar="FOLDER", help="run the commands of an installed wheel"
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="keep the server and the log files at the end"
     )
     return parser.parse_args(arguments)
 
 
-def environment(cluster: Cluster, home: Path) -> dict[str, str]:
+def environment(cluster: Cluster, commands: Path, home: Path) -> dict[str, str]:
     """Return the tools' environment: the caller's, without its settings of other databases.
 
-    The tools write their files to `home`.
+    `commands` is the folder that the tools are in; they write their files to `home`.
     """
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(_REPLACED)
@@ -63,7 +66,7 @@ def environment(cluster: Cluster, home: Path) -> dict[str, str]:
         inherited
         | cluster.environment()
         | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
             "DBT_PROFILES_DIR": str(home),
             "DBT_TARGET_PATH": str(home / "target"),
             "DBT_LOG_PATH": str(home / "logs"),
@@ -119,8 +122,13 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     make_databases(example, cluster, chosen.rows)
     console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
 
-    shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
-    commands = Commands(ROOT, environment(cluster, home), home, console)
+    if chosen.wheel is None:
+        installed = installation.checkout(example)
+    else:
+        installed = installation.wheel(example, chosen.wheel, home)
+    cwd = installed.cwd
+    shutil.copy(cwd / installed.files / "profiles.yml.example", home / "profiles.yml")
+    commands = Commands(cwd, environment(cluster, installed.commands, home), home, console)
     stack.callback(commands.end_all)
     traffic = [
         example.traffic(dsn, seed=number, rate=20, truncates=False)
@@ -133,7 +141,7 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
         f"{len(traffic) * 4} sessions write from here on: {example.about}", soft_wrap=True
     )
 
-    operate(example, warehouse, commands, traffic, chosen.seconds, console)
+    operate(example, installed, warehouse, commands, traffic, chosen.seconds, console)
 
     console.print(show.pivot(warehouse, example.corner, example.table))
     wrong = [

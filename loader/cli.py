@@ -1,12 +1,15 @@
-"""The command line: `loader setup`, `run`, `status`, `teardown`."""
+"""The command line: `loader` and its verbs."""
 
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+import waltally
 from loader import process_title
+from loader.verbs.files import files_command
 from loader.verbs.prune import prune_command
 from loader.verbs.run import run_command
 from loader.verbs.setup import setup_command
@@ -15,7 +18,6 @@ from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
 
 app = typer.Typer(
-    help="Follow a wal2json slot into a change log, exactly once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     # Importing rich takes longer than everything else that help needs.
@@ -30,8 +32,25 @@ for name, command in (
     ("stats", stats_command),
     ("prune", prune_command),
     ("teardown", teardown_command),
+    ("files", files_command),
 ):
     app.command(name)(command)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"waltally {waltally.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Follow a wal2json slot into a change log, exactly once."""
 
 
 def main() -> None:

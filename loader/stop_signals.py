@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+THREAD = "stop signals"
+
 
 @contextmanager
 def stop_event(*numbers: signal.Signals) -> Iterator[threading.Event]:
@@ -26,7 +28,7 @@ def stop_event(*numbers: signal.Signals) -> Iterator[threading.Event]:
             if received[0] in numbers:
                 stop.set()
 
-    thread = threading.Thread(target=wait, name="stop signals", daemon=True)
+    thread = threading.Thread(target=wait, name=THREAD, daemon=True)
     with reader, writer:
         thread.start()
         before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)

@@ -23,6 +23,7 @@ from waltally.tables import quoted
 
 log = logging.getLogger("loader")
 
+THREAD = "dbt"
 _RETRY_SECONDS = 5.0
 _SWITCH_SECONDS = 0.0005
 
@@ -101,7 +102,7 @@ class Builder:
         self._built = -1
         self._stop = False
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="dbt", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
     def start(self) -> None:
         """Begin to watch for staged changes."""

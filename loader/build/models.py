@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import logging
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from loader import shipped_files
 from loader.build import project_files
 from loader.build.plan import Statements
 from loader.build.recorder import Recorder
@@ -49,7 +49,7 @@ class Models:
             log.debug("dbt cannot be imported", exc_info=error)
             raise BuildFailed(
                 f"dbt cannot be imported: {type(error).__name__} ({error})",
-                f"in the repository's root: {sys.executable} -m pip install -r requirements.lock",
+                shipped_files.INSTALL_DBT,
             ) from error
         self._manifest: Manifest | None = None
         self._files: project_files.Stamps = {}
@@ -148,5 +148,5 @@ def _files(manifest: Manifest) -> Iterable[Path]:
 def _failure(said: str) -> BuildFailed:
     return BuildFailed(
         f"dbt could not apply the models: {' '.join(said.split())}",
-        "`dbt build` in the repository's root shows the whole error",
+        "`dbt build` in the folder of the dbt project shows the whole error",
     )

@@ -44,6 +44,11 @@ class GaugeCollector(Collector):
         self._source = Sampler(settings.source, "source", self._ask_source)
         self._target = Sampler(settings.target, "target", self._ask_target)
 
+    def lag_seconds(self) -> float | None:
+        """Return how far the position is behind the source; None where that does not answer."""
+        source = self._source.latest
+        return None if source is None else source.lag_seconds
+
     def start(self) -> None:
         """Begin to ask both servers."""
         self._source.start()

@@ -1,17 +1,21 @@
-"""What `loader run --metrics-port` serves to Prometheus (docs/metrics.md)."""
+"""What `loader run --metrics-port` serves: metrics and health (docs/metrics.md)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from loader.capture.events import BuildBroke, Built, Committed, Event, Failed, Following, Notify
+from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, Notify
+from loader.capture.events import Event as RunEvent
 from loader.capture.run_state import RunState
+from loader.monitoring import http_server
 from loader.monitoring.gauges import GaugeCollector
+from loader.monitoring.health import Health
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import Settings
 
@@ -86,7 +90,7 @@ class Metrics:
             buckets=_FRESHNESS,
         )
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: RunEvent) -> None:
         """Count an event."""
         match event:
             case Following():
@@ -118,27 +122,40 @@ class Metrics:
 
 
 @contextmanager
-def served(settings: Settings, run_state: RunState, address: str, port: int) -> Iterator[Notify]:
-    """Serve the metrics over HTTP in threads that end with the process; yield what counts events.
+def served(
+    settings: Settings,
+    run_state: RunState,
+    stop: Event,
+    threads: Iterable[str],
+    address: str,
+    port: int,
+) -> Iterator[Notify]:
+    """Serve metrics and probes over HTTP in threads that end with the process.
 
-    Raises SettingError where the address or the port cannot be had.
+    Yield what takes the run's events. `threads` are the names of those that must run until `stop`
+    is set. Raises SettingError where the address or the port cannot be had.
     """
     registry = CollectorRegistry()
     gauges = GaugeCollector(settings, run_state)
     metrics = Metrics(settings.slot, registry)
+    health = Health(run_state, stop, threads, gauges.lag_seconds)
     registry.register(gauges)
-    try:
-        server, _ = prometheus_client.start_http_server(port, address, registry)
-    except OSError as error:
-        raise SettingError(
-            f"Metrics cannot be served on {address} port {port}: {error.strerror or error}",
-            "set LOADER_METRICS_PORT to a free port and LOADER_METRICS_ADDRESS to an address of "
-            "this machine",
-        ) from error
-    gauges.start()
-    try:
-        yield metrics
-    finally:
-        gauges.close()
-        server.shutdown()
-        server.server_close()
+
+    def notify(event: RunEvent) -> None:
+        metrics(event)
+        health(event)
+
+    page = prometheus_client.make_wsgi_app(registry)
+    probes = {"/healthz": health.alive, "/readyz": health.ready}
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(http_server.served(address, port, page, probes))
+        except OSError as error:
+            raise SettingError(
+                f"Metrics cannot be served on {address} port {port}: {error.strerror or error}",
+                "set LOADER_METRICS_PORT to a free port and LOADER_METRICS_ADDRESS to an address "
+                "of this machine",
+            ) from error
+        gauges.start()
+        stack.callback(gauges.close)
+        yield notify

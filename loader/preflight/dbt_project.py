@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
 
+from loader import shipped_files
 from loader.preflight.manifest import read_manifest
 from waltally.errors import BuildFailed, SettingError
 from waltally.facts import Fact
@@ -19,7 +19,6 @@ from waltally.settings import DEFAULT_DBT_SCHEMA
 
 log = logging.getLogger("loader")
 
-_SHIPPED = Path(__file__).parents[2]
 _QUIET = (
     *("--quiet", "--log-level", "none", "--log-level-file", "none"),
     *("--no-send-anonymous-usage-stats", "--no-partial-parse"),
@@ -48,7 +47,7 @@ def find_project(environment: Mapping[str, str]) -> Path:
                 "set DBT_PROJECT_DIR to the folder of your dbt project",
             )
         return Path(named)
-    for folder in (Path.cwd(), _SHIPPED):
+    for folder in (Path.cwd(), shipped_files.FOLDER):
         if _is_project(folder):
             return folder
     raise SettingError(
@@ -65,8 +64,8 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> tuple[Fact, 
         log.debug("dbt cannot be imported", exc_info=error)
         raise BuildFailed(
             f"dbt cannot be imported: {type(error).__name__} ({error})",
-            f"{sys.executable} -m pip install -r requirements.lock; or --manifest with a file "
-            "that `dbt parse` wrote elsewhere",
+            f"{shipped_files.INSTALL_DBT}; or --manifest with a file that `dbt parse` wrote "
+            "elsewhere",
         ) from error
     with TemporaryDirectory(prefix="waltally-parse-") as temporary:
         # dbt's own output stays as it is: another dbt may run in the project.

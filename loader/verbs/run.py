@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +14,12 @@ from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 if TYPE_CHECKING:
+    import threading
+
     from rich.console import Console
 
-    from loader.capture.events import Event
+    from loader.capture.events import Event, Notify
+    from loader.capture.run_state import RunState
 
 
 def run_command(
@@ -45,7 +49,8 @@ def run_command(
             envvar="LOADER_METRICS_PORT",
             min=0,
             max=65535,
-            help="Serve Prometheus metrics on this port; 0: none. Not with --once.",
+            help="Serve Prometheus metrics, /healthz and /readyz on this port; 0: none. "
+            "Not with --once.",
         ),
     ] = 0,
     metrics_address: Annotated[
@@ -62,6 +67,7 @@ def run_command(
     from loader.capture.run_state import RunState
     from loader.monitoring.observers import observed
     from loader.monitoring.progress import Progress
+    from loader.stop_signals import THREAD as SIGNAL_THREAD
     from loader.stop_signals import stop_event
 
     terminal = _log_to_stderr(verbose)
@@ -69,8 +75,11 @@ def run_command(
         settings = Settings.of(source, target, slot, schema, columns)
         run_state = RunState()
         port = 0 if once else metrics_port
+        threads = [SIGNAL_THREAD, *([builder.THREAD] if with_build else [])]
         with (
-            observed(settings, run_state, metrics_address, port) as notify,
+            observed(
+                settings, _served(settings, run_state, stop, threads, metrics_address, port)
+            ) as notify,
             Progress(run_state, terminal),
         ):
             if with_build and not once:
@@ -84,11 +93,32 @@ def run_command(
                 try:
                     follow(settings, stop, run_state, once, notify_both)
                 finally:
+                    # Also where following failed: from here on the builder's thread may end.
+                    stop.set()
                     background.close()
             else:
                 follow(settings, stop, run_state, once, notify)
                 if with_build:
                     builder.apply_once(settings)
+
+
+def _served(
+    settings: Settings,
+    run_state: RunState,
+    stop: threading.Event,
+    threads: list[str],
+    address: str,
+    port: int,
+) -> AbstractContextManager[Notify]:
+    """Return what serves metrics and probes while it is entered; nothing where the port is 0."""
+    if not port:
+        from loader.capture.events import ignore
+
+        return nullcontext(ignore)
+    # Only here: a loader without metrics starts faster without the client's modules.
+    from loader.monitoring import metrics
+
+    return metrics.served(settings, run_state, stop, threads, address, port)
 
 
 def _log_to_stderr(verbose: bool) -> Console | None:

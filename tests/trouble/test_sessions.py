@@ -18,7 +18,7 @@ from loader.capture.events import BuildBroke, Built, Event
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from tests.fixtures.pipelines import MakePipeline
-from tests.support import Database, wait_until
+from tests.support import ROOT, Database, wait_until
 from tests.support.commands import RunningLoader
 from tests.support.databases import application_database, empty_database
 from tests.support.in_process import background
@@ -164,7 +164,7 @@ def test_a_dbt_that_cannot_be_imported_ends_the_loader(pipeline: Pipeline, tmp_p
             code, said = running.refuses()
         assert code == 28
         assert "dbt cannot be imported: ImportError (half installed)" in said
-        assert "-m pip install -r requirements.lock" in said
+        assert f"-c {ROOT / 'requirements.lock'} dbt-core dbt-postgres" in said
 
 
 def test_a_build_that_breaks_is_said_and_tried_again(

@@ -28,6 +28,7 @@ PURE = (
     "loader.capture.queue",
     "loader.capture.run_state",
     "loader.capture.wal2json",
+    "loader.monitoring.health",
     "loader.monitoring.stats_query",
     "loader.monitoring.waiting",
     "loader.monitoring.wal_clock",

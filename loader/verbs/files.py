@@ -1,0 +1,17 @@
+"""`loader files`: where the dbt package and the Spark jobs are."""
+
+from __future__ import annotations
+
+import typer
+
+from loader import shipped_files
+
+
+def files_command() -> None:
+    """Print the folder that holds the dbt package and the Spark jobs.
+
+    A dbt project names it in packages.yml, as `- local: FOLDER`; the jobs are in its spark/.
+
+    Example: loader files
+    """
+    typer.echo(shipped_files.FOLDER)

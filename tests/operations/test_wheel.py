@@ -1,0 +1,73 @@
+"""The installed wheel in an empty directory, with a dbt project that names its package."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.integration.test_host_project import NOTES
+from tests.support import LOADER, Database
+from tests.support.project import host_project
+from tests.support.wheel import build_wheel
+
+_LOADER = "from loader.cli import main; main()"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The wheel's files, as pip lays them out."""
+    (tmp_path / "wheel").mkdir()
+    ZipFile(build_wheel(tmp_path / "wheel")).extractall(tmp_path / "site")
+    shutil.rmtree(tmp_path / "wheel")
+    return tmp_path / "site"
+
+
+def run(
+    command: list[str], cwd: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_setup_and_run_with_build_work_outside_the_repository(
+    source: Database, installed: Path, tmp_path: Path
+) -> None:
+    source.execute("alter table unrelated replica identity full")
+    # What is imported comes from the wheel, because PYTHONPATH goes before what is installed.
+    environment = {
+        **source.environment(LOADER_MANIFEST="", PYTHONPATH=str(installed), HOME=str(tmp_path)),
+        "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+    }
+    loader = [sys.executable, "-c", _LOADER]
+    project = host_project(tmp_path, {"ft_notes": NOTES})
+    (project / "dbt_packages" / "waltally").unlink()
+    files = Path(run([*loader, "files"], project, environment).stdout.strip())
+    assert files == installed / "loader" / "shipped"
+    packages = {"packages": [{"local": str(files)}]}
+    (project / "packages.yml").write_text(json.dumps(packages))
+    shutil.copy(files / "profiles.yml.example", project / "profiles.yml")
+
+    run([str(LOADER.parent / "dbt"), "deps"], project, environment)
+    assert "registered ft_notes" in run([*loader, "setup"], project, environment).stdout
+    source.execute("insert into unrelated (note) values ('a'), ('a'), ('b')")
+    run([*loader, "run", "--once", "--build"], project, environment)
+    counted = source.execute("select note, row_count from analytics.ft_notes order by note")
+    assert counted == [("a", 2), ("b", 1)]
+    assert not (files / "target").exists(), "nothing is written to the installed files"
+
+
+@pytest.mark.parametrize("job", ["seed", "audit", "archive", "replay"])
+def test_a_job_starts_outside_the_repository(job: str, installed: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(installed), "NO_COLOR": "1"}
+    script = installed / "loader" / "shipped" / "spark" / f"{job}.py"
+    said = run([sys.executable, str(script), "--help"], tmp_path, environment).stdout
+    assert f"spark-submit spark/{job}.py" in said

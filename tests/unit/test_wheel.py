@@ -1,0 +1,95 @@
+"""The wheel holds everything that a user needs, says what it needs itself, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import waltally
+from tests.support import LOADER, ROOT
+from tests.support.wheel import build_wheel
+
+SHIPPED = "loader/shipped"
+INFO = f"waltally-{waltally.__version__}.dist-info"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
+    return ZipFile(build_wheel(tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: ZipFile) -> Message:
+    return Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
+
+
+def files(folder: str, *endings: str) -> set[str]:
+    """Return the paths of the checkout's files below a folder."""
+    found = (ROOT / folder).rglob("*")
+    return {
+        str(path.relative_to(ROOT))
+        for path in found
+        if path.suffix in endings and "__pycache__" not in path.parts
+    }
+
+
+def test_it_holds_the_loader_the_dbt_package_and_the_spark_jobs(wheel: ZipFile) -> None:
+    shipped = {
+        *files("spark", ".py"),
+        *files("dbt_project/macros", ".sql"),
+        *files("dbt_project/models", ".sql", ".yml"),
+        *files("dbt_project/tests", ".sql"),
+        *("dbt_project.yml", "profiles.yml.example", "requirements.lock"),
+        *("ops/spark-submit", "ops/spark_classes.py"),
+    }
+    assert len(shipped) > 200
+    expected = {
+        *files("loader", ".py", ".sql"),
+        *files("waltally", ".py"),
+        *(f"{SHIPPED}/{path}" for path in shipped),
+    }
+    held = {name for name in wheel.namelist() if not name.startswith(INFO)}
+    assert held == expected
+
+
+def test_what_it_holds_is_what_is_here(wheel: ZipFile) -> None:
+    for name in wheel.namelist():
+        if not name.startswith(INFO):
+            path = ROOT / name.removeprefix(f"{SHIPPED}/")
+            assert wheel.read(name) == path.read_bytes(), name
+
+
+def test_its_name_licence_and_command(wheel: ZipFile, metadata: Message) -> None:
+    assert metadata["Name"] == "waltally"
+    assert metadata["Version"] == waltally.__version__
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["Author"] == "The waltally authors"
+    assert "The waltally authors" in wheel.read(f"{INFO}/licenses/LICENSE").decode()
+    assert "loader = loader.cli:main" in wheel.read(f"{INFO}/entry_points.txt").decode()
+
+
+def test_the_lock_pins_what_it_needs(metadata: Message) -> None:
+    """So `pip install -c requirements.lock` installs nothing that was not tested."""
+    pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
+    needed = {re.split(r"[^\w.-]", each)[0] for each in metadata.get_all("Requires-Dist", [])}
+    assert {"dbt-core", "psycopg2-binary", "pyspark"} <= needed <= pinned
+
+
+def test_the_version_stands_in_one_place() -> None:
+    done = subprocess.run([str(LOADER), "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"waltally {waltally.__version__}\n"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert not re.search("^version:", (ROOT / "dbt_project.yml").read_text(), re.M)
+
+
+def test_files_are_those_of_the_checkout(tmp_path: Path) -> None:
+    done = subprocess.run([str(LOADER), "files"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{ROOT}\n")
