@@ -10,6 +10,7 @@ import typer
 import waltally
 from loader import process_title
 from loader.verbs.files import files_command
+from loader.verbs.init import init_command
 from loader.verbs.prune import prune_command
 from loader.verbs.run import run_command
 from loader.verbs.setup import setup_command
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 
 for name, command in (
+    ("init", init_command),
     ("setup", setup_command),
     ("run", run_command),
     ("status", status_command),

@@ -40,6 +40,7 @@ PURE = (
     "loader.preflight.source_facts",
     "loader.preflight.synchronous",
     "loader.preflight.table_checks",
+    "loader.scaffold.proposal",
     "loader.staging.layout",
     "loader.staging.log_consumers",
     "loader.staging.records",

@@ -1,0 +1,172 @@
+"""A first fact of a table: which columns it counts by. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from waltally.errors import SettingError
+from waltally.tables import Table
+
+MOST_VALUES = 1000
+"""A column with more values is no dimension to begin with."""
+MOST_DIMENSIONS = 3
+
+_TYPES = {
+    "uuid": "uuid",
+    "text": "text",
+    "character varying": "text",
+    "enum": "text",
+    "boolean": "boolean",
+    "smallint": "smallint",
+    "integer": "integer",
+    "bigint": "bigint",
+    "date": "date",
+}
+"""By a column's type, the type of the dimension (docs/facts.md)."""
+_SUMMED = ("smallint", "integer", "bigint", "numeric")
+_TIMES = ("date", "timestamp without time zone", "timestamp with time zone")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table."""
+
+    name: str
+    type_: str
+    """As SQL writes it, without its length; `enum` for any enum."""
+    is_not_null: bool
+    is_key: bool
+    is_foreign_key: bool
+    values: float | None
+    """About how many different values it has; None where the server does not know."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One fact: the number of a table's rows by some columns."""
+
+    name: str
+    """The model's."""
+    table: Table
+    dimensions: tuple[Column, ...]
+    summable: tuple[str, ...]
+    """Columns whose sums it could have."""
+    days: tuple[str, ...]
+    """Columns whose days it could count by."""
+
+    @property
+    def part(self) -> str:
+        """The fact's own name for the table."""
+        return self.name.removeprefix("ft_")
+
+
+def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Proposal:
+    """Return a fact that counts the table's rows by the named columns, or by the likeliest.
+
+    Raises SettingError where a named column cannot be a dimension, or none is likely.
+    """
+    fit = {column.name: column for column in columns if column.type_ in _TYPES}
+    if unknown := [name for name in named if name not in fit]:
+        raise SettingError(
+            f"{table} has no column {', '.join(unknown)} that a fact can count by",
+            f"name some of these with --by: {', '.join(fit)}" if fit else "take another table",
+        )
+    chosen = [fit[name] for name in named] or likely(list(fit.values()))
+    if not chosen:
+        raise SettingError(
+            f"No column of {table} looks like one to count by",
+            f"name some of these with --by: {', '.join(fit)}" if fit else "take another table",
+        )
+    others = [column for column in columns if column not in chosen and not column.is_key]
+    plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "rows"
+    return Proposal(
+        f"ft_{plain}",
+        table,
+        tuple(chosen),
+        tuple(c.name for c in others if c.type_ in _SUMMED and not c.is_foreign_key),
+        tuple(c.name for c in others if c.type_ in _TIMES),
+    )
+
+
+def likely(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns with the fewest values; where nobody knows, those whose type tells."""
+    found = [
+        column
+        for column in columns
+        if not column.is_key
+        and (
+            1 < column.values <= MOST_VALUES
+            if column.values is not None
+            else column.type_ in ("enum", "boolean") or column.is_foreign_key
+        )
+    ]
+    found.sort(key=lambda column: MOST_VALUES if column.values is None else column.values)
+    return found[:MOST_DIMENSIONS]
+
+
+def model_sql(proposal: Proposal) -> str:
+    """Return the model's text."""
+    hints = []
+    if proposal.summable:
+        column = proposal.summable[0]
+        hints.append(
+            f"a sum, such as {{'sum': {column!r}, 'of': {proposal.part!r}}}; "
+            f"of {', '.join(proposal.summable)}"
+        )
+    if proposal.days:
+        column = proposal.days[0]
+        hints.append(
+            f"a day, such as {{'date_of': {column!r}, 'timezone': 'Europe/London'}}; "
+            f"of {', '.join(proposal.days)}"
+        )
+    could = "".join(f"\n   - {hint}" for hint in hints)
+    also = f"\n   It could also have:{could}" if could else ""
+    lines = [
+        f"{{# How many rows of {proposal.table}, by the columns below (docs/facts.md).{also} #}}",
+        "{{ waltally.fact(",
+        f"    tables={{{proposal.part!r}: {proposal.table.quoted!r}}},",
+        "    dimensions={",
+        *(f"        {column.name!r}: {_dimension(column)}," for column in proposal.dimensions),
+        "    },",
+        f"    measures={{'row_count': {{'count': {proposal.part!r}}}}},",
+        ") }}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def model_yaml(proposal: Proposal) -> str:
+    """Return the description of the model, with a contract of its columns."""
+    listed = ", ".join(column.name for column in proposal.dimensions)
+    columns = [
+        ("id", "Made from the dimensions, so that a rebuild gives the same id.", "uuid"),
+        *(
+            (column.name, f"{column.name} of the rows.", _TYPES[column.type_])
+            for column in proposal.dimensions
+        ),
+        ("row_count", "How many rows.", "bigint"),
+    ]
+    lines = [
+        "version: 2",
+        "",
+        "models:",
+        f"  - name: {proposal.name}",
+        f"    description: Rows of {proposal.table}, one line per {listed}.",
+        "    config:",
+        "      contract:",
+        "        enforced: true",
+        "    columns:",
+    ]
+    for name, description, type_ in columns:
+        lines += [
+            f'      - name: "{name}"',
+            f'        description: "{description}"',
+            f"        data_type: {type_}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _dimension(column: Column) -> str:
+    type_ = _TYPES[column.type_]
+    return repr(type_) if column.is_not_null else f"{{'type': {type_!r}, 'nulls': 'count'}}"

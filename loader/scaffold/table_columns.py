@@ -1,0 +1,64 @@
+"""Asks the source for a table's columns and for how many values they have."""
+
+from __future__ import annotations
+
+from psycopg2 import extensions
+
+from loader.scaffold.proposal import Column
+from waltally.database import explained
+from waltally.errors import SettingError
+from waltally.tables import Table, format_tables
+
+# n_distinct is a number of values, or below zero a share of the rows (PostgreSQL documentation,
+# pg_stats). It is null before the first ANALYZE, and where the role may not read the column.
+_COLUMNS = """
+select
+    a.attname::text,
+    case when t.typtype = 'e' then 'enum' else format_type(t.oid, null) end,
+    a.attnotnull,
+    exists (
+        select from pg_index as i
+        where i.indrelid = a.attrelid and i.indisprimary and a.attnum = any(i.indkey)
+    ),
+    exists (
+        select from pg_constraint as f
+        where f.conrelid = a.attrelid and f.contype = 'f' and f.conkey = array[a.attnum]
+    ),
+    case when s.n_distinct < 0 then -s.n_distinct * greatest(c.reltuples, 0) else s.n_distinct end
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+inner join pg_type as t on t.oid = a.atttypid
+left join pg_stats as s
+    on s.schemaname = n.nspname and s.tablename = c.relname and s.attname = a.attname
+    and s.inherited = (c.relkind = 'p')
+where n.nspname = %(schema)s and c.relname = %(name)s and c.relkind in ('r', 'p')
+order by a.attnum
+"""
+_TABLES = """
+select n.nspname::text, c.relname::text
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where
+    c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p'
+    and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+order by greatest(c.reltuples, 0) desc, 1, 2
+limit 10
+"""
+
+
+def read_columns(connection: extensions.connection, table: Table) -> tuple[Column, ...]:
+    """Return the table's columns. Raises SettingError where there is no such table."""
+    with explained("source"), connection, connection.cursor() as cursor:
+        cursor.execute(_COLUMNS, {"schema": table.schema, "name": table.name})
+        found = tuple(Column(*row) for row in cursor.fetchall())
+        if found:
+            return found
+        cursor.execute(_TABLES)
+        there = format_tables(Table(*row) for row in cursor.fetchall())
+    raise SettingError(
+        f"The source has no table {table}",
+        f"name one with --table, for instance {there.replace(',', ' or ')}"
+        if there
+        else "connect to the application's database with --source; this one has no tables",
+    )

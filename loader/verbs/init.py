@@ -1,0 +1,62 @@
+"""`loader init`: write a dbt project with a first fact of one table."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loader.verbs.options import Source, reported
+
+
+def init_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the project.")],
+    table: Annotated[str, typer.Option(help="The table whose rows are counted: schema.table.")],
+    by: Annotated[
+        str,
+        typer.Option(
+            show_default="those with the fewest values",
+            help="The columns to count by: column,column.",
+        ),
+    ] = "",
+    source: Source = "",
+) -> None:
+    """Write a small dbt project with one fact: the rows of a table, by a few of its columns.
+
+    Types and numbers of values come from the database's catalog; no row is read.
+
+    Example: loader init facts --table public.orders
+    """
+    from contextlib import closing
+
+    from loader import shipped_files
+    from loader.scaffold.project import write_project
+    from loader.scaffold.proposal import propose
+    from loader.scaffold.table_columns import read_columns
+    from waltally.database import connect
+    from waltally.tables import parse_tables
+
+    with reported():
+        (counted,) = parse_tables(table if "." in table else f"public.{table}")
+        with closing(connect(source, "source")) as connection:
+            columns = read_columns(connection, counted)
+        proposal = propose(counted, columns, [name.strip() for name in by.split(",") if name])
+        written = write_project(folder, proposal)
+        typer.echo(f"{proposal.name} counts the rows of {counted}:")
+        for column in proposal.dimensions:
+            values = "" if column.values is None else f", about {column.values:,.0f} values"
+            typer.echo(f"  by {column.name} ({column.type_}{values})")
+        for path in written:
+            typer.echo(f"Wrote {path}")
+        jobs = shlex.quote(str(shipped_files.FOLDER / "spark"))
+        typer.echo(
+            "\nNext:\n"
+            f"  cd {shlex.quote(str(folder))}\n"
+            "  dbt deps\n"
+            "  loader setup --check    # says what the database lacks\n"
+            "  loader setup\n"
+            f"  spark-submit {jobs}/seed.py\n"
+            "  loader run --build"
+        )

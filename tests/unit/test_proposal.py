@@ -1,0 +1,82 @@
+"""`loader init` proposes columns that a person would count by, and writes what dbt can parse."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from loader.scaffold.proposal import Column, likely, model_sql, model_yaml, propose
+from waltally.errors import SettingError
+from waltally.tables import Table
+
+ORDERS = Table("Shop", "Web Orders")
+
+
+def column(name: str, type_: str = "text", **more: object) -> Column:
+    given = {
+        "is_not_null": True,
+        "is_key": False,
+        "is_foreign_key": False,
+        "values": None,
+        **more,
+    }
+    return Column(name, type_, **given)  # type: ignore[arg-type]
+
+
+def test_the_columns_with_the_fewest_values_come_first() -> None:
+    columns = [
+        column("id", "uuid", is_key=True, values=5),
+        column("email", values=900_000),
+        column("channel", values=4),
+        column("shop", "integer", values=120),
+        column("constant", values=1),
+        column("status", "enum", values=8),
+        column("warehouse", values=12),
+    ]
+    assert [each.name for each in likely(columns)] == ["channel", "status", "warehouse"]
+
+
+def test_without_statistics_types_and_foreign_keys_tell() -> None:
+    columns = [
+        column("note"),
+        column("status", "enum"),
+        column("is_paid", "boolean"),
+        column("customer_id", "uuid", is_foreign_key=True),
+    ]
+    assert [each.name for each in likely(columns)] == ["status", "is_paid", "customer_id"]
+
+
+def test_named_columns_are_taken_in_their_order() -> None:
+    columns = [column("a"), column("b", values=2), column("c", "jsonb")]
+    assert [each.name for each in propose(ORDERS, columns, ["b", "a"]).dimensions] == ["b", "a"]
+    with pytest.raises(SettingError, match="no column c, d that a fact can count by") as refused:
+        propose(ORDERS, columns, ["c", "d"])
+    assert refused.value.sentence.endswith("--by: a, b")
+
+
+def test_nothing_likely_is_one_sentence_with_what_there_is() -> None:
+    with pytest.raises(SettingError, match="looks like one to count by") as refused:
+        propose(ORDERS, [column("note"), column("body", "jsonb")], [])
+    assert refused.value.sentence.endswith("--by: note")
+    with pytest.raises(SettingError, match="looks like one to count by") as refused:
+        propose(ORDERS, [column("body", "jsonb")], [])
+    assert refused.value.sentence.endswith("take another table")
+
+
+def test_the_model_declares_the_table_and_its_nulls() -> None:
+    columns = [
+        column("channel", values=3, is_not_null=False),
+        column("status", "enum", values=5),
+        column("amount", "numeric"),
+        column("placed_at", "timestamp with time zone"),
+    ]
+    proposal = propose(ORDERS, columns, [])
+    assert proposal.name == "ft_web_orders"
+    text = model_sql(proposal)
+    assert """tables={'web_orders': '"Shop"."Web Orders"'}""" in text
+    assert "'channel': {'type': 'text', 'nulls': 'count'}," in text
+    assert "'status': 'text'," in text
+    assert "{'sum': 'amount', 'of': 'web_orders'}" in text
+    assert "{'date_of': 'placed_at', 'timezone': 'Europe/London'}" in text
+    (model,) = yaml.safe_load(model_yaml(proposal))["models"]
+    assert [each["data_type"] for each in model["columns"]] == ["uuid", "text", "text", "bigint"]
