@@ -66,6 +66,7 @@ RELEASE := .venv-release/bin
 release: install  ## Build sdist and wheel into dist/, and run the demo from the wheel
 	rm -rf dist .venv-release
 	$(BIN)/python -m build --outdir dist .
+	WALTALLY_WHEEL=$$(echo dist/*.whl) $(BIN)/python -m pytest -q tests/unit/test_wheel.py
 	$(PYTHON) -m venv .venv-release
 	$(RELEASE)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint requirements.lock "$$(echo dist/*.whl)[spark]"
