@@ -69,12 +69,23 @@ RELEASE := .venv-release/bin
 release: install  ## Build sdist and wheel into dist/, and run the demo from the wheel
 	rm -rf dist .venv-release
 	$(BIN)/python -m build --outdir dist .
+	WALTALLY_WHEEL=$$(echo dist/*.whl) $(BIN)/python -m pytest -q tests/unit/test_wheel.py
 	$(PYTHON) -m venv .venv-release
 	$(RELEASE)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint requirements.lock "$$(echo dist/*.whl)[spark]"
 	install -m 755 "$$($(RELEASE)/loader files)/ops/spark-submit" $(RELEASE)/spark-submit
 	$(RELEASE)/loader --version
 	$(BIN)/python -m demo.run --wheel $(RELEASE) $(if $(EXAMPLE),--example $(EXAMPLE))
+
+.PHONY: lint-containers
+
+# Not in `make check`, because of its 34 MB.
+lint-containers:  ## Check ops/ by hadolint and by Kubernetes' own schemas, in an environment of its own
+	test -x .venv-lint/bin/python || $(PYTHON) -m venv .venv-lint
+	.venv-lint/bin/python -m pip install --quiet --disable-pip-version-check -r ops/lint-requirements.txt
+	.venv-lint/bin/hadolint ops/Containerfile ops/compose/*.Containerfile
+	.venv-lint/bin/kubernetes-validate --strict --kubernetes-version 1.31 \
+		$(filter-out %/kustomization.yaml,$(wildcard ops/kubernetes/*.yaml))
 
 STAGES := capture apply freshness alternatives catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
@@ -96,8 +107,8 @@ fix:  ## Format and mend what the linters can
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --allow-unsafe --unsafe-package pip --extra spark \
+		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra spark \
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built
-	rm -rf .venv .venv-release dist build target logs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-lint .venv-release dist build target logs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -93,7 +93,9 @@ class Commands:
         return CommandFailed(f"{log.stem} {what}:\n{shown}")
 
     def _show(self, line: str) -> None:
-        self._console.print(f"$ {line}", style="bold", markup=False, highlight=False)
+        self._console.print(
+            f"$ {line}", style="bold", markup=False, highlight=False, soft_wrap=True
+        )
 
     def end_all(self) -> None:
         """End every process that still runs, and its children."""

@@ -15,7 +15,8 @@ from loader.monitoring.health import Answer
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-_TEXT = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
+# Each answer gets a list of its own, because the server adds the length to it.
+_TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store"))
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -52,10 +53,10 @@ def served(
             return metrics(environ, start)
         if path not in probes:
             # Not the metrics: a probe of a misspelt path would always succeed.
-            start("404 Not Found", _TEXT)
+            start("404 Not Found", list(_TEXT))
             return [f"there is {paths}\n".encode()]
         found = probes[path]()
-        start("200 OK" if found.is_good else "503 Service Unavailable", _TEXT)
+        start("200 OK" if found.is_good else "503 Service Unavailable", list(_TEXT))
         return [f"{found.line}\n".encode()]
 
     family, *_, place = socket.getaddrinfo(
