@@ -22,7 +22,7 @@ def wait_for_one(spark: SparkSession, seconds: float) -> None:
     """
     context = spark.sparkContext
     is_dynamic = context.getConf().get("spark.dynamicAllocation.enabled") == "true"
-    if context.master.startswith("local") or is_dynamic:
+    if str(context.master).startswith("local") or is_dynamic:
         return
     begun = time.monotonic()
     notified = False
