@@ -95,7 +95,7 @@ def python_of(java: int) -> int:
     alive = [
         each
         for each in psutil.Process(java).children()
-        if each.status() != psutil.STATUS_ZOMBIE and "spark/seed.py" in each.cmdline()
+        if each.status() != psutil.STATUS_ZOMBIE and each.cmdline()[-1].endswith("spark/seed.py")
     ]
     assert len(alive) == 1
     return alive[0].pid
