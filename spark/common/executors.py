@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from common.errors import NoExecutor
@@ -27,7 +25,7 @@ def wait_for_one(spark: SparkSession, seconds: float) -> None:
     begun = time.monotonic()
     notified = False
     # The driver is the first one in the map.
-    while _registered(context) < 2:
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 2:
         waited = time.monotonic() - begun
         if waited > seconds:
             raise NoExecutor(
@@ -39,13 +37,3 @@ def wait_for_one(spark: SparkSession, seconds: float) -> None:
             notified = True
             print_status(f"waiting for an executor of the cluster at {context.master}")
         time.sleep(_POLL_SECONDS)
-
-
-def _registered(context: SparkContext) -> int:
-    try:
-        return int(context._jsc.sc().getExecutorMemoryStatus().size())
-    except (Py4JError, OSError):
-        raise NoExecutor(
-            f"the cluster at {context.master} did not take the job",
-            "see that its master runs at this address, and run the job again",
-        ) from None

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from common import bundle, shown_passwords
 from common.console import quiet_spark
+from common.errors import NoExecutor
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -55,7 +56,7 @@ PINNED = {
 def running(work: str = "seed") -> Iterator[SparkSession]:
     """Yield the session and stop it at the end, also where Spark has died.
 
-    Raises SettingError for a password in Spark's properties.
+    Raises SettingError for a password in Spark's properties, and NoExecutor.
     """
     # Executors run the same path, unless spark.pyspark.python or the variable names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -65,7 +66,14 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
         conf.setIfMissing(key, value)
     SparkContext._ensure_initialized(conf=conf)
     quiet_spark()
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    try:
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    except Py4JError as error:
+        cause = str(getattr(error, "java_exception", error)).partition("\n")[0]
+        raise NoExecutor(
+            f"Spark did not start at {conf.get('spark.master')}: {cause[:200]}",
+            "see that its master runs at this address and takes this job's properties",
+        ) from None
     for key, value in PINNED.items():
         spark.conf.set(key, value)
     path = list(sys.path)

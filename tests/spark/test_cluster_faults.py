@@ -142,4 +142,4 @@ def test_a_master_that_does_not_answer_is_one_sentence(source: Source) -> None:
     source.fill()
     code, _, err = source.submit(master="spark://127.0.0.1:1")
     assert code == 34, err
-    assert "the cluster at spark://127.0.0.1:1 did not take the job" in err
+    assert "Spark did not start at spark://127.0.0.1:1: " in err
