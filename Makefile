@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install install-debezium demo picture acceptance soak bench test check fix lock clean
+.PHONY: help install install-debezium spark-bundle demo picture acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -95,6 +95,9 @@ bench: $(BENCHES)  ## Measure every stage, well over an hour; bench-capture and 
 
 $(BENCHES): install
 	$(BIN)/python -m benchmarks.$(subst -,_,$(@:bench-%=%)) $(ARGS)
+
+spark-bundle: install  ## Pack into target/spark what a Spark cluster needs (docs/spark.md)
+	$(BIN)/python ops/spark_bundle.py target/spark
 
 install-debezium: install  ## Install the engine that bench-capture compares with, 400 MB
 	test -x .venv-debezium/bin/python || $(PYTHON) -m venv .venv-debezium

@@ -25,9 +25,9 @@ from statistics import median
 from benchmarks import report
 from benchmarks.measure import say
 from benchmarks.seed.contenders import JAR, Contenders, Outcome
-from benchmarks.seed.spark_cluster import spark_cluster
 from benchmarks.seed.tables import Counted, checksum, count_on_server, create, export, fill
 from demo.cluster import Cluster
+from demo.spark_cluster import spark_cluster
 
 GOALS = {
     "primary's CPU, x COPY": "0.5 with few groups, 1.0 with many",
@@ -92,12 +92,12 @@ def core_rows(contenders: Contenders, copies: int, rounds: int) -> list[report.R
     """Return how much faster two cores are than one, by threads and by standalone workers."""
     once, often = count_on_server(contenders.primary), count_on_server(contenders.primary, copies)
     kinds = {"Parquet": often, "database": once}
-    with spark_cluster(2) as url:
+    with spark_cluster(2) as cluster:
+        one_core = ("--conf", "spark.executor.cores=1")
         places: dict[str, list[tuple[str, ...]]] = {
             "threads": [("local[1]",), ("local[2]",)],
             "workers": [
-                (url, "--conf", f"spark.cores.max={cores}", "--conf", "spark.executor.cores=1")
-                for cores in (1, 2)
+                (cluster.url, "--conf", f"spark.cores.max={cores}", *one_core) for cores in (1, 2)
             ],
         }
         ways: dict[str, Callable[[], Outcome]] = {}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from common import changes, session
+from common import changes, executors, session
 from common.connections import Connection, connect, database_errors
 from common.errors import AuditIncomplete
 from common.progress import print_status
@@ -80,6 +80,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         checks.tables(source, facts)
         loader_progress.require_follower(source, settings, print_status)
         spark = stack.enter_context(session.running(work))
+        executors.wait_for_one(spark, settings.timeout)
 
         rows = ranges.row_estimate(source, source_tables(facts))
         rows += ranges.row_estimate(target, [fact.relation for fact in facts])

@@ -38,6 +38,12 @@ class CountingFailed(LoaderError):
     exit_code = 34
 
 
+class NoExecutor(LoaderError):
+    """The Spark cluster did not take the job, or started no executor within --timeout."""
+
+    exit_code = 34
+
+
 class ArchiveIncomplete(LoaderError):
     """The archive has a gap, or does not reach the change log or the requested position."""
 

@@ -7,7 +7,6 @@ import os
 import sys
 import tempfile
 import threading
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +14,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-import waltally
+from common import bundle, shown_passwords
 from common.console import quiet_spark
-
-_TASK_PACKAGES = ("common", "counting", "deltas", "seeding")
-"""Which of Spark's packages tasks import, besides waltally; they do not import the loader."""
+from common.errors import NoExecutor
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -30,6 +27,8 @@ DEFAULTS = {
     "spark.sql.unionOutputPartitioning": "false",
     # Noting the line of Python that made each expression takes most of the time of a small job.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Tasks carry the databases' logins, and large ones travel by way of files.
+    "spark.io.encryption.enabled": "true",
 }
 """`spark-submit --conf` overrides each of them."""
 
@@ -55,20 +54,34 @@ PINNED = {
 
 @contextlib.contextmanager
 def running(work: str = "seed") -> Iterator[SparkSession]:
-    """Yield the session and stop it at the end, also where Spark has died."""
-    # For local executors. On a cluster, the cluster's own setting applies.
+    """Yield the session and stop it at the end, also where Spark has died.
+
+    Raises SettingError for a password in Spark's properties, and NoExecutor.
+    """
+    # Executors run the same path, unless spark.pyspark.python or the variable names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
+    shown_passwords.refuse(conf.getAll())
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
     SparkContext._ensure_initialized(conf=conf)
     quiet_spark()
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    try:
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    except Py4JError as error:
+        cause = str(getattr(error, "java_exception", error)).partition("\n")[0]
+        raise NoExecutor(
+            f"Spark did not start at {conf.get('spark.master')}: {cause[:200]}",
+            "see that its master runs at this address and takes this job's properties",
+        ) from None
     for key, value in PINNED.items():
         spark.conf.set(key, value)
     path = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
-        spark.sparkContext.addPyFile(str(package(Path(folder))))
+        if not bundle.is_packed():
+            code = Path(folder) / "waltally.zip"
+            bundle.write(code)
+            spark.sparkContext.addPyFile(str(code))
         try:
             yield spark
         finally:
@@ -107,15 +120,3 @@ def stop(spark: SparkSession) -> None:
     if server is not None:  # of another stop
         # Its thread polls once a second, and ends with the process.
         threading.Thread(target=server.shutdown, daemon=True).start()
-
-
-def package(folder: Path) -> Path:
-    """Write a zip of what executors import: they may be on another machine."""
-    archive = folder / "waltally.zip"
-    own = Path(__file__).parents[1]
-    homes = [Path(waltally.__file__).parent, *(own / name for name in _TASK_PACKAGES)]
-    with zipfile.ZipFile(archive, "w") as out:
-        for home in homes:
-            for file in sorted(home.rglob("*.py")):
-                out.write(file, file.relative_to(home.parent))
-    return archive

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from common import registration, session
+from common import executors, registration, session
 from common.connections import Connection, connect, database_errors
 from common.errors import AuditIncomplete
 from common.progress import Measure, Progress, print_status
@@ -63,6 +63,7 @@ def seed(settings: Settings) -> Summary:
             following.wait_until_followed(target, source, settings, facts, print_status)
         spark = stack.enter_context(session.running())
         if reader is not None:
+            executors.wait_for_one(spark, settings.timeout)
             size = ranges.row_estimate(reader, source_tables(facts))
             stack.enter_context(session.fitted(spark, size))
         # Before the snapshot, so that changes bring the facts forward to it.

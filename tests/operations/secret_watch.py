@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -77,10 +78,12 @@ class SecretWatch:
 def files_with(folder: Path, secret: str) -> set[str]:
     """Return the files below the folder that hold the secret, by name or content."""
     found = set()
-    for file in folder.rglob("*"):
-        try:
-            if secret in file.name or (file.is_file() and secret.encode() in file.read_bytes()):
-                found.add(f"file: {file}")
-        except OSError:
-            continue  # a temporary file that is gone
+    # Path.rglob would fail on a folder that a program deletes meanwhile.
+    for home, folders, files in os.walk(folder):
+        for file in (Path(home, name) for name in (*folders, *files)):
+            try:
+                if secret in file.name or (file.is_file() and secret.encode() in file.read_bytes()):
+                    found.add(f"file: {file}")
+            except OSError:
+                continue  # a temporary file that is gone
     return found

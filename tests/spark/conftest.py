@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from demo import source as notify  # noqa: E402
 from demo.cluster import Cluster  # noqa: E402
+from demo.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
 from loader.build.models import Models  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
@@ -72,6 +73,13 @@ def cluster() -> Iterator[Cluster]:
             connection.execute("set search_path = public")
             for table in ("notifications", "notification_history"):
                 connection.execute(f"alter table {table} replica identity full")
+        yield started
+
+
+@pytest.fixture
+def workers() -> Iterator[SparkCluster]:
+    """A Spark cluster of two workers, which the test may kill."""
+    with spark_cluster(2) as started:
         yield started
 
 

@@ -162,8 +162,16 @@ class Source:
         assert len(stored) == len(found), "a group is stored twice"
         return stored
 
-    def start(self, *flags: str, master: str = "local[2]", **more: str) -> subprocess.Popen[str]:
+    def start(
+        self,
+        *flags: str,
+        master: str = "local[2]",
+        conf: Mapping[str, str] | None = None,
+        **more: str,
+    ) -> subprocess.Popen[str]:
         command = ["spark-submit", "--master", master, "--driver-java-options", FAST_START]
+        for name, value in (conf or {}).items():
+            command += ["--conf", f"{name}={value}"]
         process = subprocess.Popen(
             [*command, "spark/seed.py", *flags],
             cwd=ROOT,
@@ -179,8 +187,14 @@ class Source:
         """Run the seed's command in this process; return exit code, output and errors."""
         return run_command("seed", flags, self.environment)
 
-    def submit(self, *flags: str, master: str = "local[2]", **more: str) -> tuple[int, str, str]:
-        process = self.start(*flags, master=master, **more)
+    def submit(
+        self,
+        *flags: str,
+        master: str = "local[2]",
+        conf: Mapping[str, str] | None = None,
+        **more: str,
+    ) -> tuple[int, str, str]:
+        process = self.start(*flags, master=master, conf=conf, **more)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
@@ -225,13 +239,13 @@ class Source:
         )
 
     @contextmanager
-    def seed_at_a_closed_gate(self) -> Any:
+    def seed_at_a_closed_gate(self, *flags: str, **more: Any) -> Any:
         """Start a seed and yield it once its two readers wait for the gate to open.
 
         The gate's lock is a transaction that writes, which the snapshot would wait for, so it is
         closed only when that is there; Spark takes seconds to start the readers.
         """
-        seed = self.start()
+        seed = self.start(*flags, **more)
         made = (
             "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
             " and database = current_database() and confirmed_flush_lsn is not null"

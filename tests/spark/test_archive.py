@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,21 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
     assert (more.rows, lsn.show(more.from_lsn)) == (4, lsn.show(first.to_lsn))
     assert archived(log.slot_home) == sorted([*kept, *log.rows()[-4:]])
     assert log.noted() == [(begin, log.position)]
+
+
+def test_an_archive_may_be_on_any_file_system_of_hadoop(
+    spark: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    """As hdfs: and s3a: are: nothing opens its files but Hadoop's interface."""
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.store.link./data", tmp_path.as_uri())
+    log.append(3, 3, 12, 1)
+    elsewhere = replace(log.settings(), path="viewfs://store/data/archive")
+    assert archive(elsewhere, spark).rows == 19
+    assert archived(log.slot_home) == log.rows()
+    log.append(2)
+    assert archive(elsewhere, spark).rows == 2
+    assert archived(log.slot_home) == log.rows()
 
 
 def test_another_slot_is_another_archive(spark: SparkSession, log: Log) -> None:

@@ -1,0 +1,90 @@
+"""A private standalone Spark cluster in a temporary directory, on free ports of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from demo.cluster import free_port
+
+_POLL_SECONDS = 0.25
+_START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker of one core; `home` has what its executors write."""
+
+    process: subprocess.Popen[bytes]
+    home: Path
+    ui: str
+
+
+@dataclass(frozen=True)
+class SparkCluster:
+    """A master and its workers; `home` has all that they write."""
+
+    url: str
+    ui: str
+    home: Path
+    master: subprocess.Popen[bytes]
+    workers: list[Worker]
+
+
+@contextmanager
+def spark_cluster(workers: int) -> Iterator[SparkCluster]:
+    """Run a Spark cluster of that many workers of one core each."""
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-spark-")))
+        port, master_ui = free_port(), free_port()
+        url = f"spark://127.0.0.1:{port}"
+        master = _daemon(stack, home / "master", "master.Master", master_ui, "--port", str(port))
+        started = []
+        for number in range(workers):
+            place, ui = home / f"worker-{number}", free_port()
+            limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(place))
+            process = _daemon(stack, place, "worker.Worker", ui, *limits, url)
+            started.append(Worker(process, place, f"http://127.0.0.1:{ui}"))
+        deadline = time.monotonic() + _START_SECONDS
+        for worker in started:
+            log = worker.home / "log"
+            while "Successfully registered" not in log.read_text():
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"no Spark cluster:\n{log.read_text()[-2000:]}")
+                time.sleep(_POLL_SECONDS)
+        yield SparkCluster(url, f"http://127.0.0.1:{master_ui}", home, master, started)
+
+
+def _daemon(
+    stack: ExitStack, home: Path, name: str, ui_port: int, *arguments: str
+) -> subprocess.Popen[bytes]:
+    """Start one of Spark's daemons, which writes into `home` and ends with the stack."""
+    home.mkdir()
+    process = subprocess.Popen(
+        [
+            str(Path(pyspark.__file__).parent / "bin/spark-class"),
+            f"org.apache.spark.deploy.{name}",
+            *("--host", "127.0.0.1", "--webui-port", str(ui_port)),
+            *arguments,
+        ],
+        env={
+            **os.environ,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(home),
+            "SPARK_DAEMON_MEMORY": "256m",
+        },
+        cwd=home,
+        stdout=stack.enter_context((home / "log").open("w")),
+        stderr=subprocess.STDOUT,
+    )
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return process

@@ -1,0 +1,213 @@
+"""The bundle is all that a cluster needs of the project: Python and Spark are there already."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from demo.spark_cluster import SparkCluster
+from tests.spark.archives import Log, archived
+from tests.spark.support import ROOT, Source
+
+SPARK_HOME = Path(pyspark.__file__).parent
+JOBS = ("seed", "audit", "archive", "replay")
+
+# What driver and executor import, and from where.
+PROBE = """
+import json
+import os
+import sys
+
+from common import session
+
+
+def places(_):
+    import adbc_driver_postgresql, counting, loader, psycopg, psycopg2, pyarrow, waltally
+    modules = (adbc_driver_postgresql, counting, loader, psycopg, psycopg2, pyarrow, waltally)
+    return {"path": sys.path, "prefix": sys.prefix, "cwd": os.getcwd(),
+            "modules": [module.__file__ for module in modules]}
+
+
+with session.running("probe") as spark:
+    found = {"driver": places(0), "executor": spark.sparkContext.range(1).map(places).first()}
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle")
+    program = [sys.executable, str(ROOT / "ops/spark_bundle.py"), str(folder)]
+    subprocess.run(program, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def elsewhere(bundle: Path, tmp_path: Path) -> Path:
+    """The folder of a driver that a cluster has started: with the archive, without the project."""
+    folder = tmp_path / "driver"
+    unpacked = folder / "environment"
+    unpacked.mkdir(parents=True)
+    subprocess.run(["tar", "-xzf", bundle / "environment.tar.gz", "-C", unpacked], check=True)
+    return folder
+
+
+def clean(home: Path, **more: str) -> dict[str, str]:
+    """An environment in which nothing leads to the project."""
+    return {"PATH": "/usr/bin:/bin", "HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **more}
+
+
+def submit(
+    bundle: Path, driver: Path, master: str, job: Path, *flags: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a job as docs/spark.md says, with Spark's own spark-submit."""
+    conf = {
+        "spark.pyspark.python": "./environment/bin/python",
+        "spark.executor.memory": "512m",
+        "spark.hadoop.fs.viewfs.mounttable.store.link./data": f"{driver.parent.as_uri()}/data",
+    }
+    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    return subprocess.run(
+        [
+            *(str(SPARK_HOME / "bin/spark-submit"), "--master", master),
+            *("--py-files", str(bundle / "waltally.zip")),
+            *("--archives", f"{bundle / 'environment.tar.gz'}#environment"),
+            *(*words, str(job), *flags),
+        ],
+        cwd=driver,
+        env=clean(driver, **environment),
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+@pytest.mark.slow
+def test_driver_and_executors_import_only_what_the_bundle_brings(
+    bundle: Path, elsewhere: Path, workers: SparkCluster
+) -> None:
+    probe = elsewhere / "probe.py"
+    probe.write_text(PROBE)
+    done = submit(bundle, elsewhere, workers.url, probe)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert Path(found["driver"]["cwd"]) == elsewhere
+    assert workers.home in Path(found["executor"]["cwd"]).parents
+    for place in found.values():
+        homes = (f"{place['cwd']}/environment", "waltally.zip")
+        assert all(any(home in file for home in homes) for file in place["modules"]), place
+        assert not any(
+            path.startswith(str(ROOT)) and "pyspark" not in path for path in place["path"]
+        ), place
+        assert place["prefix"] == f"{place['cwd']}/environment"
+
+
+@pytest.mark.slow
+def test_the_jobs_run_from_the_bundle_on_a_cluster(
+    source: Source, bundle: Path, elsewhere: Path, workers: SparkCluster, tmp_path: Path
+) -> None:
+    source.fill()
+    (tmp_path / "data").mkdir()
+    log = Log(source, tmp_path / "data/archive")
+    log.append(3, 3, 12, 1)
+    environment = source.cluster.environment(source.name)
+    done = submit(bundle, elsewhere, workers.url, bundle / "seed.py", **environment)
+    assert done.returncode == 0, done.stderr
+    assert source.baseline() == source.recount()
+
+    # Another file system than `file:`, as hdfs: and s3a: are.
+    path = "viewfs://store/data/archive"
+    to = ("--to", path, "--slice-changes", "5")
+    done = submit(bundle, elsewhere, workers.url, bundle / "archive.py", *to, **environment)
+    assert done.returncode == 0, done.stderr
+    assert archived(log.slot_home) == log.rows()
+    done = submit(bundle, elsewhere, workers.url, bundle / "replay.py", "--from", path)
+    assert done.returncode == 0, done.stderr
+    assert "ft_service_stats:" in done.stdout
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_each_job_starts_from_the_bundle(job: str, bundle: Path, elsewhere: Path) -> None:
+    spark = ":".join(str(file) for file in (SPARK_HOME / "python/lib").glob("*.zip"))
+    path = f"{bundle / 'waltally.zip'}:{spark}"
+    done = subprocess.run(
+        ["environment/bin/python", bundle / f"{job}.py", "--help"],
+        cwd=elsewhere,
+        env=clean(elsewhere, PYTHONPATH=path),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"spark-submit spark/{job}.py" in done.stdout
+
+
+def test_the_bundle_is_small_and_names_no_place_of_this_machine(bundle: Path) -> None:
+    files = {file.name: file for file in bundle.iterdir()}
+    jobs = {f"{job}.py" for job in JOBS}
+    assert set(files) == {"waltally.zip", "environment.tar.gz", *jobs}
+    assert files["environment.tar.gz"].stat().st_size < 70_000_000
+    listed = subprocess.run(
+        ["tar", "-tvzf", files["environment.tar.gz"]], capture_output=True, text=True, check=True
+    ).stdout
+    assert str(ROOT) not in listed
+    assert not any(f"site-packages/{name}/" in listed for name in ("pyspark", "waltally", "dbt"))
+    with zipfile.ZipFile(files["waltally.zip"]) as code:
+        assert all(name.endswith(".py") for name in code.namelist())
+
+
+def spark_submit(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ops/spark-submit as it is installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "spark-submit"), *words],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_standalone_cluster_takes_no_driver_in_python() -> None:
+    """As docs/spark.md says; Spark's own sentence is seen."""
+    words = ("--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", "spark/seed.py")
+    done = spark_submit(*words)
+    assert done.returncode != 0
+    assert "not supported for python applications on standalone clusters" in done.stderr.lower()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--deploy-mode", "cluster"),
+        ("--deploy-mode=cluster",),
+        ("--conf", "spark.submit.deployMode=cluster"),
+    ],
+)
+def test_nothing_of_this_machine_travels_with_a_driver_that_runs_elsewhere(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    shown = environment_of_spark(tmp_path, *words)
+    assert "PYSPARK_PYTHON" not in shown
+    assert "SPARK_SUBMIT_OPTS" not in shown
+
+
+def test_a_driver_here_runs_this_environment_s_python(tmp_path: Path) -> None:
+    shown = environment_of_spark(tmp_path, "--deploy-mode", "client")
+    assert shown["PYSPARK_PYTHON"] == str(Path(sys.executable).parent / "python")
+
+
+def environment_of_spark(home: Path, *words: str) -> Mapping[str, str]:
+    """The environment that another Spark is started with."""
+    program = home / "bin/spark-submit"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexec env\n")
+    program.chmod(0o755)
+    done = spark_submit(*words, "spark/seed.py", SPARK_HOME=str(home))
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

@@ -1,0 +1,145 @@
+"""A seed that loses a part of its cluster changes no number and leaves nothing half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from demo.spark_cluster import SparkCluster, Worker
+from tests.spark.support import Source, wait_until
+from tests.spark.traffic import Writers, ends_as_a_recount
+from waltally import lsn
+
+SMALL = {"spark.executor.memory": "512m"}
+INCOMING = (
+    "select relname from pg_class where relname ~ '^baseline_group_incoming' and relkind = 'r'"
+)
+
+pytestmark = pytest.mark.slow
+
+
+def executors(*workers: Worker) -> list[psutil.Process]:
+    """The executors' JVMs."""
+    return [child for worker in workers for child in psutil.Process(worker.process.pid).children()]
+
+
+def kill_executor(workers: SparkCluster) -> None:
+    executors(workers.workers[0])[0].send_signal(signal.SIGKILL)
+
+
+def kill_worker(workers: SparkCluster) -> None:
+    worker = workers.workers[0]
+    for process in (psutil.Process(worker.process.pid), *executors(worker)):
+        process.send_signal(signal.SIGKILL)
+
+
+def kill_python(workers: SparkCluster) -> None:
+    """Kill the processes that run our code for an executor."""
+    for process in executors(workers.workers[0])[0].children(recursive=True):
+        process.send_signal(signal.SIGKILL)
+
+
+def kill_master(workers: SparkCluster) -> None:
+    workers.master.kill()
+
+
+@pytest.mark.parametrize("kill", [kill_executor, kill_worker, kill_python, kill_master])
+def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
+    source: Source, workers: SparkCluster, kill: Callable[[SparkCluster], None]
+) -> None:
+    source.ask("select pg_create_logical_replication_slot('truth', 'wal2json')")
+    source.fill(rows=100)
+    with Writers(source, 2):
+        with source.seed_at_a_closed_gate("--json", master=workers.url, conf=SMALL) as seed:
+            kill(workers)
+        out, err = seed.communicate(timeout=180)
+    assert seed.returncode == 0, err
+    ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
+    assert not source.incoming_tables()
+
+
+@contextmanager
+def closed_incoming_table(source: Source) -> Iterator[None]:
+    """Keep tasks from writing their groups: within the block two of them wait for it."""
+    with source.connect() as gate, gate.transaction():
+        [(table,)] = gate.execute(INCOMING).fetchall()
+        gate.execute(f"lock table cdc.{table} in exclusive mode")
+        yield
+
+
+def test_an_executor_that_is_lost_while_it_writes_stores_no_group_twice(
+    source: Source, workers: SparkCluster
+) -> None:
+    source.fill()
+    with source.seed_at_a_closed_gate(master=workers.url, conf=SMALL) as seed:
+        gate = closed_incoming_table(source)
+        gate.__enter__()
+    wait_until(lambda: source.waiting("relation") == 2)
+    kill_executor(workers)
+    # The task is tried again while the killed one's session still waits on the server.
+    wait_until(lambda: source.waiting("relation") == 3)
+    gate.__exit__(None, None, None)
+    _, err = seed.communicate(timeout=180)
+    assert seed.returncode == 0, err
+    assert source.baseline() == source.recount()
+
+
+def python_of(java: int) -> int:
+    """The process that runs seed.py for spark-submit."""
+    alive = [
+        each
+        for each in psutil.Process(java).children()
+        if each.status() != psutil.STATUS_ZOMBIE and each.cmdline()[-1].endswith("spark/seed.py")
+    ]
+    assert len(alive) == 1
+    return alive[0].pid
+
+
+@pytest.mark.parametrize("killed", ["java", "python"])
+def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
+    source: Source, workers: SparkCluster, killed: str
+) -> None:
+    source.fill()
+    source.previous_seed()
+    with source.seed_at_a_closed_gate(master=workers.url, conf=SMALL) as seed:
+        os.kill(seed.pid if killed == "java" else python_of(seed.pid), signal.SIGKILL)
+        out, err = seed.communicate(timeout=120)
+        assert seed.returncode != 0
+        assert "Traceback" not in out + err
+        assert source.has_previous_seed()
+    # Nobody is left to tell them to end.
+    wait_until(lambda: not executors(*workers.workers))
+    sessions = "select 1 from pg_stat_activity where application_name = 'waltally seed'"
+    wait_until(lambda: not source.ask(sessions))
+    assert source.has_previous_seed()
+
+    code, _, err = source.submit(master=workers.url, conf=SMALL)
+    assert code == 0, err
+    assert source.baseline() == source.recount()
+    assert not source.incoming_tables()
+
+
+def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
+    source: Source, workers: SparkCluster
+) -> None:
+    source.fill()
+    source.previous_seed()
+    conf = {"spark.executor.memory": "64g"}
+    code, _, err = source.submit("--timeout", "6", master=workers.url, conf=conf)
+    assert code == 34, err
+    assert f"waiting for an executor of the cluster at {workers.url}" in err
+    assert "started no executor within 6 s" in err
+    assert source.has_previous_seed()
+
+
+def test_a_master_that_does_not_answer_is_one_sentence(source: Source) -> None:
+    source.fill()
+    code, _, err = source.submit(master="spark://127.0.0.1:1")
+    assert code == 34, err
+    assert "Spark did not start at spark://127.0.0.1:1: " in err
