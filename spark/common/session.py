@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -67,14 +66,15 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
     for key, value in PINNED.items():
         spark.conf.set(key, value)
     path = list(sys.path)
-    with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
-        spark.sparkContext.addPyFile(str(package(Path(folder))))
-        try:
-            yield spark
-        finally:
-            stop(spark)
-            # Spark added the path of the zip, which is deleted now.
-            sys.path[:] = path
+    # Java deletes this folder also where a signal ends the job, and Python could not.
+    folder = Path(spark.sparkContext._temp_dir)
+    spark.sparkContext.addPyFile(str(package(folder)))
+    try:
+        yield spark
+    finally:
+        stop(spark)
+        # Spark added the path of the zip, which it deletes.
+        sys.path[:] = path
 
 
 @contextlib.contextmanager
