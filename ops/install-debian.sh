@@ -11,7 +11,8 @@ fail() {
 }
 
 java_version() {
-    "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'
+    # Without the option Java leaves a folder for its own tools.
+    "${JAVA_HOME:+$JAVA_HOME/bin/}java" -XX:-UsePerfData -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'
 }
 
 wanted=""
