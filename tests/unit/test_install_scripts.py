@@ -133,6 +133,13 @@ def test_an_installed_server_gets_the_plugin_of_its_version(machine: Machine) ->
     assert "postgresql-16-wal2json" in machine.installed()
 
 
+def test_a_server_whose_plugin_is_not_packaged_gets_a_newer_one_beside_it(machine: Machine) -> None:
+    machine.has_apt([*TRIXIE, "postgresql-14"])
+    machine.has_server("14", plugin=False)
+    assert machine.run("install-debian.sh").returncode == 0
+    assert machine.installed()[:2] == ["postgresql-17", "postgresql-17-wal2json"]
+
+
 def test_a_user_is_told_the_command_for_root(machine: Machine) -> None:
     machine.has_apt(BOOKWORM)
     machine.has("id", "echo 1000")
