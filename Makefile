@@ -1,28 +1,35 @@
-# Two commands do everything on a fresh Debian 12 machine: `make demo` and `make test`.
+# Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
+# PG=17 or PG_BIN=FOLDER chooses the PostgreSQL server, PYTHON the interpreter, JAVA_HOME Java.
 
-PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# On a terminal pip draws its progress, in a log it writes plain lines.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check \
+	--progress-bar $(shell [ -t 2 ] && echo on || echo off)
 
-.PHONY: help install install-debezium spark-bundle demo picture acceptance soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle demo picture acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 install: $(INSTALLED)  ## Install everything into .venv, Debian packages by apt-get where missing
 
+packages:
+	@ops/install-debian.sh
+
 CLASSES := .venv/spark-classes.jsa
 
-$(INSTALLED): requirements.lock pyproject.toml ops/install-debian.sh ops/spark-submit ops/spark_classes.py
-	ops/install-debian.sh
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	install -m 755 ops/spark-submit $(BIN)/spark-submit
-	rm -f $(CLASSES)
-	$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$(CLASSES) -Xlog:disable" \
+$(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classes.py | packages
+	@test -x $(BIN)/python || { python=$$(ops/find-python) && "$$python" -m venv .venv; }
+	@echo "Fetching Python packages into .venv: 626 MB, of which pyspark is 456 MB"
+	@$(PIP) -r requirements.lock
+	@$(PIP) --quiet --no-deps --editable .
+	@install -m 755 ops/spark-submit $(BIN)/spark-submit
+	@echo "Storing the classes that Spark's jobs load"
+	@rm -f $(CLASSES)
+	@$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$(CLASSES) -Xlog:disable" \
 		ops/spark_classes.py
-	touch $@
+	@touch $@
 
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE))
@@ -70,7 +77,7 @@ release: install  ## Build sdist and wheel into dist/, and run the demo from the
 	rm -rf dist .venv-release
 	$(BIN)/python -m build --outdir dist .
 	WALTALLY_WHEEL=$$(echo dist/*.whl) $(BIN)/python -m pytest -q tests/unit/test_wheel.py
-	$(PYTHON) -m venv .venv-release
+	$(BIN)/python -m venv .venv-release
 	$(RELEASE)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint requirements.lock "$$(echo dist/*.whl)[spark]"
 	install -m 755 "$$($(RELEASE)/loader files)/ops/spark-submit" $(RELEASE)/spark-submit
@@ -100,8 +107,8 @@ spark-bundle: install  ## Pack into target/spark what a Spark cluster needs (doc
 	$(BIN)/python ops/spark_bundle.py target/spark
 
 install-debezium: install  ## Install the engine that bench-capture compares with, 400 MB
-	test -x .venv-debezium/bin/python || $(PYTHON) -m venv .venv-debezium
-	.venv-debezium/bin/python -m pip install --quiet --disable-pip-version-check \
+	test -x .venv-debezium/bin/python || $(BIN)/python -m venv .venv-debezium
+	.venv-debezium/bin/python -m pip install --disable-pip-version-check \
 		-r benchmarks/capture/debezium-requirements.txt
 
 fix:  ## Format and mend what the linters can

@@ -14,7 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-BIN = Path(os.environ.get("PG_BIN", "/usr/lib/postgresql/15/bin"))
+_FOUND = subprocess.run(
+    [Path(__file__).parents[1] / "ops" / "find-postgres"], capture_output=True, text=True
+)
+BIN = Path(_FOUND.stdout.strip())
+"""Where the server's programs are: PG_BIN, pg_config's folder or the newest packaged version."""
 
 LOGICAL = {"wal_level": "logical", "max_wal_senders": "10", "max_replication_slots": "10"}
 """What logical decoding needs; the server's default is `wal_level = replica`."""
@@ -39,10 +43,13 @@ def free_port() -> int:
 class Cluster:
     """One server: `start`, `stop`, `kill`, `dsn`. As a context manager it removes itself.
 
-    The server refuses to run as root, so root runs it as the user postgres.
+    The server refuses to run as root, so root runs it as the user postgres. Raises ClusterError
+    where the machine has no server.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        if _FOUND.returncode:
+            raise ClusterError(_FOUND.stderr.strip())
         self.home = Path(tempfile.mkdtemp(prefix="waltally-pg-"))
         self.data = self.home / "data"
         self.log = self.home / "server.log"

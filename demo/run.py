@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,7 +21,7 @@ from psycopg2 import sql
 from rich.console import Console
 
 from demo import example as examples
-from demo import installation, show
+from demo import installation, run_folder, show
 from demo.cluster import Cluster, ClusterError
 from demo.commands import CommandFailed, Commands
 from demo.comparison import differences
@@ -98,19 +97,20 @@ def cleaned_up() -> Iterator[ExitStack]:
 def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     """Run everything; return how many groups of the facts differ from the recounts."""
     example = examples.load(chosen.example)
-    home = Path(tempfile.mkdtemp(prefix="waltally-demo-"))
+    home = run_folder.make()
+    if not chosen.keep:
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
     cluster = Cluster(_SERVER)
     if chosen.keep:
         stack.callback(
             console.print,
             f"Kept: {home}, and a server: psql '{cluster.dsn()}'\n"
-            f"Remove it: kill $(head -1 {cluster.data}/postmaster.pid); "
-            f"rm -r {cluster.home} {home}",
+            f"Remove it: kill $(head -1 {cluster.data}/postmaster.pid); rm -r {home}",
             highlight=False,
             soft_wrap=True,
         )
+        stack.callback(run_folder.keep, home)
     else:
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
         stack.callback(cluster.remove)
     sources = {slot: cluster.dsn(example.database(slot)) for slot in example.slots}
     warehouse = cluster.dsn(example.warehouse)

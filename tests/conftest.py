@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
+from demo import run_folder
 from tests.support.commands import only_environment
 
 pytest_plugins = [
@@ -14,6 +17,15 @@ pytest_plugins = [
     "tests.fixtures.databases",
     "tests.fixtures.pipelines",
 ]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let everything that the run leaves be in one folder, which is removed at the end.
+
+    The first that is registered here runs last, after other modules have removed their own.
+    """
+    if not hasattr(config, "workerinput"):  # xdist's workers use the folder of the first process
+        atexit.register(shutil.rmtree, run_folder.make(), ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,17 +76,17 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
     for key, value in PINNED.items():
         spark.conf.set(key, value)
     path = list(sys.path)
-    with tempfile.TemporaryDirectory(prefix="waltally-seed-") as folder:
-        if not bundle.is_packed():
-            code = Path(folder) / "waltally.zip"
-            bundle.write(code)
-            spark.sparkContext.addPyFile(str(code))
-        try:
-            yield spark
-        finally:
-            stop(spark)
-            # Spark added the path of the zip, which is deleted now.
-            sys.path[:] = path
+    if not bundle.is_packed():
+        # Java deletes this folder also where a signal ends the job, and Python could not.
+        code = Path(spark.sparkContext._temp_dir) / "waltally.zip"
+        bundle.write(code)
+        spark.sparkContext.addPyFile(str(code))
+    try:
+        yield spark
+    finally:
+        stop(spark)
+        # Spark added the path of the zip, which it deletes.
+        sys.path[:] = path
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,11 @@ from tests.support import facts
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("public.notifications", "public.notification_history")
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+FAST_START = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+    f" -Djava.io.tmpdir={tempfile.gettempdir()}"
+)
+"""Also what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
 
 # While a session holds this, every reader stops at the first enum value that it prints. A cast of
 # the test's own would not stop it: the stream does not ask casts, so neither does the seed.

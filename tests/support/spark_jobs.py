@@ -14,12 +14,13 @@ from common import session
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.spark.support import FAST_START
 from tests.support.commands import only_environment
 from waltally.errors import LoaderError
 
 OPTIONS = (
     *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
-    *("--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+    *("--driver-java-options", FAST_START),
 )
 """What makes Spark fast where there are few rows."""
 

@@ -1,0 +1,124 @@
+"""What demo, tests and Spark's jobs make in the temporary folder goes with them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from demo import run_folder
+from tests.support.commands import LOADER, ROOT
+from tests.support.servers import connect
+from tests.support.waiting import wait_until
+
+RUN = """
+from demo import run_folder
+from demo.cluster import Cluster
+
+home = run_folder.make()
+cluster = Cluster({"fsync": "off"})
+cluster.create()
+cluster.start()
+print(home, cluster.dsn(), sep="\\n", flush=True)
+input()
+"""
+SPARK_SUBMIT = LOADER.parent / "spark-submit"
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder as TMPDIR, which the user postgres can reach too."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def start_run() -> tuple[subprocess.Popen[str], Path, str]:
+    """Start a run with a server; return its process, its folder and the server."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip()), process.stdout.readline().strip()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(temporary: Path) -> None:
+    killed, left, dsn = start_run()
+    kill(killed)
+    alive, kept, living_dsn = start_run()
+    try:
+        assert not left.exists()
+        with pytest.raises(psycopg2.OperationalError):
+            connect(dsn)
+        run_folder.remove_dead()
+        with closing(connect(living_dsn)):
+            assert kept.is_dir()
+    finally:
+        kill(alive)
+        run_folder.remove_dead()
+    wait_until(lambda: not list(temporary.iterdir()), "an empty folder", 10)
+
+
+def test_a_folder_that_is_kept_stays_when_its_run_has_ended(temporary: Path) -> None:
+    made = run_folder.make()
+    run_folder.keep(made)
+    run_folder.remove_dead()
+    assert made.is_dir()
+
+
+def test_a_test_run_leaves_nothing(temporary: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("-k", "apt", "tests/unit/test_install_scripts.py"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGINT])
+def test_a_spark_job_leaves_nothing_even_if_a_signal_ends_it(
+    temporary: Path, end: signal.Signals | None
+) -> None:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("SPARK_")
+    }
+    job = subprocess.Popen(
+        [SPARK_SUBMIT, "--master", "local[1]", "ops/spark_classes.py"],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with job:
+        wait_until(lambda: list(temporary.glob("spark-*/pyspark-*")), "Spark's folders")
+        if end is not None:
+            job.send_signal(end)
+        _, said = job.communicate(timeout=60)
+    assert job.returncode == 0 if end is None else job.returncode, said
+    wait_until(lambda: not list(temporary.iterdir()), "an empty folder", 10)
