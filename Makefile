@@ -87,8 +87,8 @@ release: install  ## Build sdist and wheel into dist/, and run the demo from the
 .PHONY: lint-containers
 
 # Not in `make check`, because of its 34 MB.
-lint-containers:  ## Check ops/ by hadolint and by Kubernetes' own schemas, in an environment of its own
-	test -x .venv-lint/bin/python || $(PYTHON) -m venv .venv-lint
+lint-containers: install  ## Check ops/ by hadolint and by Kubernetes' own schemas, in an environment of its own
+	test -x .venv-lint/bin/python || $(BIN)/python -m venv .venv-lint
 	.venv-lint/bin/python -m pip install --quiet --disable-pip-version-check -r ops/lint-requirements.txt
 	.venv-lint/bin/hadolint ops/Containerfile ops/compose/*.Containerfile
 	.venv-lint/bin/kubernetes-validate --strict --kubernetes-version 1.31 \
