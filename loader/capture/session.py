@@ -58,6 +58,7 @@ class Session:
         self._own_wal_end = 0
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
+        self._timeline = stream.monitor.timeline
         self._reader = SlotReader(
             stream.replication,
             queue,
@@ -118,6 +119,7 @@ class Session:
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
         while not self._is_done(until):
+            self._note_timeline()
             if rows.begin(_WAIT):
                 self._store_batch()
             elif not batcher.in_transaction and (self._idles() or self._is_asked()):
@@ -129,6 +131,15 @@ class Session:
                 self._asked_at = time.monotonic()
         if not batcher.in_transaction and batcher.received_lsn > batcher.flushed_lsn:
             self._store_position()
+
+    def _note_timeline(self) -> None:
+        """Write down that a standby, which may have been promoted, is on another timeline.
+
+        All that it has sent is in its history, so the position is of the new timeline too.
+        """
+        if self._monitor.timeline != self._timeline:
+            self._log.write_timeline(self._monitor.timeline)
+            self._timeline = self._monitor.timeline
 
     def _is_done(self, until: int | None) -> bool:
         is_there = until is not None and self._batcher.received_lsn >= until

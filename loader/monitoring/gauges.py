@@ -133,6 +133,29 @@ class GaugeCollector(Collector):
             is_so = float(state.wal_status == status)
             family.add_metric([self._settings.slot, status], is_so)
         yield family
+        if state.invalidation_reason is not None:
+            reason = GaugeMetricFamily(
+                "waltally_slot_invalidated",
+                "1 for why the server has given the slot up; absent where it has not, and before "
+                "PostgreSQL 16.",
+                labels=["slot", "reason"],
+            )
+            reason.add_metric([self._settings.slot, state.invalidation_reason], 1.0)
+            yield reason
+        if state.inactive_seconds is not None:
+            yield self._gauge(
+                "waltally_slot_inactive_seconds",
+                "How long nobody has followed the slot; absent while somebody does, and before "
+                "PostgreSQL 17.",
+                state.inactive_seconds,
+            )
+        if state.idle_timeout_seconds:
+            yield self._gauge(
+                "waltally_slot_idle_timeout_seconds",
+                "How long the slot may go without a follower before the server gives it up; absent "
+                "where idle_replication_slot_timeout sets no limit.",
+                state.idle_timeout_seconds,
+            )
 
     def _of_target(self, target: TargetState) -> Iterator[GaugeMetricFamily]:
         lag_bytes = self._by_fact(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 
 from psycopg2 import extensions
 
+from loader.preflight import failover as failover_slots
 from loader.preflight import slot_facts
+from loader.preflight.ask_source import ask_server
+from loader.preflight.checks import keeping_findings
 from loader.preflight.findings import (
     declaration_findings,
     encoding_findings,
@@ -16,10 +20,13 @@ from loader.preflight.findings import (
     zone_findings,
 )
 from loader.preflight.register_facts import Wanted, read_identities, register_facts, unchanged
+from loader.preflight.remedies import RELOAD
 from loader.preflight.slot_admin import (
+    STANDBY_SNAPSHOT,
     another_name,
     create_slot,
     drop_slot,
+    enable_failover,
     foreign_slot_finding,
     make_origin,
 )
@@ -42,13 +49,24 @@ from waltally.errors import (
 )
 from waltally.settings import Settings
 
+log = logging.getLogger("loader")
+
 _TRIAL_SECONDS = 3
+_CHECK_STANDBYS = "check each standby with: loader setup --check --failover --source STANDBY"
 
 
-def check(settings: Settings, wanted: Wanted) -> list[LoaderError]:
-    """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
+def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[LoaderError]:
+    """Return what is wrong and change nothing. Raises LoaderError for a server that is down.
+
+    With `failover` and a standby as the source: what keeps it from taking the slot over.
+    """
     with closing(connect(settings.source, "source")) as source:
-        found = declaration_findings(wanted.facts, wanted.logged)
+        copies = failover_slots.ask(source)
+        if failover and copies.in_recovery:
+            state = slot_facts.read_state(source, settings.slot)
+            return failover_slots.standby_findings(copies, settings.slot, state, source.info.dbname)
+        found = failover_slots.unable(copies) if failover else []
+        found += declaration_findings(wanted.facts, wanted.logged)
         found += source_findings(settings, wanted.facts, wanted.logged, source)
         if not found and slot_facts.read_state(source, settings.slot) is None:
             try:
@@ -64,11 +82,20 @@ def check(settings: Settings, wanted: Wanted) -> list[LoaderError]:
             if any(isinstance(each, IsStandby) for each in found):
                 return found
             facts = slot_facts.read_facts(settings, source, target)
+            if not isinstance(facts.finding, IsStandby):
+                found += keeping_findings(ask_server(source, settings.slot))
             if facts.record is None:
                 unready = NotSetUp(
                     f"The slot {settings.slot} is not set up yet", "run `loader setup`"
                 )
                 return found or [unready]
+            if failover and facts.state is not None and not facts.state.is_failover:
+                found.append(
+                    NotSetUp(
+                        f"The slot {settings.slot} is not kept by standbys",
+                        "stop the loader, run `loader setup --failover`, start the loader",
+                    )
+                )
             registered = registration.read_registration(target, settings.schema, settings.slot)
             found += record_findings(settings, source, target, facts, unchanged(registered, wanted))
             if changes := registration.difference(registered, wanted.facts, wanted.logged):
@@ -97,16 +124,19 @@ def _other_slots(
     return other_slot_findings(settings, wanted.facts, target)
 
 
-def set_up(settings: Settings, wanted: Wanted, timeout: int, renew: bool) -> list[str]:
+def set_up(
+    settings: Settings, wanted: Wanted, timeout: int, renew: bool, failover: bool = False
+) -> list[str]:
     """Make staging schema and slot where they are missing, register; return what was done.
 
     `timeout` bounds, in seconds, the wait for transactions that are writing at the moment.
-    `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
-    setup did not make, and other LoaderErrors.
+    `renew` replaces the slot and its row, `failover` lets standbys keep the slot. Raises all
+    findings together, NotOurs for a slot that setup did not make, and other LoaderErrors.
     """
     done: list[str] = []
     with closing(connect(settings.source, "source")) as source:
-        found = declaration_findings(wanted.facts, wanted.logged)
+        found = failover_slots.unable(failover_slots.ask(source)) if failover else []
+        found += declaration_findings(wanted.facts, wanted.logged)
         found += source_findings(settings, wanted.facts, wanted.logged, source)
         with closing(_target(settings, found)) as target:
             found += encoding_findings(source, target)
@@ -132,12 +162,47 @@ def set_up(settings: Settings, wanted: Wanted, timeout: int, renew: bool) -> lis
                 with explained("target"), target, target.cursor() as cursor:
                     note_tables(cursor, settings, identities)
                     done += register_facts(cursor, settings, wanted)
+                if failover:
+                    done += _keep_on_standbys(settings, facts.state)
                 clear_last_error(target, settings.schema, settings.slot)
-                return done
-            done += _begin_log(settings, wanted, facts, source, target, timeout, renew)
-            if make_origin(source, settings.slot):
+                return done + _notes(source, failover)
+            if found := keeping_findings(ask_server(source, settings.slot)):
+                raise combine(found)
+            done += _begin_log(settings, wanted, facts, source, target, timeout, renew, failover)
+            if make_origin(_writable(facts.server, source, target), settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
+            done += _notes(source, failover)
     return done
+
+
+def _writable(
+    server: Server, source: extensions.connection, target: extensions.connection
+) -> extensions.connection:
+    """Return the connection that writes what the source's cluster has: a standby takes nothing."""
+    if server.in_recovery and slot_facts.read_server(target).is_same_cluster(server):
+        return target
+    return source
+
+
+def _keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:
+    """Let standbys keep a slot that they do not keep yet; return what to say."""
+    if state is None or state.is_failover:
+        return []
+    enable_failover(settings.source, settings.slot)
+    return [f"standbys may keep a copy of the slot {settings.slot} from now on; {_CHECK_STANDBYS}"]
+
+
+def _notes(source: extensions.connection, failover: bool) -> list[str]:
+    """Return what may make the slot end later, with the SQL that prevents it."""
+    notes = failover_slots.primary_note(failover_slots.ask(source)) if failover else []
+    timeout = slot_facts.read_idle_timeout(source)
+    if timeout is not None:
+        notes.append(
+            f"the source gives the slot up once nobody has followed it for {timeout} "
+            "(idle_replication_slot_timeout). To keep it: "
+            f"alter system set idle_replication_slot_timeout = 0; {RELOAD}"
+        )
+    return notes
 
 
 def _begin_log(
@@ -148,6 +213,7 @@ def _begin_log(
     target: extensions.connection,
     timeout: int,
     renew: bool,
+    failover: bool,
 ) -> list[str]:
     """Make the slot, anew with `renew`, or take over one that is there; begin its log."""
     state = facts.state
@@ -156,15 +222,25 @@ def _begin_log(
         if (other := foreign_slot_finding(facts)) is not None:
             raise other
         drop_slot(source, settings.slot)
+        failover = failover or state.is_failover
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
     identities = read_identities(source, wanted)
     if state is None:
-        start = create_slot(source, settings.slot, timeout, temporary=False)
+        if facts.server.in_recovery:
+            log.warning(
+                "The standby makes the slot once its primary has logged which transactions run. At "
+                "once, if you run on the primary: %s",
+                STANDBY_SNAPSHOT,
+            )
+        start = create_slot(source, settings.slot, timeout, temporary=False, failover=failover)
         done = [f"made the slot {settings.slot} at {lsn.show(start)}"]
+        if failover:
+            done.append(f"standbys may keep a copy of the slot; {_CHECK_STANDBYS}")
     else:
         start = _take_over(settings.slot, state, facts.server)
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
+        done += _keep_on_standbys(settings, state) if failover else []
     # One transaction: nobody finds a slot without its facts, or a fact without its log.
     with explained("target"), target, target.cursor() as cursor:
         write_record(cursor, settings, facts.server, start)

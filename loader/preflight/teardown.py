@@ -75,7 +75,8 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
                 drop_slot(source, settings.slot)
                 done.append(f"dropped the slot {settings.slot}")
             # Origins belong to the whole cluster, as slots do. That of a slot that we know is ours.
-            if facts.record is not None and drop_origin(source, settings.slot):
+            writable = target if facts.server.in_recovery else source
+            if facts.record is not None and drop_origin(writable, settings.slot):
                 done.append("dropped the replication origin")
     return done + said
 

@@ -196,6 +196,15 @@ class ChangeLog:
             self.connection.commit()
         return int(moved[0])
 
+    def write_timeline(self, number: int) -> None:
+        """Write down the timeline of the source's WAL that the position is of."""
+        update = sql.SQL(
+            "update {}.slot_position set timeline = %s "
+            "where slot_name = %s and timeline is distinct from %s"
+        ).format(sql.Identifier(self._schema))
+        with explained("target"), self.connection, self.connection.cursor() as cursor:
+            cursor.execute(update, (number, self._slot, number))
+
     def rollback(self) -> None:
         """Roll back what is not committed."""
         if not self.connection.closed:

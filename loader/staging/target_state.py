@@ -22,7 +22,12 @@ source_database,
 start_lsn,
 position_lsn,
 stored_changes,
-pruned_from_lsn
+pruned_from_lsn,
+timeline,
+(
+    select max(baseline.snapshot_lsn) from {0}.baseline
+    where baseline.slot_name = slot_position.slot_name
+)
 """
 
 _STATE = f"""
@@ -79,7 +84,7 @@ def read_slot_position(
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:
     """Return the record from a row of the statement SLOT_POSITIONS."""
-    slot, system, database, start, position, changes, pruned_from = row
+    slot, system, database, start, position, changes, pruned_from, timeline, baseline = row
     return SlotPosition(
         slot,
         system,
@@ -88,6 +93,8 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
         lsn.parse(position),
         changes,
         lsn.parse(pruned_from) if pruned_from else None,
+        timeline,
+        lsn.parse(baseline) if baseline else None,
     )
 
 

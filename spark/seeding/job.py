@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from common import registration, session
@@ -69,6 +70,7 @@ def seed(settings: Settings) -> Summary:
         known = known_facts.read(target, settings, facts) if is_compared else {}
         counted = count(spark, target, reader, settings, facts, bool(known))
         purged = compare(spark, target, source, settings, known, counted.snapshot_lsn)
+        counted = replace(counted, timeline=slot.timeline)
         stored = store.replace(target, settings, facts, counted)
     summaries = []
     for fact in facts:
