@@ -110,7 +110,7 @@ def primary_note(facts: FailoverFacts) -> list[str]:
     make = "" if facts.standby_slots else f"{physical_slot(_SLOT_OF_STANDBY)} "
     return [
         "synchronized_standby_slots is empty: the loader may get ahead of a standby, and a "
-        "failover to it then needs a new seed. Name the slots that the standbys stream from, at the source: "
+        "failover to it then needs a new seed. Name the standbys' slots, at the source: "
         f"{make}alter system set synchronized_standby_slots = {', '.join(map(literal, names))}; "
         f"{RELOAD}"
     ]
