@@ -158,6 +158,7 @@ def _lost_commits(server: Server, record: SlotPosition, safe: str) -> LoaderErro
             f"The standby has replayed up to {lsn.show(server.wal_end)}, the position of record is "
             f"{lsn.show(record.position_lsn)}",
             "nothing, if the standby still replays; the loader waits for it",
+            safe,
         )
     return SourceBehind(
         f"The source's WAL ends at {lsn.show(server.wal_end)}, before the position of record "
