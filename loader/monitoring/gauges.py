@@ -142,19 +142,21 @@ class GaugeCollector(Collector):
             )
             reason.add_metric([self._settings.slot, state.invalidation_reason], 1.0)
             yield reason
-        if state.inactive_seconds is not None:
+        idle, timeout = state.inactive_seconds, state.idle_timeout_seconds
+        if idle is not None:
             yield self._gauge(
                 "waltally_slot_inactive_seconds",
                 "How long nobody has followed the slot; absent while somebody does, and before "
                 "PostgreSQL 17.",
-                state.inactive_seconds,
+                idle,
             )
-        if state.idle_timeout_seconds:
+        if idle is not None and timeout:
             yield self._gauge(
-                "waltally_slot_idle_timeout_seconds",
-                "How long the slot may go without a follower before the server gives it up; absent "
-                "where idle_replication_slot_timeout sets no limit.",
-                state.idle_timeout_seconds,
+                "waltally_slot_idle_left_seconds",
+                "How long the slot may still go without a follower before the server gives it up; "
+                "absent while somebody follows it, and where idle_replication_slot_timeout sets no "
+                "limit.",
+                max(0.0, timeout - idle),
             )
 
     def _of_target(self, target: TargetState) -> Iterator[GaugeMetricFamily]:
