@@ -138,8 +138,8 @@ class Session:
         All that it has sent is in its history, so the position is of the new timeline too.
         """
         if self._monitor.timeline != self._timeline:
-            self._log.write_timeline(self._monitor.timeline)
             self._timeline = self._monitor.timeline
+            self._log.write_source(self._timeline, on_standby=True)
 
     def _is_done(self, until: int | None) -> bool:
         is_there = until is not None and self._batcher.received_lsn >= until

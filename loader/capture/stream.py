@@ -88,7 +88,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             # Another cluster may have an origin of this name for a source of its own.
             if found.origin is not None and target in (found.server.system_identifier, None):
                 change_log.use_origin(origin_name(name))
-            change_log.write_timeline(found.timeline)
+            change_log.write_source(found.timeline, found.server.in_recovery)
             # Only now: the log goes on from this position with these tables and no others.
             failpoints.reach("before-followed")
             followed = renewed(registered.followed, kept, record.position_lsn)
