@@ -102,9 +102,16 @@ def _take_over(name: str, state: SlotState, server: Server) -> int:
 
 
 def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:
-    """Let standbys keep a slot that they do not keep yet; return what to say."""
+    """Let standbys keep a slot that they do not keep yet; return what to say. Raises SlotInUse."""
     if state is None or state.is_failover:
         return []
+    if state.active_pid is not None:
+        # The server would wait until nobody follows it, without a limit.
+        raise SlotInUse(
+            f"The slot {settings.slot} is in use by pid {state.active_pid}, and --failover cannot "
+            "change it meanwhile",
+            "stop the loader, run `loader setup --failover`, start the loader",
+        )
     enable_failover(settings.source, settings.slot)
     return [f"standbys may keep a copy of the slot {settings.slot} from now on; {_CHECK_STANDBYS}"]
 

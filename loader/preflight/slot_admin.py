@@ -69,16 +69,8 @@ def create_slot(
 
 
 def enable_failover(dsn: str, name: str) -> None:
-    """Let standbys keep a copy of the slot. Raises SlotInUse while somebody follows it."""
-    try:
-        replication_command(dsn, f'ALTER_REPLICATION_SLOT "{name}" (FAILOVER true)')
-    except LoaderError as error:
-        if isinstance(error.__cause__, pg.ObjectInUse):
-            raise SlotInUse(
-                f"The slot {name} is in use, and --failover cannot change it meanwhile",
-                "stop the loader, run `loader setup --failover`, start the loader",
-            ) from None
-        raise
+    """Let standbys keep a copy of the slot, once nobody follows it. Raises LoaderError."""
+    replication_command(dsn, f'ALTER_REPLICATION_SLOT "{name}" (FAILOVER true)')
 
 
 def _is_standby(source: extensions.connection) -> bool:
