@@ -44,6 +44,8 @@ class Stream:
     status_seconds: float
     writes_own_wal: bool
     """Whether the target is the source's own cluster, so that its WAL holds our writes."""
+    is_kept_by_standbys: bool
+    """Whether standbys keep a copy of the slot."""
 
 
 def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: int) -> Stream:
@@ -107,6 +109,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         found.pid,
         found.status_seconds,
         writes_own_wal,
+        found.state is not None and found.state.is_failover,
     )
 
 

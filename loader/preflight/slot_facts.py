@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from psycopg2 import extensions
@@ -75,9 +74,8 @@ def read_facts(
     if migrate.version(target, settings.schema):
         record = read_slot_position(target, settings.schema, settings.slot)
     server = read_server(source)
-    if record is not None and record.timeline is not None and server.timeline is not None:
-        with suppress(LoaderError):
-            server = _with_history(settings, server, server.timeline.number, record.timeline)
+    if record is not None:
+        server = _with_history(settings, server, record.timeline)
     return SlotFacts(settings.slot, state, record, server)
 
 
@@ -103,12 +101,17 @@ def read_server(source: extensions.connection) -> Server:
     )
 
 
-def _with_history(settings: Settings, server: Server, now: int, before: int) -> Server:
-    """Return the server with where it left the former timelines. Raises LoaderError."""
-    if before == now:
+def _with_history(settings: Settings, server: Server, before: int | None) -> Server:
+    """Return the server with where it left the former timelines, if it is not on `before`."""
+    timeline = server.timeline
+    # The first timeline comes from none, and has no history.
+    if timeline is None or timeline.number in (1, before):
         return server
-    (_, history) = replication_command(settings.source, f"TIMELINE_HISTORY {now}")
-    return replace(server, timeline=Timeline(now, parse_history(str(history))))
+    try:
+        _, history = replication_command(settings.source, f"TIMELINE_HISTORY {timeline.number}")
+    except LoaderError:
+        return replace(server, timeline=None)
+    return replace(server, timeline=Timeline(timeline.number, parse_history(str(history))))
 
 
 def read_idle_timeout(source: extensions.connection) -> str | None:

@@ -58,13 +58,40 @@ def copied(standby: Standby, pipeline: Pipeline) -> None:
     wait_until(is_copied, "the standby has a copy", seconds=120, pause=0.5)
 
 
-def both(pair: Pair, standby: Standby) -> str:
+def both(pair: Pair, standby: Standby, database: str) -> str:
     """How to connect to whichever is the primary."""
     ports = f"{pair.primary.port},{standby.port}"
     return (
-        f"host=127.0.0.1,127.0.0.1 port={ports} dbname=application user=postgres "
+        f"host=127.0.0.1,127.0.0.1 port={ports} dbname={database} user=postgres "
         "target_session_attrs=primary"
     )
+
+
+@from_17
+@pytest.mark.parametrize("seed", range(3))
+def test_a_warehouse_in_the_source_comes_along(
+    pair: Pair, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The record is in the WAL too: no copy of the slot is beyond the record that came with it."""
+    monkeypatch.setenv("LOADER_FAILOVER", "1")
+    pipeline = make_pipeline(pair.primary)
+    pipeline.begin()
+    standby = a_standby(pair)
+    administer(pair.primary, *WAITS)
+    dsn = both(pair, standby, pipeline.source.name)
+    with pipeline.follow(LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn) as running:
+        copied(standby, pipeline)
+        with Writer(pipeline.source, seed):
+            time.sleep(random.Random(seed).uniform(0.3, 3.0))
+            crash(pair.primary)
+        pipeline.source.connection.close()
+        standby.promote()
+        with now_the_source(pipeline, standby):
+            running.wait_for("following the slot", times=2)
+            pipeline.source.insert(3)
+            running.end()
+            pipeline.goes_on()
+    pair.primary.start()
 
 
 @from_17
@@ -81,7 +108,7 @@ def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
     pipeline.begin()
     standby = a_standby(pair)
     administer(pair.primary, *WAITS)
-    dsn = both(pair, standby)
+    dsn = both(pair, standby, pipeline.source.name)
     with pipeline.follow(LOADER_SOURCE_DSN=dsn) as running:
         copied(standby, pipeline)
         with Writer(pipeline.source, seed), Writer(pipeline.source, seed + 100):

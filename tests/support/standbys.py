@@ -106,14 +106,17 @@ class Pair:
 
 @contextmanager
 def now_the_source(pipeline: Pipeline, cluster: Cluster) -> Iterator[None]:
-    """Let the source be the same database on another server."""
-    usual, pipeline.source = pipeline.source, Database(cluster, pipeline.source.name)
-    pipeline.source.manifest = usual.manifest
+    """Let the source, and a target that is the source, be the same database on another server."""
+    source, target = pipeline.source, pipeline.target
+    pipeline.source = Database(cluster, source.name)
+    pipeline.source.manifest = source.manifest
+    if target is source:
+        pipeline.target = pipeline.source
     try:
         yield
     finally:
         pipeline.source.connection.close()
-        pipeline.source = usual
+        pipeline.source, pipeline.target = source, target
 
 
 def crash(cluster: Cluster) -> None:
