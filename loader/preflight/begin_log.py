@@ -18,7 +18,7 @@ from loader.preflight.slot_admin import (
 )
 from loader.preflight.slot_facts import SlotFacts
 from loader.preflight.slot_record import note_tables, write_record
-from loader.preflight.slot_state import Server, SlotState
+from loader.preflight.slot_state import Server, SlotState, standby_finding
 from loader.staging.pruned import hold_off_prunes
 from loader.staging.target_state import clear_last_error
 from waltally import lsn
@@ -43,6 +43,8 @@ def begin_log(
 ) -> list[str]:
     """Make the slot, anew with `renew`, or take over one that is there; begin its log."""
     state = facts.state
+    if state is not None and state.is_copy:
+        raise standby_finding(settings.slot, state)
     hold_off_prunes(target, settings.schema)
     if renew and state is not None:
         if (other := foreign_slot_finding(facts)) is not None:

@@ -80,7 +80,7 @@ def why_not_followable(
             safe,
         )
     if server.in_recovery and (slot is None or slot.is_copy):
-        return _not_on_standby(name, slot, safe)
+        return standby_finding(name, slot, safe)
     if slot is None:
         return SlotLost(
             f"The slot {name} no longer exists",
@@ -112,7 +112,8 @@ def why_not_followable(
     return _lost_commits(server, record, safe)
 
 
-def _not_on_standby(name: str, slot: SlotState | None, safe: str) -> IsStandby:
+def standby_finding(name: str, slot: SlotState | None, safe: str = "") -> IsStandby:
+    """Return why a slot that a standby does not have, or has a copy of, cannot be followed there."""
     if slot is None:
         return IsStandby(
             f"The source is a standby that does not have the slot {name}",

@@ -255,7 +255,13 @@ def test_setup_says_what_primary_and_standby_need(
         running.end()
     monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
     assert "Everything is set up." in pipeline.must("setup", "--check", "--failover")
-    for command in (("run",), ("run", "--once"), ("setup",), ("setup", "--failover")):
+    for command in (
+        ("run",),
+        ("run", "--once"),
+        ("setup",),
+        ("setup", "--renew"),
+        ("setup", "--failover"),
+    ):
         code, said = pipeline.refused(*command)
         expected = 2 if "--failover" in command else 16
         assert (code, "standby" in said) == (expected, True), said
