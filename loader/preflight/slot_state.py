@@ -113,7 +113,7 @@ def why_not_followable(
 
 
 def standby_finding(name: str, slot: SlotState | None, safe: str = "") -> IsStandby:
-    """Return why a slot that a standby does not have, or has a copy of, cannot be followed there."""
+    """Return why a slot cannot be followed on a standby that lacks it or has a copy of it."""
     if slot is None:
         return IsStandby(
             f"The source is a standby that does not have the slot {name}",

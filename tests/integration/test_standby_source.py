@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg2
 import pytest
 
 from demo.cluster import Cluster
@@ -240,7 +241,10 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
         for part in finding.split("Try: ")[1].strip().split("; then "):
             place, _, statement = part.partition(": ")
             paste(pair.primary if "primary" in place else standby, "postgres", statement)
-    code, said = pipeline.refused("setup", "--timeout", "2")
+    with psycopg2.connect(pair.primary.dsn()) as writing, writing.cursor() as cursor:
+        cursor.execute("select pg_current_xact_id()")
+        code, said = pipeline.refused("setup", "--timeout", "2")
+    writing.close()
     assert (code, "pg_log_standby_snapshot()" in said) == (19, True), said
     OnStandby(pipeline, pair, standby).begin()
 
