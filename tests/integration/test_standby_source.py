@@ -241,6 +241,10 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
         for part in finding.split("Try: ")[1].strip().split("; then "):
             place, _, statement = part.partition(": ")
             paste(pair.primary if "primary" in place else standby, "postgres", statement)
+    done_by = (
+        "select current_setting('hot_standby_feedback') || current_setting('primary_slot_name')"
+    )
+    wait_until(lambda: standby.ask(done_by) == "onwaltally_standby", "it is reloaded")
     with psycopg2.connect(pair.primary.dsn()) as writing, writing.cursor() as cursor:
         cursor.execute("select pg_current_xact_id()")
         code, said = pipeline.refused("setup", "--timeout", "2")
@@ -273,6 +277,7 @@ def test_a_slot_whose_catalog_rows_are_gone_says_why(apart: OnStandby) -> None:
     assert done.returncode == 21
     assert "given up by the server" in done.stdout
     administer(standby, "alter system set hot_standby_feedback = on", "select pg_reload_conf()")
+    wait_until(lambda: standby.ask("show hot_standby_feedback") == "on", "it is reloaded")
     apart.set_up("--renew")
     pipeline.seed()
     apart.catch_up()
