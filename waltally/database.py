@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import psycopg2
+from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from waltally import login, server_errors, session_settings
@@ -28,6 +30,18 @@ def connect(dsn: str, place: str) -> extensions.connection:
     with explained(place), connection, connection.cursor() as cursor:
         cursor.execute(session_settings.PIN_NEWER)
     return connection
+
+
+def replication_command(dsn: str, command: str) -> tuple[Any, ...]:
+    """Run one command of the replication protocol at the source and return its first row.
+
+    Raises LoaderError. The row is empty where the command returns none.
+    """
+    with closing(connect(make_conninfo(dsn, replication="database"), "source")) as connection:
+        connection.autocommit = True
+        with explained("source"), connection.cursor() as cursor:
+            cursor.execute(command)
+            return (cursor.fetchone() or ()) if cursor.description else ()
 
 
 @contextmanager

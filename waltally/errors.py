@@ -91,7 +91,7 @@ class MissingRight(LoaderError):
 
 
 class IsStandby(LoaderError):
-    """The source is a standby."""
+    """The source is a standby without the slot, or one that cannot keep it."""
 
     exit_code = 16
 

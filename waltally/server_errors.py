@@ -143,7 +143,7 @@ def is_login_refused(said: str, sqlstate: str | None) -> bool:
 def standby() -> IsStandby:
     """Return the error for a source that only follows another server."""
     return IsStandby(
-        "The source is a standby, where wal2json cannot decode",
+        "The source is a standby, where only PostgreSQL 16 and later can decode",
         "name the primary in LOADER_SOURCE_DSN; after a failover, run again once it is promoted",
     )
 

@@ -11,6 +11,7 @@ from psycopg2 import extensions
 from loader.capture.events import Failed, Following, Notify, ignore
 from loader.capture.run_state import RunState
 from loader.capture.session import Session
+from loader.preflight import slot_facts
 from waltally import lsn
 from waltally.database import connect, explained
 from waltally.errors import TRANSIENT, LoaderError
@@ -76,8 +77,12 @@ def mark_end(connection: extensions.connection) -> int:
     """Return a position that the stream passes only after everything committed by now.
 
     It is the end of a logical message. The message flushes the WAL up to itself, so an idle server
-    with asynchronous commits reaches the position too.
+    with asynchronous commits reaches the position too. On a standby, where nothing can be written,
+    it is the position up to which everything is replayed by now.
     """
+    server = slot_facts.read_server(connection)
+    if server.in_recovery:
+        return server.wal_end
     with explained("source"), connection, connection.cursor() as cursor:
         cursor.execute("set local synchronous_commit to 'local'")
         cursor.execute("select pg_logical_emit_message(true, 'waltally', '')")

@@ -13,6 +13,8 @@ from loader.capture.protocol_errors import protocol_error
 from loader.preflight.slot_admin import origin_name
 from loader.preflight.slot_facts import SLOT_STATE, slot_state
 from loader.preflight.slot_state import Server, SlotState
+from loader.preflight.source_facts import STANDBYS_DECODE_SINCE
+from loader.preflight.timelines import Timeline, parse_history
 from loader.staging.records import SlotPosition
 from waltally import login, lsn, session_settings
 from waltally.server_errors import standby
@@ -27,6 +29,8 @@ class Handshake:
     """The slot, None where the server has none of this name."""
     record: SlotPosition
     server: Server
+    timeline: int
+    """The timeline that the server is on."""
     origin: int | None
     """The number of the loader's replication origin, None where it has none."""
     pid: int
@@ -50,7 +54,7 @@ def connect_replication(source: str) -> ReplicationConnection:
 
 
 def beside(source: str, replication: ReplicationConnection) -> str:
-    """Return the string for a plain connection to the server that `replication` is at."""
+    """Return the string for a connection to the server that `replication` is at."""
     return make_conninfo(source, **replication.place)
 
 
@@ -61,13 +65,18 @@ def shake_hands(
 
     Raises ProtocolError, IsStandby and what `record` raises.
     """
-    if connection.query("select pg_is_in_recovery()") == [("t",)]:
+    in_recovery = connection.query("select pg_is_in_recovery()") == [("t",)]
+    if in_recovery and connection.server_version < STANDBYS_DECODE_SINCE:
         raise standby()
     # In this order, because another loader may move all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
     rows = connection.query(f"{SLOT_STATE} '{slot}'")
     found = record()
-    ((system, _, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
+    ((system, number, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
+    timeline = Timeline(int(str(number)))
+    if found.timeline not in (None, timeline.number) and timeline.number > 1:
+        ((_, history),) = connection.query(f"TIMELINE_HISTORY {timeline.number}")
+        timeline = Timeline(timeline.number, parse_history(str(history)))
     ((pid, encoding, timeout, origin),) = connection.query(
         "select pg_backend_pid(), current_setting('server_encoding'), "
         "(select setting from pg_settings where name = 'wal_sender_timeout'), "
@@ -78,7 +87,8 @@ def shake_hands(
     return Handshake(
         slot_state(rows[0]) if rows else None,
         found,
-        Server(str(system), str(database), lsn.parse(str(wal_end))),
+        Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline),
+        timeline.number,
         None if origin is None else int(str(origin)),
         int(str(pid)),
         str(encoding),

@@ -63,6 +63,11 @@ class ReplicationConnection:
         words = {"host": self._conn.host, "hostaddr": self._conn.hostaddr, "port": self._conn.port}
         return {word: value.decode() for word, value in words.items() if value}
 
+    @property
+    def server_version(self) -> int:
+        """The server's version as server_version_num has it."""
+        return self._conn.server_version
+
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
         """Run one SQL or replication command and return its rows as text. Raises ProtocolError."""
         result = self._conn.exec_(sql.encode())

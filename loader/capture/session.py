@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from threading import Event
 
 from loader.capture.batches import Batcher
@@ -56,8 +57,12 @@ class Session:
         self._followed = self._registered = stream.registration
         self._asked_at = time.monotonic()
         self._own_wal_end = 0
+        self._waits_for_standbys = stream.writes_own_wal and stream.is_kept_by_standbys
+        self._held: deque[tuple[int, int]] = deque()
+        """Where the WAL ended after a commit of the position, and the position."""
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
+        self._timeline = stream.monitor.timeline
         self._reader = SlotReader(
             stream.replication,
             queue,
@@ -118,6 +123,8 @@ class Session:
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
         while not self._is_done(until):
+            self._note_timeline()
+            self._confirm_held()
             if rows.begin(_WAIT):
                 self._store_batch()
             elif not batcher.in_transaction and (self._idles() or self._is_asked()):
@@ -129,6 +136,25 @@ class Session:
                 self._asked_at = time.monotonic()
         if not batcher.in_transaction and batcher.received_lsn > batcher.flushed_lsn:
             self._store_position()
+
+    def _confirm_held(self) -> None:
+        """Confirm what is durable on the standbys too, where the record is in the source's WAL.
+
+        A standby copies the slot's position without its record, if the record's WAL has not arrived
+        there yet. Promoted then, it would have a slot beyond its record. The source sends nothing
+        that its standbys lack (synchronized_standby_slots), so what has come back is there.
+        """
+        while self._held and self._held[0][0] <= self._batcher.received_lsn:
+            self._reader.confirm(self._held.popleft()[1])
+
+    def _note_timeline(self) -> None:
+        """Write down that a standby, which may have been promoted, is on another timeline.
+
+        All that it has sent is in its history, so the position is of the new timeline too.
+        """
+        if self._monitor.timeline != self._timeline:
+            self._timeline = self._monitor.timeline
+            self._log.write_source(self._timeline, on_standby=True)
 
     def _is_done(self, until: int | None) -> bool:
         is_there = until is not None and self._batcher.received_lsn >= until
@@ -172,7 +198,10 @@ class Session:
         # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")
         batcher.stored()
-        self._reader.confirm(batcher.flushed_lsn)
+        if self._waits_for_standbys:
+            self._held.append((self._log.wal_position(), batcher.flushed_lsn))
+        else:
+            self._reader.confirm(batcher.flushed_lsn)
         run_state.position_lsn = batcher.flushed_lsn
         # Only now: a build that starts earlier would not see the batch.
         run_state.changes += changes

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg2
+from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader.preflight import standby_facts
@@ -44,9 +45,15 @@ _TERMINATE = (
 class SourceMonitor:
     """Checks once per second, in a thread of its own once it is started."""
 
-    def __init__(self, dsn: str, slot: str) -> None:
-        """Connect. Raises LoginRefused, CannotConnect."""
-        self._dsn = dsn
+    def __init__(self, dsn: str, slot: str, timeline: int, is_standby: bool) -> None:
+        """Connect. Raises LoginRefused, CannotConnect.
+
+        A standby may come to another timeline while it is followed: it is promoted, or its primary
+        was. Only a replication connection can ask for that.
+        """
+        self._dsn = make_conninfo(dsn, replication="database") if is_standby else dsn
+        self._is_standby = is_standby
+        self._timeline = timeline
         self._slot = slot
         self._pid = 0
         self._has_slot = True
@@ -68,6 +75,11 @@ class SourceMonitor:
         self._stop_stream = stop
         self._answered_at = time.monotonic()
         self._thread.start()
+
+    @property
+    def timeline(self) -> int:
+        """The server's timeline when it last answered here."""
+        return self._timeline
 
     @property
     def seconds_without_answer(self) -> float:
@@ -120,6 +132,9 @@ class SourceMonitor:
             self._connection = self._connect()
         names, has_slot = self._ask(_CHECK)
         self._has_slot = bool(has_slot)
+        # Another server may have taken over the address: its timeline says nothing of our stream.
+        if self._is_standby and has_slot:
+            self._timeline = int(str(self._ask("IDENTIFY_SYSTEM")[1]))
         self._answered_at = time.monotonic()
         if names and (finding := standby_facts.synchronous_finding(self._connection)) is not None:
             self._stop_stream(finding)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loader.capture import columns, handshake
+from loader.capture.handshake import Handshake
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
 from loader.capture.source_monitor import SourceMonitor
@@ -43,6 +44,8 @@ class Stream:
     status_seconds: float
     writes_own_wal: bool
     """Whether the target is the source's own cluster, so that its WAL holds our writes."""
+    is_kept_by_standbys: bool
+    """Whether standbys keep a copy of the slot."""
 
 
 def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: int) -> Stream:
@@ -56,9 +59,10 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         try:
             replication = handshake.connect_replication(settings.source)
             on_failure.callback(replication.finish)
-            monitor = SourceMonitor(handshake.beside(settings.source, replication), name)
-            on_failure.callback(monitor.close)
             found = handshake.shake_hands(replication, name, change_log.record)
+            place = handshake.beside(settings.source, replication)
+            monitor = SourceMonitor(place, name, found.timeline, found.server.in_recovery)
+            on_failure.callback(monitor.close)
             finding = why_not_followable(name, found.server, found.state, found.record)
             finding = finding or standby_facts.synchronous_finding(monitor.connection)
             if finding is not None:
@@ -78,7 +82,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             # both are read and checked again.
             change_log.acquire_slot_lock()
             record = change_log.record()
-            _check_again(name, monitor, found.pid, record)
+            _check_again(name, monitor, found, record)
             target = change_log.system_identifier()
             writes_own_wal = target == found.server.system_identifier
             if writes_own_wal:
@@ -86,6 +90,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             # Another cluster may have an origin of this name for a source of its own.
             if found.origin is not None and target in (found.server.system_identifier, None):
                 change_log.use_origin(origin_name(name))
+            change_log.write_source(found.timeline, found.server.in_recovery)
             # Only now: the log goes on from this position with these tables and no others.
             failpoints.reach("before-followed")
             followed = renewed(registered.followed, kept, record.position_lsn)
@@ -104,23 +109,26 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         found.pid,
         found.status_seconds,
         writes_own_wal,
+        found.state is not None and found.state.is_failover,
     )
 
 
-def _check_again(name: str, monitor: SourceMonitor, pid: int, record: SlotPosition) -> None:
+def _check_again(name: str, monitor: SourceMonitor, found: Handshake, record: SlotPosition) -> None:
     """Check again what can no longer move.
 
     If we ask for a position before the slot's own, the server silently starts at its own. So where
     the slot was moved after the first check, the changes between would be missing.
     """
     state = slot_facts.read_state(monitor.connection, name)
-    server = slot_facts.read_server(monitor.connection)
+    wal_end = slot_facts.read_server(monitor.connection).wal_end
+    server = replace(found.server, wal_end=wal_end)
     finding = why_not_followable(name, server, state, record)
     if finding is not None:
         raise finding
-    if state is None or state.active_pid != pid:
+    if state is None or state.active_pid != found.pid:
         raise Interrupted(
-            f"A second connection to the source does not see that process {pid} streams {name}",
+            "A second connection to the source does not see that process "
+            f"{found.pid} streams {name}",
             "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
         )
 

@@ -138,6 +138,39 @@ class GaugeCollector(Collector):
             is_so = float(state.wal_status == status)
             family.add_metric([self._settings.slot, status], is_so)
         yield family
+        yield from self._of_idle_slot(state)
+
+    def _of_idle_slot(self, state: SlotState) -> Iterator[GaugeMetricFamily]:
+        """Yield families that have a series only where there is something to say."""
+        slot = self._settings.slot
+        invalidated = GaugeMetricFamily(
+            "waltally_slot_invalidated",
+            "1 for why the server has given the slot up; absent where it has not, and before "
+            "PostgreSQL 16.",
+            labels=["slot", "reason"],
+        )
+        inactive = GaugeMetricFamily(
+            "waltally_slot_inactive_seconds",
+            "How long nobody has followed the slot; absent while somebody does, and before "
+            "PostgreSQL 17.",
+            labels=["slot"],
+        )
+        left = GaugeMetricFamily(
+            "waltally_slot_idle_left_seconds",
+            "How long the slot may still go without a follower before the server gives it up; "
+            "absent while somebody follows it, and where idle_replication_slot_timeout sets no "
+            "limit.",
+            labels=["slot"],
+        )
+        if state.invalidation_reason is not None:
+            invalidated.add_metric([slot, state.invalidation_reason], 1.0)
+        if state.inactive_seconds is not None:
+            inactive.add_metric([slot], state.inactive_seconds)
+            if state.idle_timeout_seconds:
+                left.add_metric(
+                    [slot], max(0.0, state.idle_timeout_seconds - state.inactive_seconds)
+                )
+        yield from (invalidated, inactive, left)
 
     def _of_target(self, target: TargetState) -> Iterator[GaugeMetricFamily]:
         lag_bytes = self._by_fact(

@@ -9,8 +9,9 @@ from typing import Any
 
 from loader.monitoring import waiting
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
-from loader.preflight import slot_facts, standby_facts
+from loader.preflight import failover, slot_facts, standby_facts
 from loader.preflight.findings import table_findings, tables_replaced
+from loader.preflight.remedies import RELOAD
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import Baseline, FactState, TargetState
@@ -54,12 +55,16 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
                 findings += tables_replaced(settings, source, target, registered.facts)
         synchronous = standby_facts.synchronous_finding(source)
         findings += [synchronous] if synchronous else []
+        if state is not None and state.is_failover:
+            waits = failover.waiting_note(failover.ask(source))
+            findings += [Unhealthy(*waits)] if waits else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
         "source": {
             "system_identifier": server.system_identifier,
             "database": server.database,
             "wal_lsn": lsn.show(server.wal_end),
+            "in_recovery": server.in_recovery,
         },
         "slot": {"name": settings.slot, **_slot(state, server)},
         **_positions(found, server),
@@ -99,6 +104,10 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
         "restart_lsn": _show(state.restart_lsn),
         "wal_held_bytes": wal_held(state, server),
         "safe_wal_bytes": state.safe_wal_size,
+        "invalidation_reason": state.invalidation_reason,
+        "inactive_seconds": state.inactive_seconds,
+        "idle_timeout_seconds": state.idle_timeout_seconds or None,
+        "failover": state.is_failover,
     }
 
 
@@ -205,6 +214,16 @@ def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
             Unhealthy(
                 f"The slot holds {held / 2**30:.1f} GiB of WAL on the source's disk",
                 "start the loader, or end the oldest transaction of the source",
+            )
+        )
+    idle, timeout = body["slot"].get("inactive_seconds"), body["slot"].get("idle_timeout_seconds")
+    if idle and timeout and idle > timeout / 2 and body["slot"]["wal_status"] != "lost":
+        findings.append(
+            Unhealthy(
+                f"Nobody has followed the slot for {idle:.0f} s, and after {timeout:.0f} s the "
+                "source gives it up (idle_replication_slot_timeout)",
+                "start the loader; to gain time: alter system set idle_replication_slot_timeout = "
+                f"0; {RELOAD}",
             )
         )
     safe = body["slot"].get("safe_wal_bytes")

@@ -38,7 +38,9 @@ def render(body: dict[str, Any], rate: float | None = None) -> RenderableType:
     facts.add_row("slot", Text(slot["name"]))
     if slot["exists"]:
         pid = slot["active_pid"]
-        facts.add_row("", f"followed by pid {pid}" if pid else "not followed")
+        facts.add_row("", f"followed by pid {pid}" if pid else _not_followed(slot))
+        if where := _kept_where(slot, body["source"]):
+            facts.add_row("", where)
         facts.add_row("WAL held back", _held(slot))
     if position:
         facts.add_row("position", f"{position['lsn']}, moved {ago(position['moved_at'])}")
@@ -115,6 +117,19 @@ def _rate(before: dict[str, Any], body: dict[str, Any], seconds: float) -> float
         return None
     stored = body["position"]["stored_changes"] - before["position"]["stored_changes"]
     return float(stored) / seconds
+
+
+def _not_followed(slot: dict[str, Any]) -> str:
+    idle, timeout = slot["inactive_seconds"], slot["idle_timeout_seconds"]
+    if slot["invalidation_reason"]:
+        return f"given up by the server: {slot['invalidation_reason']}"
+    said = "not followed" if idle is None else f"not followed for {duration(idle)}"
+    return f"{said}; given up after {duration(timeout)}" if timeout else said
+
+
+def _kept_where(slot: dict[str, Any], source: dict[str, Any]) -> str:
+    said = ["on a standby"] if source["in_recovery"] else []
+    return ", ".join(said + (["kept by standbys"] if slot["failover"] else []))
 
 
 def _held(slot: dict[str, Any]) -> str:

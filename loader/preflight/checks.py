@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loader.preflight.remedies import (
+    RELOAD,
     RESTART,
     plugin_names,
     plugin_remedy,
@@ -16,7 +17,7 @@ from loader.preflight.remedies import (
     senders_remedy,
     slots_remedy,
 )
-from loader.preflight.source_facts import ServerFacts
+from loader.preflight.source_facts import STANDBYS_DECODE_SINCE, ServerFacts
 from waltally.errors import (
     EncodingUnfit,
     IsStandby,
@@ -29,12 +30,35 @@ from waltally.errors import (
 
 
 def standby(facts: ServerFacts) -> LoaderError | None:
-    """A standby has no lasting logical slot; before PostgreSQL 16 it has none at all."""
-    if not facts.in_recovery:
+    """Before PostgreSQL 16 a standby has no logical slot."""
+    if not facts.in_recovery or facts.version >= STANDBYS_DECODE_SINCE:
         return None
     return IsStandby(
-        "The source is a standby: a slot is made on the primary",
+        "The source is a standby, where only PostgreSQL 16 and later can make the slot",
         "name the primary in LOADER_SOURCE_DSN or PGHOST",
+    )
+
+
+def standby_feedback(facts: ServerFacts) -> LoaderError | None:
+    """Without feedback, vacuum on the primary removes catalog rows that a standby's slot needs."""
+    if not facts.in_recovery or facts.sends_feedback:
+        return None
+    return IsStandby(
+        "The standby does not tell its primary which rows the slot needs, and would lose the slot: "
+        "hot_standby_feedback is off",
+        f"on the standby: alter system set hot_standby_feedback = on; {RELOAD}",
+    )
+
+
+def standby_slot(facts: ServerFacts) -> LoaderError | None:
+    """Without a slot of the primary, the feedback ends whenever the standby is away."""
+    if not facts.in_recovery or facts.primary_slot:
+        return None
+    return IsStandby(
+        "The standby streams without a slot of its primary, so the primary forgets which rows are "
+        "needed whenever the standby is away: primary_slot_name is not set",
+        "on the primary: select pg_create_physical_replication_slot('waltally_standby', true); "
+        f"then on the standby: alter system set primary_slot_name = 'waltally_standby'; {RELOAD}",
     )
 
 
@@ -107,6 +131,11 @@ SERVER_CHECKS: tuple[Callable[[ServerFacts], LoaderError | None], ...] = (
     free_slot,
     free_sender,
 )
+
+
+def keeping_findings(facts: ServerFacts) -> list[LoaderError]:
+    """Return why a standby could not keep a slot that is made on it."""
+    return [finding for check in (standby_feedback, standby_slot) if (finding := check(facts))]
 
 
 def server_findings(facts: ServerFacts) -> list[LoaderError]:

@@ -10,6 +10,9 @@ from waltally.tables import literal, quoted
 RESTART = "-- then restart the source"
 """After a setting that a reload does not change."""
 
+RESTART_PRIMARY = "-- then restart the primary"
+RESTART_STANDBY = "-- then restart the standby"
+
 RELOAD = "select pg_reload_conf();"
 """After a setting that a reload changes."""
 

@@ -9,7 +9,7 @@ from psycopg2 import extensions
 from loader.preflight.slot_errors import slot_finding
 from loader.preflight.slot_facts import SlotFacts
 from waltally import lsn
-from waltally.database import explain
+from waltally.database import explain, replication_command
 from waltally.errors import (
     LoaderError,
     NotOurs,
@@ -18,25 +18,43 @@ from waltally.errors import (
 )
 from waltally.server_errors import ServerError
 
+STANDBY_SNAPSHOT = "select pg_log_standby_snapshot(); -- as a superuser"
+"""What makes a primary log which transactions run; by itself it does so within minutes."""
 
-def create_slot(source: extensions.connection, name: str, timeout: int, *, temporary: bool) -> int:
+
+def create_slot(
+    source: extensions.connection,
+    name: str,
+    timeout: int,
+    *,
+    temporary: bool,
+    failover: bool = False,
+) -> int:
     """Make the slot and return its consistent point; wait at most `timeout` seconds for writers.
 
     A temporary one has another name and only shows that it can be made; it ends with the session.
+    Standbys keep a copy of one with `failover`, which servers before PostgreSQL 17 do not know.
     Raises SlotCreationBlocked, PluginMissing, PluginNotAllowed, NoFreeSlot.
     """
     if temporary:
         name = f"{name[:50]}_check"
+    more = ", failover => true" if failover else ""
     try:
         with source, source.cursor() as cursor:
             cursor.execute(f"set local statement_timeout to '{timeout}s'")
             # Over SQL, as statement_timeout bounds no replication command.
             cursor.execute(
-                "select lsn from pg_create_logical_replication_slot(%s, 'wal2json', %s)",
+                f"select lsn from pg_create_logical_replication_slot(%s, 'wal2json', %s{more})",
                 (name, temporary),
             )
             row = cursor.fetchone()
     except pg.QueryCanceled:
+        if _is_standby(source):
+            raise SlotCreationBlocked(
+                f"The slot could not be made within {timeout} s: a standby waits until its primary "
+                "logs which transactions run",
+                f"run `loader setup` again, and meanwhile on the primary: {STANDBY_SNAPSHOT}",
+            ) from None
         raise SlotCreationBlocked(
             f"The slot could not be made within {timeout} s: it waits for transactions "
             f"that were writing when it began ({_writers(source)})",
@@ -48,6 +66,17 @@ def create_slot(source: extensions.connection, name: str, timeout: int, *, tempo
         raise explain(error, "source") from error
     assert row is not None
     return lsn.parse(row[0])
+
+
+def enable_failover(dsn: str, name: str) -> None:
+    """Let standbys keep a copy of the slot, once nobody follows it. Raises LoaderError."""
+    replication_command(dsn, f'ALTER_REPLICATION_SLOT "{name}" (FAILOVER true)')
+
+
+def _is_standby(source: extensions.connection) -> bool:
+    with source, source.cursor() as cursor:
+        cursor.execute("select pg_is_in_recovery()")
+        return cursor.fetchone() == (True,)
 
 
 def creation_finding(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from loader.preflight.remedies import (
+    RESTART_PRIMARY,
     plugin_missing,
     plugin_remedy,
     replication_remedy,
     senders_remedy,
     slots_remedy,
 )
-from waltally.errors import LoaderError, MissingRight, NoFreeSlot, PluginNotAllowed, SlotInUse
+from waltally.errors import (
+    LoaderError,
+    MissingRight,
+    NoFreeSlot,
+    PluginNotAllowed,
+    SlotInUse,
+    WalLevelTooLow,
+)
 from waltally.server_errors import ServerError
 
 
@@ -31,6 +39,12 @@ def slot_finding(
         return PluginNotAllowed(f"The source does not allow wal2json: {said}", plugin_remedy(None))
     if code == "58P01" and "wal2json" in said:
         return plugin_missing(major)
+    if code == "55000" and "wal_level" in said:
+        # A standby's own wal_level is checked before.
+        return WalLevelTooLow(
+            f"The standby cannot decode: {said}",
+            f"on the primary: alter system set wal_level = 'logical'; {RESTART_PRIMARY}",
+        )
     if code == "53400":
         return NoFreeSlot(f"The source has no free slot: {said}", slots_remedy())
     if code == "53300" and "max_wal_senders" in said:

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg2 import extensions
 
 from loader.preflight.slot_state import Server, SlotState, why_not_followable
+from loader.preflight.source_facts import TIMELINE
+from loader.preflight.timelines import Timeline, parse_history
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
-from waltally.database import explained
+from waltally.database import explained, replication_command
 from waltally.errors import LoaderError
 from waltally.settings import Settings
 
-SLOT_STATE = (
-    "select plugin, database, active_pid, wal_status, confirmed_flush_lsn, restart_lsn, "
-    "safe_wal_size from pg_replication_slots where slot_name = "
-)
+SLOT_STATE = """
+select
+    plugin,
+    database,
+    active_pid,
+    wal_status,
+    confirmed_flush_lsn,
+    restart_lsn,
+    safe_wal_size,
+    -- Columns that older servers lack are null in the row's JSON.
+    coalesce(
+        to_jsonb(slot) ->> 'invalidation_reason',
+        case when to_jsonb(slot) ->> 'conflicting' = 'true' then 'conflict' end
+    ),
+    extract(epoch from now() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz),
+    extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval),
+    to_jsonb(slot) ->> 'failover',
+    temporary::text,
+    (to_jsonb(slot) ->> 'synced')::boolean and pg_is_in_recovery()
+from pg_replication_slots as slot
+where slot_name = """
 """What `slot_state` takes, to be followed by the slot's name as a literal or a parameter."""
 
 
@@ -43,14 +62,21 @@ class SlotFacts:
 def read_facts(
     settings: Settings, source: extensions.connection, target: extensions.connection
 ) -> SlotFacts:
-    """Ask both sides. Raises LoaderError where one cannot be asked."""
+    """Ask both sides. Raises LoaderError where one cannot be asked.
+
+    What has become of the former timeline is asked over a replication connection, only where the
+    source is on another one, and left open where there is none to be had.
+    """
     # In this order, because a running loader moves all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
     state = read_state(source, settings.slot)
     record = None
     if migrate.version(target, settings.schema):
         record = read_slot_position(target, settings.schema, settings.slot)
-    return SlotFacts(settings.slot, state, record, read_server(source))
+    server = read_server(source)
+    if record is not None:
+        server = _with_history(settings, server, record.timeline)
+    return SlotFacts(settings.slot, state, record, server)
 
 
 def read_server(source: extensions.connection) -> Server:
@@ -58,11 +84,42 @@ def read_server(source: extensions.connection) -> Server:
     with explained("source"), source, source.cursor() as cursor:
         cursor.execute(
             "select (select system_identifier::text from pg_control_system()), "
-            "current_database(), pg_current_wal_insert_lsn()"
+            "current_database(), pg_is_in_recovery(), case when pg_is_in_recovery() "
+            "then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, "
+            f"{TIMELINE}"
         )
         row = cursor.fetchone()
     assert row is not None
-    return Server(row[0], row[1], lsn.parse(row[2]))
+    system, database, in_recovery, wal_end, timeline = row
+    return Server(
+        system,
+        database,
+        # A standby that has replayed nothing yet has no position.
+        lsn.parse(wal_end or "0/0"),
+        in_recovery,
+        None if timeline is None else Timeline(timeline),
+    )
+
+
+def _with_history(settings: Settings, server: Server, before: int | None) -> Server:
+    """Return the server with where it left the former timelines, if it is not on `before`."""
+    timeline = server.timeline
+    # The first timeline comes from none, and has no history.
+    if timeline is None or timeline.number in (1, before):
+        return server
+    try:
+        _, history = replication_command(settings.source, f"TIMELINE_HISTORY {timeline.number}")
+    except LoaderError:
+        return replace(server, timeline=None)
+    return replace(server, timeline=Timeline(timeline.number, parse_history(str(history))))
+
+
+def read_idle_timeout(source: extensions.connection) -> str | None:
+    """Return after how long without a follower the server gives a slot up; None for never."""
+    with explained("source"), source, source.cursor() as cursor:
+        cursor.execute("select nullif(current_setting('idle_replication_slot_timeout', true), '0')")
+        row = cursor.fetchone()
+    return None if row is None else row[0]
 
 
 def read_state(connection: extensions.connection, slot: str) -> SlotState | None:
@@ -75,9 +132,10 @@ def read_state(connection: extensions.connection, slot: str) -> SlotState | None
 
 def slot_state(row: Sequence[object]) -> SlotState:
     """Return the slot from the row of the statement SLOT_STATE."""
-    plugin, database, pid, wal_status, confirmed, restart, safe = (
+    plugin, database, pid, wal_status, confirmed, restart, safe, *newer = (
         None if field is None else str(field) for field in row
     )
+    reason, inactive, timeout, failover, temporary, copy = newer
     return SlotState(
         plugin,
         database,
@@ -86,4 +144,10 @@ def slot_state(row: Sequence[object]) -> SlotState:
         lsn.parse(confirmed) if confirmed else None,
         lsn.parse(restart) if restart else None,
         int(safe) if safe else None,
+        reason,
+        float(inactive) if inactive and not pid else None,
+        float(timeout) if timeout else None,
+        failover == "true",
+        temporary == "true",
+        copy in ("t", "True"),
     )

@@ -35,10 +35,11 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
     cursor.execute(
         sql.SQL(
             "insert into {}.slot_position (slot_name, system_identifier, source_database, "
-            "start_lsn, position_lsn) values (%s, %s, %s, %s, %s) "
+            "timeline, start_lsn, position_lsn) values (%s, %s, %s, %s, %s, %s) "
             "on conflict (slot_name) do update set "
             "system_identifier = excluded.system_identifier, "
-            "source_database = excluded.source_database, start_lsn = excluded.start_lsn, "
+            "source_database = excluded.source_database, timeline = excluded.timeline, "
+            "start_lsn = excluded.start_lsn, "
             "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null, "
             "followed = '{{}}', table_identities = null"
         ).format(sql.Identifier(settings.schema)),
@@ -46,6 +47,7 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
             settings.slot,
             server.system_identifier,
             server.database,
+            None if server.timeline is None else server.timeline.number,
             lsn.show(start),
             lsn.show(start),
         ),

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loader.preflight.invalidation import why_lost
+from loader.preflight.timelines import Timeline
 from loader.staging.records import SlotPosition
 from waltally import lsn
-from waltally.errors import AnotherCluster, LoaderError, SlotLost, SlotMoved, SourceBehind
+from waltally.errors import (
+    AnotherCluster,
+    Interrupted,
+    IsStandby,
+    LoaderError,
+    SlotLost,
+    SlotMoved,
+    SourceBehind,
+)
 
 RENEW = "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`"
 
 
 @dataclass(frozen=True)
 class Server:
-    """Who the source is: the answer to IDENTIFY_SYSTEM."""
+    """Who the source is, as IDENTIFY_SYSTEM says, and whether it is a standby."""
 
     system_identifier: str
     database: str
     wal_end: int
+    """Of a standby: what it has replayed or received."""
+    in_recovery: bool = False
+    timeline: Timeline | None = None
+    """None where a plain connection cannot tell: on a standby."""
+
+    def is_same_cluster(self, other: Server) -> bool:
+        """Say whether both are one cluster: a primary and its standbys are."""
+        return self.system_identifier == other.system_identifier
 
 
 @dataclass(frozen=True)
 class SlotState:
-    """A row of pg_replication_slots."""
+    """A row of pg_replication_slots; what a server does not have yet is None or False."""
 
     plugin: str | None
     database: str | None
@@ -31,6 +49,17 @@ class SlotState:
     confirmed_flush_lsn: int | None
     restart_lsn: int | None
     safe_wal_size: int | None
+    invalidation_reason: str | None = None
+    """Why the slot is lost, as the server calls it; on 16 `conflict` for any but its WAL."""
+    inactive_seconds: float | None = None
+    """How long nobody has followed it; None while somebody does."""
+    idle_timeout_seconds: float | None = None
+    """The server's idle_replication_slot_timeout; 0 for none."""
+    is_failover: bool = False
+    """Whether standbys may keep a copy of it."""
+    is_temporary: bool = False
+    is_copy: bool = False
+    """Whether it is such a copy, which nobody can follow before the standby is promoted."""
 
 
 def why_not_followable(
@@ -50,6 +79,8 @@ def why_not_followable(
             f"name the right source; if the cluster was replaced for good: {RENEW}",
             safe,
         )
+    if server.in_recovery and (slot is None or slot.is_copy):
+        return standby_finding(name, slot, safe)
     if slot is None:
         return SlotLost(
             f"The slot {name} no longer exists",
@@ -65,9 +96,10 @@ def why_not_followable(
             safe,
         )
     if slot.wal_status == "lost" or slot.confirmed_flush_lsn is None:
+        what, remedy = why_lost(slot.invalidation_reason)
         return SlotLost(
-            f"The server has dropped WAL that the slot {name} needed (max_slot_wal_keep_size)",
-            RENEW,
+            f"The server has given up the slot {name}: {what}",
+            f"{remedy}{RENEW}",
             f"{safe}, what came after it is lost",
         )
     if slot.confirmed_flush_lsn > record.position_lsn:
@@ -77,11 +109,61 @@ def why_not_followable(
             RENEW,
             f"{safe}, changes between are lost",
         )
-    if server.wal_end < record.position_lsn:
-        return SourceBehind(
-            f"The source's WAL ends at {lsn.show(server.wal_end)}, before the position of record "
-            f"{lsn.show(record.position_lsn)}: it was restored or failed over with loss",
-            RENEW,
-            f"{safe}, also changes that the source no longer has",
+    return _lost_commits(server, record, safe)
+
+
+def standby_finding(name: str, slot: SlotState | None, safe: str = "") -> IsStandby:
+    """Return why a slot cannot be followed on a standby that lacks it or has a copy of it."""
+    if slot is None:
+        return IsStandby(
+            f"The source is a standby that does not have the slot {name}",
+            "name the primary in LOADER_SOURCE_DSN; after a failover, run again once it is "
+            f"promoted; to decode on this standby from now on: {RENEW}",
+            safe,
         )
-    return None
+    return IsStandby(
+        f"The source is a standby, and its slot {name} is a copy of the primary's",
+        "name the primary in LOADER_SOURCE_DSN; after a failover, run again once it is promoted: "
+        "the copy then goes on",
+        safe,
+    )
+
+
+def _lost_commits(server: Server, record: SlotPosition, safe: str) -> LoaderError | None:
+    """Return why the log or a baseline may hold commits that the source does not have."""
+    also = f"{safe}, also changes that the source no longer has"
+    reached, what = record.position_lsn, "the position of record"
+    if (record.baseline_lsn or 0) > reached:
+        reached, what = record.baseline_lsn or 0, "the newest baseline"
+    shared = None
+    if server.timeline is not None and record.timeline is not None:
+        shared = server.timeline.shared_with(record.timeline)
+    if shared == 0:
+        return SourceBehind(
+            f"The source's WAL does not continue timeline {record.timeline}, which was followed: "
+            "it is a former primary, or was restored",
+            f"name the present primary in LOADER_SOURCE_DSN; if this is it: {RENEW}",
+            also,
+        )
+    if shared is not None and shared < reached:
+        return SourceBehind(
+            f"The source was promoted or restored at {lsn.show(shared)}, before {what} "
+            f"{lsn.show(reached)}: commits between are lost",
+            RENEW,
+            also,
+        )
+    if server.wal_end >= record.position_lsn:
+        return None
+    if server.in_recovery:
+        return Interrupted(
+            f"The standby has replayed up to {lsn.show(server.wal_end)}, the position of record is "
+            f"{lsn.show(record.position_lsn)}",
+            "nothing, if the standby still replays; the loader waits for it",
+            safe,
+        )
+    return SourceBehind(
+        f"The source's WAL ends at {lsn.show(server.wal_end)}, before the position of record "
+        f"{lsn.show(record.position_lsn)}: it was restored or failed over with loss",
+        RENEW,
+        also,
+    )

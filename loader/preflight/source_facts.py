@@ -9,6 +9,9 @@ from typing import Any
 from waltally.facts import Fact, identity_columns, needed_columns
 from waltally.tables import Table, literal
 
+STANDBYS_DECODE_SINCE = 160_000
+"""The first version, as server_version_num has it, whose standbys have logical slots."""
+
 
 @dataclass(frozen=True)
 class ServerFacts:
@@ -27,6 +30,12 @@ class ServerFacts:
     slot_exists: bool
     senders_used: int
     senders_limit: int
+    version: int
+    """As server_version_num has it."""
+    sends_feedback: bool
+    """Whether it tells its primary, where it has one, which rows it needs: hot_standby_feedback."""
+    primary_slot: str
+    """The slot of its primary that it streams from; empty where none is set."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +81,19 @@ select
     current_setting('max_replication_slots')::int,
     exists (select 1 from pg_replication_slots where slot_name = %s),
     (select count(*) from pg_stat_replication),
-    current_setting('max_wal_senders')::int
+    current_setting('max_wal_senders')::int,
+    current_setting('server_version_num')::int,
+    current_setting('hot_standby_feedback')::boolean,
+    current_setting('primary_slot_name')
 """
 
 """ServerFacts, given the slot's name; for whatever driver there is."""
+
+TIMELINE = (
+    "case when not pg_is_in_recovery() then "
+    "('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint end"
+)
+"""SQL: the timeline of a primary; null on a standby: only a replication connection tells it."""
 
 BY_SESSION = (
     *("money", "aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),

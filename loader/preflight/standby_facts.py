@@ -11,7 +11,8 @@ from waltally.errors import SynchronousStandby
 # The names are null for a role that may not see them.
 _STANDBYS = """
 select
-    current_setting('synchronous_standby_names'),
+    -- On a standby nothing is committed.
+    case when pg_is_in_recovery() then '' else current_setting('synchronous_standby_names') end,
     current_setting('application_name'),
     case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then array(
         select distinct application_name

@@ -10,6 +10,7 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
 from loader.preflight import slot_facts
+from loader.preflight.begin_log import writable
 from loader.preflight.slot_admin import drop_origin, drop_slot, foreign_slot_finding
 from loader.staging import migrate
 from loader.staging.pruned import IS_LIKE_THE_LOG
@@ -74,9 +75,11 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
             if facts.state is not None:
                 drop_slot(source, settings.slot)
                 done.append(f"dropped the slot {settings.slot}")
-            # Origins belong to the whole cluster, as slots do. That of a slot that we know is ours.
-            if facts.record is not None and drop_origin(source, settings.slot):
-                done.append("dropped the replication origin")
+        # Origins belong to the whole cluster, as slots do. That of a slot that we know is ours.
+        if facts.record is not None and drop_origin(
+            writable(facts.server, source, target), settings.slot
+        ):
+            done.append("dropped the replication origin")
     return done + said
 
 

@@ -196,6 +196,17 @@ class ChangeLog:
             self.connection.commit()
         return int(moved[0])
 
+    def write_source(self, timeline: int, on_standby: bool) -> None:
+        """Write down which timeline the position is of, and whether its slot is on a standby."""
+        update = sql.SQL(
+            "update {}.slot_position set timeline = %(timeline)s, on_standby = %(on_standby)s "
+            "where slot_name = %(slot)s "
+            "and (timeline is distinct from %(timeline)s or on_standby <> %(on_standby)s)"
+        ).format(sql.Identifier(self._schema))
+        values = {"slot": self._slot, "timeline": timeline, "on_standby": on_standby}
+        with explained("target"), self.connection, self.connection.cursor() as cursor:
+            cursor.execute(update, values)
+
     def rollback(self) -> None:
         """Roll back what is not committed."""
         if not self.connection.closed:

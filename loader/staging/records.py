@@ -22,6 +22,12 @@ class SlotPosition:
     stored_changes: int = 0
     pruned_from_lsn: int | None = None
     """Where the log began before its first prune; None where it was never pruned."""
+    timeline: int | None = None
+    """The timeline of the source's WAL that the position is of; None where it is not known yet."""
+    on_standby: bool = False
+    """Whether the slot that was last followed was on a standby; its primary does not show it."""
+    baseline_lsn: int | None = None
+    """Where the newest baseline of the slot's facts was counted; None where there is none."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,13 @@ source_database,
 start_lsn,
 position_lsn,
 stored_changes,
-pruned_from_lsn
+pruned_from_lsn,
+timeline,
+on_standby,
+(
+    select max(baseline.snapshot_lsn) from {0}.baseline
+    where baseline.slot_name = slot_position.slot_name
+)
 """
 
 _STATE = f"""
@@ -79,7 +85,8 @@ def read_slot_position(
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:
     """Return the record from a row of the statement SLOT_POSITIONS."""
-    slot, system, database, start, position, changes, pruned_from = row
+    slot, system, database, start, position, changes, pruned_from, *rest = row
+    timeline, on_standby, baseline = rest
     return SlotPosition(
         slot,
         system,
@@ -88,6 +95,9 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
         lsn.parse(position),
         changes,
         lsn.parse(pruned_from) if pruned_from else None,
+        timeline,
+        on_standby,
+        lsn.parse(baseline) if baseline else None,
     )
 
 

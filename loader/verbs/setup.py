@@ -38,6 +38,15 @@ def setup_command(
             "--renew", help="Make the slot anew after it was lost; the facts then need a new seed."
         ),
     ] = False,
+    failover: Annotated[
+        bool,
+        typer.Option(
+            "--failover",
+            envvar="LOADER_FAILOVER",
+            help="Let standbys keep the slot, so that a failover needs no new seed "
+            "(PostgreSQL 17 and later). With --check and a standby as the source: check that one.",
+        ),
+    ] = False,
     timeout: Annotated[
         int, typer.Option(min=1, help="Seconds to wait for transactions that are writing.")
     ] = 300,
@@ -57,13 +66,13 @@ def setup_command(
         settings = Settings.of(source, target, slot, schema)
         wanted = Wanted.of(find_facts(manifest), parse_tables(tables))
         if check:
-            found = setup.check(settings, wanted)
+            found = setup.check(settings, wanted, failover)
             for finding in found:
                 typer.echo(f"Error: {finding.sentence}", err=True)
             if found:
                 raise typer.Exit(found[0].exit_code)
             typer.echo("Everything is set up.")
             return
-        done = setup.set_up(settings, wanted, timeout, renew)
+        done = setup.set_up(settings, wanted, timeout, renew, failover)
         for line in done or ["Everything is set up already."]:
             typer.echo(line)

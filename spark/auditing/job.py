@@ -78,7 +78,10 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         if not facts:
             raise combine(list(refused.values()))
         checks.tables(source, facts)
-        loader_progress.require_follower(source, settings, print_status)
+        # A standby's slot shows nowhere else.
+        watched = None if slot.on_standby else source
+        if watched is not None:
+            loader_progress.require_follower(watched, settings, print_status)
         spark = stack.enter_context(session.running(work))
         executors.wait_for_one(spark, settings.timeout)
 
@@ -104,7 +107,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
             ):
                 counts = cached(groups)
         end = exported.position
-        loader_progress.wait_for_position(target, source, settings, end, print_status)
+        loader_progress.wait_for_position(target, watched, settings, end, print_status)
         begin = min(each.built.position for each in found)
         print_status(f"applying the changes from {lsn.show(begin)} on, and comparing")
         with spark_errors(work, lambda: None):

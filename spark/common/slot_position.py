@@ -31,19 +31,21 @@ def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
     """Return the slot's row, None where it has none."""
     row = target.execute(
         "select system_identifier, source_database, start_lsn::text, position_lsn::text,"
-        " table_identities, followed"
+        " timeline, on_standby, table_identities, followed"
         f" from {Table(schema, 'slot_position').quoted} where slot_name = %s",
         (slot,),
     ).fetchone()
     if row is None:
         return None
-    system, database, start, position, identities, followed = row
+    system, database, start, position, timeline, on_standby, identities, followed = row
     return RegisteredSlot(
         slot,
         str(system),
         str(database),
         lsn.parse(str(start)),
         lsn.parse(str(position)),
+        timeline=cast("int | None", timeline),
+        on_standby=bool(on_standby),
         table_identities=cast(Identities, identities or {}),
         followed=cast(Followed, followed),
     )

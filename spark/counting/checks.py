@@ -11,11 +11,25 @@ from common.settings import Settings
 from common.slot_position import RegisteredSlot
 
 from loader.preflight.checks import server_findings
-from loader.preflight.source_facts import SERVER, ServerFacts, table_facts, table_query
+from loader.preflight.source_facts import (
+    SERVER,
+    TIMELINE,
+    ServerFacts,
+    table_facts,
+    table_query,
+)
 from loader.preflight.table_checks import countable
 from loader.staging.records import SlotPosition
 from waltally import followed, lsn
-from waltally.errors import AnotherCluster, LoaderError, MissingRight, NotSetUp, combine
+from waltally.errors import (
+    AnotherCluster,
+    IsStandby,
+    LoaderError,
+    MissingRight,
+    NotSetUp,
+    SourceBehind,
+    combine,
+)
 from waltally.facts import Fact, needed_columns, source_tables
 from waltally.tables import Table, quoted
 
@@ -61,15 +75,27 @@ def source(connection: Connection, position: SlotPosition) -> None:
     assert row is not None
     facts = ServerFacts(*row)  # type: ignore[arg-type]
     row = connection.execute(
-        "select system_identifier::text, current_database() from pg_control_system()"
+        f"select system_identifier::text, current_database(), {TIMELINE} from pg_control_system()"
     ).fetchone()
     assert row is not None
-    identifier, database = row
+    identifier, database, timeline = row
     if (identifier, database) != (position.system_identifier, position.source_database):
         raise AnotherCluster(
             f"the change log was staged from database {position.source_database} of cluster"
             f" {position.system_identifier}; the source is {database} of {identifier}",
             "point LOADER_SOURCE_DSN or PGHOST at the database that `loader setup` was run on",
+        )
+    if facts.in_recovery:
+        raise IsStandby(
+            "the source is a standby, where no snapshot of a slot is taken",
+            "a seed reads a standby with --standby; for anything else name the primary in --source",
+        )
+    if position.timeline not in (None, timeline):
+        raise SourceBehind(
+            f"the source is on timeline {timeline}, and the loader follows timeline"
+            f" {position.timeline}: the source is a former primary, or was promoted since",
+            "name the present primary in LOADER_SOURCE_DSN and start `loader run`: it says whether"
+            " the log goes on",
         )
     if found := server_findings(facts):
         raise combine(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from common import executors, registration, session
@@ -57,10 +58,12 @@ def seed(settings: Settings) -> Summary:
             )
             checks.source(source, slot)
             checks.tables(source, facts)
-        is_compared = can_compare(target, source, settings, facts)
+        # A standby's slot shows nowhere else.
+        watched = None if slot.on_standby else source
+        is_compared = can_compare(target, watched, settings, facts)
         stack.enter_context(acquire_seed_lock(target, settings, print_status))
         if reader is not None:
-            following.wait_until_followed(target, source, settings, facts, print_status)
+            following.wait_until_followed(target, watched, settings, facts, print_status)
         spark = stack.enter_context(session.running())
         if reader is not None:
             executors.wait_for_one(spark, settings.timeout)
@@ -69,7 +72,8 @@ def seed(settings: Settings) -> Summary:
         # Before the snapshot, so that changes bring the facts forward to it.
         known = known_facts.read(target, settings, facts) if is_compared else {}
         counted = count(spark, target, reader, settings, facts, bool(known))
-        purged = compare(spark, target, source, settings, known, counted.snapshot_lsn)
+        purged = compare(spark, target, watched, settings, known, counted.snapshot_lsn)
+        counted = replace(counted, timeline=slot.timeline)
         stored = store.replace(target, settings, facts, counted)
     summaries = []
     for fact in facts:

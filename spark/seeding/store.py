@@ -51,6 +51,8 @@ class Counted:
 
     snapshot_lsn: int
     identities: str | None = None
+    timeline: int | None = None
+    """The timeline that the loader followed when the seed began."""
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
@@ -79,6 +81,12 @@ def replace(
     try:
         with target.transaction():
             slot = checks.staging(target, settings)
+            if counted.timeline not in (None, slot.timeline):
+                raise CountingFailed(
+                    "the loader went over to a server that was promoted while the"
+                    f" {settings.work} was counting",
+                    f"run the {settings.work} again",
+                )
             refuse_changed(target, settings, facts)
             newest = baseline_lsn(target, settings, facts)
             checks.position(counted.snapshot_lsn, slot.start_lsn, newest)

@@ -43,6 +43,10 @@ BAD: dict[str, Samples] = {
     },
     "WaltallySlotUnreserved": status("unreserved"),
     "WaltallySlotLost": status("lost"),
+    "WaltallySlotIdle": {
+        "waltally_slot_inactive_seconds": [(SLOT, 1801.0)],
+        "waltally_slot_idle_left_seconds": [(SLOT, 1799.0)],
+    },
     "WaltallyFactLag": {"waltally_fact_lag_seconds": [(FACT, 301.0)]},
     "WaltallyFactWaits": {"waltally_fact_waits": [(FACT, 1.0)]},
     "WaltallyRejectedChanges": {"waltally_has_rejected_changes": [(FACT, 1.0)]},

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from common import arrow_source
 from common.connections import connect
-from common.errors import SnapshotTooOld
+from common.errors import CountingFailed, SnapshotTooOld
 from common.settings import Settings
 from counting import checks, snapshot
 from seeding import store
@@ -42,6 +42,7 @@ def live_alone() -> facts.Fact:
         ("delete from cdc.slot_position", errors.NotSetUp, "has no row"),
         ("update cdc.slot_position set system_identifier = '1'", errors.AnotherCluster, "cluster"),
         ("update cdc.slot_position set source_database = 'x'", errors.AnotherCluster, "database x"),
+        ("update cdc.slot_position set timeline = 7", errors.SourceBehind, "follows timeline 7"),
         ("drop table notifications", errors.TableUnfit, "does not exist"),
         ("alter table notifications drop service_id", errors.TableUnfit, "no column service_id"),
         (
@@ -178,6 +179,20 @@ def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
             pytest.raises(SnapshotTooOld),
         ):
             counted = store.Counted(lsn.parse(start) + 99)
+            store.replace(target, settings(source), [notify()], counted)
+    assert source.has_previous_seed()
+
+
+def test_a_baseline_of_a_timeline_that_the_loader_has_left_is_not_stored(source: Source) -> None:
+    source.previous_seed()
+    with closing(connect(source.dsn, "LOADER_TARGET_DSN")) as target:
+        [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
+        target.execute("update cdc.slot_position set timeline = 2")
+        counted = store.Counted(lsn.parse(start) + 999, timeline=1)
+        with (
+            acquire_seed_lock(target, settings(source), print),
+            pytest.raises(CountingFailed, match="promoted while the seed was counting"),
+        ):
             store.replace(target, settings(source), [notify()], counted)
     assert source.has_previous_seed()
 

@@ -102,6 +102,41 @@ def test_a_primary_that_went_away(
     family.primary.start()
 
 
+def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
+) -> None:
+    """It has the slot and the identifier: only its timeline's history tells what it lacks."""
+    pipeline = make_pipeline(family.primary, cluster)
+    pipeline.begin()
+    family.primary.stop()
+    copy = family.clone()
+    family.primary.start()
+    pipeline.source.connection.close()
+    pipeline.source = Database(family.primary, pipeline.source.name)
+    pipeline.source.insert(2)
+    pipeline.must("run", "--once")
+    position = pipeline.position()
+    family.primary.stop()
+    (copy.data / "standby.signal").touch()
+    copy.start()
+    copy.run("pg_ctl", "-D", str(copy.data), "-w", "promote")
+    with now_the_source(pipeline, copy):
+        pipeline.source.insert(3000)
+        assert pipeline.source.value("select pg_current_wal_lsn() > %s::pg_lsn", position)
+        code, said = pipeline.refused("run", "--once")
+        assert code == 25
+        assert "was promoted or restored at" in said
+        assert f"everything before {position} is stored" in said
+        assert pipeline.refused("setup") == (25, said)
+        assert pipeline.loader("status").returncode == 25
+        pipeline.recovers_from(said)
+    family.primary.start()
+    pipeline.source = Database(family.primary, pipeline.source.name)
+    pipeline.source.insert(4000)
+    code, said = pipeline.refused("run")
+    assert (code, "former primary" in said) == (25, True), said
+
+
 @pytest.mark.slow
 def test_a_source_restored_from_a_copy_of_its_disk(
     family: Family, make_pipeline: MakePipeline, cluster: Cluster

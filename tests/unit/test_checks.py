@@ -23,6 +23,9 @@ SOUND = ServerFacts(
     slot_exists=False,
     senders_used=1,
     senders_limit=10,
+    version=150_020,
+    sends_feedback=False,
+    primary_slot="",
 )
 COLUMNS = dict.fromkeys(("id", "shop", "Paid At", "amount"), True)
 TABLE = TableFacts(

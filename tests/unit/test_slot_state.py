@@ -5,11 +5,19 @@ from dataclasses import replace
 import pytest
 
 from loader.preflight.slot_state import Server, SlotState, why_not_followable
+from loader.preflight.timelines import Timeline, parse_history
 from loader.staging.records import SlotPosition
 
 SERVER = Server("7", "notify", wal_end=200)
+STANDBY = replace(SERVER, in_recovery=True)
 SLOT = SlotState("wal2json", "notify", None, "reserved", 100, 90, None)
-RECORD = SlotPosition("s", "7", "notify", start_lsn=50, position_lsn=100)
+RECORD = SlotPosition("s", "7", "notify", start_lsn=50, position_lsn=100, timeline=2)
+
+
+def promoted(**left_at: int) -> Server:
+    """Return a server on timeline 4, which left each of the former ones there: t2=100."""
+    ends = {int(name[1:]): position for name, position in left_at.items()}
+    return replace(SERVER, timeline=Timeline(4, ends))
 
 
 def test_a_slot_at_the_record_is_sound() -> None:
@@ -30,6 +38,12 @@ def test_a_slot_behind_the_record_is_sound_as_the_server_saves_it_lazily() -> No
         (SERVER, replace(SLOT, confirmed_flush_lsn=101), 22),
         (SERVER, replace(SLOT, plugin="pgoutput"), 22),
         (replace(SERVER, wal_end=99), replace(SLOT, confirmed_flush_lsn=99), 25),
+        (promoted(t1=10, t2=99, t3=150), replace(SLOT, confirmed_flush_lsn=90), 25),
+        (promoted(t1=10, t3=150), replace(SLOT, confirmed_flush_lsn=90), 25),
+        (replace(SERVER, timeline=Timeline(1)), SLOT, 25),
+        (STANDBY, None, 16),
+        (STANDBY, replace(SLOT, is_copy=True), 16),
+        (replace(STANDBY, wal_end=99), SLOT, 29),
     ],
 )
 def test_what_cannot_be_followed_is_refused(
@@ -40,3 +54,56 @@ def test_what_cannot_be_followed_is_refused(
     assert finding.exit_code == code
     assert "everything before 0/64 is stored" in str(finding) or code == 25
     assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        promoted(t1=10, t2=100, t3=150),
+        replace(SERVER, timeline=Timeline(2, {1: 10})),
+        STANDBY,
+        SERVER,
+    ],
+)
+def test_a_promotion_at_or_after_the_position_goes_on(server: Server) -> None:
+    record = replace(RECORD, baseline_lsn=100)
+    assert why_not_followable("s", server, SLOT, record) is None
+
+
+def test_a_baseline_beyond_the_promotion_is_refused() -> None:
+    finding = why_not_followable(
+        "s", promoted(t2=100, t3=150), SLOT, replace(RECORD, baseline_lsn=101)
+    )
+    assert finding is not None
+    assert finding.exit_code == 25
+    assert "before the newest baseline 0/65" in str(finding)
+
+
+def test_a_position_whose_timeline_is_not_known_yet_goes_on() -> None:
+    server = promoted(t2=1)
+    assert why_not_followable("s", server, SLOT, replace(RECORD, timeline=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (None, "max_slot_wal_keep_size"),
+        ("wal_removed", "max_slot_wal_keep_size"),
+        ("rows_removed", "hot_standby_feedback = on"),
+        ("wal_level_insufficient", "set wal_level = 'logical'"),
+        ("idle_timeout", "set idle_replication_slot_timeout = 0"),
+        ("conflict", "hot_standby_feedback = on"),
+        ("of_a_later_server", "of_a_later_server"),
+    ],
+)
+def test_a_slot_that_the_server_gave_up_says_why(reason: str | None, words: str) -> None:
+    lost = replace(SLOT, wal_status="lost", invalidation_reason=reason)
+    finding = why_not_followable("s", SERVER, lost, RECORD)
+    assert finding is not None
+    assert words in finding.sentence
+    assert finding.exit_code == 21
+
+
+def test_a_history_file_says_where_each_timeline_was_left() -> None:
+    text = "1\t0/3000000\tno recovery target specified\n\n# a remark\n2\tA/64\tbefore 2026\n"
+    assert parse_history(text) == {1: 0x3000000, 2: 0xA00000064}

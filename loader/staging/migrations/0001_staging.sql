@@ -32,6 +32,8 @@ create table slot_position (
     slot_name text collate "C" primary key,
     system_identifier text not null,
     source_database text not null,
+    timeline bigint,
+    on_standby boolean not null default false,
     start_lsn pg_lsn not null,
     position_lsn pg_lsn not null,
     moved_at timestamptz not null default now(),
@@ -48,6 +50,10 @@ create table slot_position (
 
 comment on table slot_position is
     'The position of record: one row per slot, written in the transaction that appends its rows.';
+comment on column slot_position.timeline is
+    'The timeline of the source''s WAL that position_lsn is of; null until a loader has followed it.';
+comment on column slot_position.on_standby is
+    'Whether the slot that was last followed was on a standby; its primary does not show it.';
 comment on column slot_position.start_lsn is
     'The change log holds every change with start_lsn <= commit_lsn < position_lsn.';
 comment on column slot_position.position_lsn is

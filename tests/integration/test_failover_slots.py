@@ -1,0 +1,300 @@
+"""A standby that keeps the slot goes on after a failover; one that lost commits is refused."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from demo.cluster import Cluster
+from tests.fixtures.pipelines import MakePipeline
+from tests.support import paste, wait_until
+from tests.support.pipeline import Pipeline
+from tests.support.servers import administer
+from tests.support.standbys import (
+    COPIES_SLOTS,
+    Pair,
+    Standby,
+    Writer,
+    before_17,
+    crash,
+    from_17,
+    now_the_source,
+)
+
+WAITS = (
+    "alter system set synchronized_standby_slots = 'standby'",
+    "select pg_reload_conf()",
+)
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    try:
+        made.primary.create()
+        made.primary.start()
+        yield made
+    finally:
+        made.remove()
+
+
+def a_standby(pair: Pair) -> Standby:
+    """Make a standby that copies slots."""
+    return pair.standby(COPIES_SLOTS)
+
+
+def copied(standby: Standby, pipeline: Pipeline) -> None:
+    """Write until the standby has a complete copy of the slot; the loader runs."""
+
+    def is_copied() -> bool:
+        pipeline.source.execute("select pg_logical_emit_message(true, 'x', repeat('x', 3000))")
+        pipeline.source.execute("select pg_log_standby_snapshot()")
+        return standby.copies(pipeline.slot)
+
+    wait_until(is_copied, "the standby has a copy", seconds=120, pause=0.5)
+
+
+def both(pair: Pair, standby: Standby, database: str) -> str:
+    """How to connect to whichever is the primary."""
+    ports = f"{pair.primary.port},{standby.port}"
+    return (
+        f"host=127.0.0.1,127.0.0.1 port={ports} dbname={database} user=postgres "
+        "target_session_attrs=primary"
+    )
+
+
+@from_17
+@pytest.mark.parametrize("seed", range(3))
+def test_a_warehouse_in_the_source_comes_along(
+    pair: Pair, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The record is in the WAL too: no copy of the slot is beyond the record that came with it."""
+    monkeypatch.setenv("LOADER_FAILOVER", "1")
+    pipeline = make_pipeline(pair.primary)
+    pipeline.begin()
+    standby = a_standby(pair)
+    administer(pair.primary, *WAITS)
+    dsn = both(pair, standby, pipeline.source.name)
+    with pipeline.follow(LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn) as running:
+        copied(standby, pipeline)
+        with Writer(pipeline.source, seed):
+            time.sleep(random.Random(seed).uniform(0.3, 3.0))
+            crash(pair.primary)
+        pipeline.source.connection.close()
+        standby.promote()
+        with now_the_source(pipeline, standby):
+            running.wait_for("following the slot", times=2)
+            pipeline.source.insert(3)
+            running.end()
+            pipeline.goes_on()
+    pair.primary.start()
+
+
+@from_17
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
+    pair: Pair,
+    make_pipeline: MakePipeline,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+) -> None:
+    monkeypatch.setenv("LOADER_FAILOVER", "1")
+    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline.begin()
+    standby = a_standby(pair)
+    administer(pair.primary, *WAITS)
+    dsn = both(pair, standby, pipeline.source.name)
+    with pipeline.follow(LOADER_SOURCE_DSN=dsn) as running:
+        copied(standby, pipeline)
+        with Writer(pipeline.source, seed), Writer(pipeline.source, seed + 100):
+            time.sleep(random.Random(seed).uniform(0.3, 3.0))
+            crash(pair.primary)
+        pipeline.source.connection.close()
+        standby.promote()
+        with now_the_source(pipeline, standby):
+            running.wait_for("following the slot", times=2)
+            with Writer(pipeline.source, seed + 1) as writer:
+                wait_until(lambda: writer.count > 20, "the new primary is written to")
+            running.end()
+            pipeline.must_be_exact()
+            assert pipeline.differences() == []
+            pipeline.source.insert(4, "sent")
+            pipeline.goes_on()
+            assert pipeline.target.value("select timeline from cdc.slot_position") == 2
+            assert pipeline.loader("status").returncode == 0
+    # The former primary has the slot too, and WAL of its own by now.
+    pair.primary.start()
+    pipeline.source = pipeline.source.reconnect()
+    pipeline.source.insert(3000)
+    for command in (("run", "--once"), ("setup",), ("status",)):
+        done = pipeline.loader(*command)
+        assert done.returncode == 25, done.stderr
+        assert "former primary" in done.stderr + done.stdout
+
+
+@from_17
+def test_commits_that_the_standby_never_had_are_noticed_also_later(
+    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without synchronized_standby_slots the loader gets ahead of a standby that is cut off."""
+    monkeypatch.setenv("LOADER_FAILOVER", "1")
+    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline.begin()
+    standby = a_standby(pair)
+    with pipeline.follow() as running:
+        copied(standby, pipeline)
+        standby.catch_up()
+        administer(standby, "alter system set primary_conninfo = ''", "select pg_reload_conf()")
+        wait_until(
+            lambda: standby.ask("select count(*) from pg_stat_wal_receiver") == 0, "it is cut off"
+        )
+        staged = pipeline.staged()
+        pipeline.source.insert(50)
+        pipeline.wait_for_staged(staged + 50)
+        running.end()
+    position = pipeline.position()
+    pair.primary.stop("immediate")
+    standby.promote()
+    with now_the_source(pipeline, standby):
+        code, said = pipeline.refused("run", "--once")
+        assert code == 25, said
+        assert f"everything before {position} is stored" in said
+        # Once its WAL has passed the position only the history tells.
+        pipeline.source.insert(3000)
+        assert pipeline.source.value("select pg_current_wal_lsn() > %s::pg_lsn", position)
+        code, said = pipeline.refused("run")
+        assert code == 25
+        assert re.search(r"was promoted or restored at \S+, before the position of record", said)
+        assert pipeline.refused("setup") == (25, said)
+        assert pipeline.loader("status").returncode == 25
+        pipeline.recovers_from(said)
+        assert pipeline.source.value("select bool_and(failover) from pg_replication_slots")
+    pair.primary.start()
+
+
+@from_17
+def test_a_baseline_that_counted_lost_commits_is_noticed(
+    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A seed reads the primary itself, so its position may be beyond that of every standby."""
+    monkeypatch.setenv("LOADER_FAILOVER", "1")
+    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline.begin()
+    standby = a_standby(pair)
+    administer(pair.primary, *WAITS)
+    with pipeline.follow() as running:
+        copied(standby, pipeline)
+        running.end()
+    standby.catch_up()
+    administer(standby, "alter system set primary_conninfo = ''", "select pg_reload_conf()")
+    wait_until(
+        lambda: standby.ask("select count(*) from pg_stat_wal_receiver") == 0, "it is cut off"
+    )
+    pipeline.source.insert(50)
+    pipeline.seed()
+    pair.primary.stop("immediate")
+    standby.promote()
+    with now_the_source(pipeline, standby):
+        pipeline.source.insert(3000)
+        code, said = pipeline.refused("run")
+        assert code == 25
+        assert "before the newest baseline" in said
+        pipeline.recovers_from(said)
+    pair.primary.start()
+
+
+@from_17
+def test_setup_says_what_primary_and_standby_need(
+    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline.begin()
+    primary = pair.primary
+    streams = primary.dsn().replace("dbname=postgres ", "")
+    standby = pair.standby(
+        {
+            "wal_level": "replica",
+            "primary_conninfo": f"'{streams}'",
+            "primary_slot_name": "'standby'",
+        }
+    )
+    with pipeline.follow() as running:
+        code, said = pipeline.refused("setup", "--failover")
+        assert (code, "stop the loader" in said) == (24, True), said
+        running.end()
+    assert pipeline.refused("setup", "--check", "--failover")[0] == 20
+    said = pipeline.must("setup", "--failover")
+    assert "synchronized_standby_slots is empty" in said
+    paste(primary, "postgres", said.split("at the source: ")[1])
+    administer(primary, "select pg_reload_conf()")
+    assert pipeline.must("setup", "--failover") == "Everything is set up already.\n"
+
+    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    refused = pipeline.loader("setup", "--check", "--failover")
+    assert refused.returncode == 16
+    wrong = refused.stderr.split("Error: ")[1:]
+    assert len(wrong) == 4, refused.stderr
+    for finding in wrong:
+        remedy = finding.split("Try: ")[1].strip()
+        for part in re.split(r"(?= ?(?:then )?on the (?:primary|standby))", remedy):
+            place, _, statement = part.strip().removeprefix("then ").partition(": ")
+            if statement:
+                at = primary if "primary" in place else standby
+                paste(at, "postgres", statement.removesuffix(" then"))
+    standby.stop()
+    # ALTER SYSTEM wrote the file that the helper writes too.
+    standby.start()
+    monkeypatch.delenv("LOADER_SOURCE_DSN")
+    with pipeline.follow() as running:
+        copied(standby, pipeline)
+        running.end()
+    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    assert "Everything is set up." in pipeline.must("setup", "--check", "--failover")
+    for command in (
+        ("run",),
+        ("run", "--once"),
+        ("setup",),
+        ("setup", "--renew"),
+        ("setup", "--failover"),
+    ):
+        code, said = pipeline.refused(*command)
+        expected = 2 if "--failover" in command else 16
+        assert (code, "standby" in said) == (expected, True), said
+
+
+@from_17
+def test_a_standby_that_is_away_holds_the_loader_and_status_says_so(
+    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOADER_FAILOVER", "1")
+    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline.begin()
+    standby = a_standby(pair)
+    standby.catch_up()
+    administer(pair.primary, *WAITS)
+    standby.stop()
+    with pipeline.follow() as running:
+        staged = pipeline.staged()
+        pipeline.source.insert(5)
+        done = pipeline.loader("status")
+        assert done.returncode == 3
+        assert "standby (synchronized_standby_slots)" in done.stdout
+        remedy = re.search(r"Try: start them; .*?: (alter system .*)", done.stdout)
+        assert remedy
+        assert pipeline.staged() == staged
+        paste(pair.primary, "postgres", remedy[1])
+        pipeline.wait_for_staged(staged + 5)
+        running.end()
+    assert pipeline.loader("status").returncode == 0
+
+
+@before_17
+def test_an_older_server_is_refused_with_what_to_do(pipeline: Pipeline) -> None:
+    code, said = pipeline.refused("setup", "--failover")
+    assert code == 2
+    assert "from PostgreSQL 17 on" in said

@@ -1,0 +1,311 @@
+"""The loader decodes on a standby: exact amid writers, through a promotion, and when it may not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg2
+import pytest
+
+from demo.cluster import Cluster
+from tests.fixtures.pipelines import MakePipeline
+from tests.support import paste, wait_until
+from tests.support.pipeline import Pipeline
+from tests.support.servers import administer
+from tests.support.standbys import (
+    KEEPS_SLOTS,
+    MAJOR,
+    Pair,
+    Standby,
+    Writer,
+    from_16,
+    now_the_source,
+)
+
+pytestmark = from_16
+
+SNAPSHOT = "select pg_log_standby_snapshot()"
+
+
+class OnStandby:
+    """A pipeline whose application writes to a primary while its loader reads a standby."""
+
+    def __init__(self, pipeline: Pipeline, pair: Pair, standby: Standby) -> None:
+        self.pipeline = pipeline
+        self.pair = pair
+        self.standby = standby
+
+    def begin(self) -> None:
+        """Set up, seed and stage, with changes before and after."""
+        pipeline = self.pipeline
+        pipeline.source.insert(5, "delivered")
+        self.set_up()
+        pipeline.seed()
+        pipeline.source.insert(5)
+        self.catch_up()
+        assert pipeline.differences() == []
+
+    def set_up(self, *arguments: str) -> str:
+        """Set up, while the primary logs which transactions run."""
+        with logging_snapshots(self.pair.primary):
+            return self.pipeline.must("setup", *arguments)
+
+    def catch_up(self) -> None:
+        self.standby.catch_up()
+        self.pipeline.must("run", "--once")
+        self.pipeline.build()
+
+
+@contextmanager
+def logging_snapshots(primary: Cluster) -> Iterator[None]:
+    """Do on the primary what setup asks for."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(0.3):
+            administer(primary, SNAPSHOT)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    try:
+        made.primary.create()
+        made.primary.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def apart(
+    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> OnStandby:
+    """With the warehouse on a third server."""
+    pipeline = make_pipeline(pair.primary, cluster)
+    standby = pair.standby(KEEPS_SLOTS)
+    standby.catch_up()
+    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    return OnStandby(pipeline, pair, standby)
+
+
+def test_a_loader_on_a_standby_is_exact_amid_writers(apart: OnStandby) -> None:
+    apart.begin()
+    pipeline = apart.pipeline
+    with pipeline.follow() as running:
+        with Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
+            wait_until(lambda: writer.count > 50, "the primary is written to")
+            assert pipeline.loader("status").returncode == 0
+        running.end()
+    apart.catch_up()
+    assert pipeline.differences() == []
+    assert pipeline.source.value("select count(*) from pg_replication_slots") == 1
+    assert pipeline.loader("status").returncode == 0
+    # Nothing is written any more: it must end all the same.
+    pipeline.must("run", "--once")
+
+
+def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
+    apart.begin()
+    pipeline = apart.pipeline
+    with pipeline.follow() as running:
+        with Writer(pipeline.source, 3) as writer:
+            wait_until(lambda: writer.count > 20, "the primary is written to")
+        apart.standby.catch_up()
+        apart.pair.primary.stop("immediate")
+        apart.standby.promote()
+        with now_the_source(pipeline, apart.standby):
+            staged = pipeline.staged()
+            pipeline.source.insert(30)
+            pipeline.wait_for_staged(staged + 30)
+            wait_until(
+                lambda: pipeline.target.value("select timeline from cdc.slot_position") == 2,
+                "the new timeline is written down",
+            )
+            assert running.said().count("following the slot") == 1, running.said()
+            running.end()
+            pipeline.goes_on()
+            assert pipeline.loader("status").returncode == 0
+    apart.pair.primary.start()
+
+
+def test_a_standby_whose_primary_was_replaced_goes_on(apart: OnStandby) -> None:
+    """It follows another standby that was promoted, and comes to its timeline."""
+    apart.begin()
+    pipeline, standby = apart.pipeline, apart.standby
+    other = apart.pair.standby({"primary_slot_name": "''"}, slot="other")
+    other.catch_up()
+    with pipeline.follow() as running:
+        pipeline.source.insert(10)
+        standby.catch_up()
+        other.catch_up()
+        apart.pair.primary.stop()
+        other.promote()
+        administer(other, "select pg_create_physical_replication_slot('standby', true)")
+        administer(
+            standby,
+            f"alter system set primary_conninfo = '{other.dsn()}'",
+            "select pg_reload_conf()",
+        )
+        with now_the_source(pipeline, other):
+            staged = pipeline.staged()
+            pipeline.source.insert(30)
+            pipeline.wait_for_staged(staged + 30)
+            wait_until(
+                lambda: pipeline.target.value("select timeline from cdc.slot_position") == 2,
+                "the new timeline is written down",
+            )
+            running.end()
+            standby.primary = other
+            pipeline.source.insert(3)
+            apart.catch_up()
+            assert pipeline.differences() == []
+    apart.pair.primary.start()
+
+
+def test_the_warehouse_may_be_on_the_primary(
+    pair: Pair, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader's own rows come back by the standby, and are skipped."""
+    pipeline = make_pipeline(pair.primary)
+    standby = pair.standby(KEEPS_SLOTS)
+    standby.catch_up()
+    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    there = OnStandby(pipeline, pair, standby)
+    there.begin()
+    origin = "select count(*) from pg_replication_origin where roname = %s"
+    assert pipeline.source.value(origin, f"waltally_{pipeline.slot}") == 1
+    with pipeline.follow() as running:
+        with Writer(pipeline.source, 4) as writer:
+            wait_until(lambda: writer.count > 20, "the primary is written to")
+        running.end()
+    there.catch_up()
+    assert pipeline.differences() == []
+    said = pipeline.must("teardown", "--yes", "--purge")
+    assert "dropped the replication origin" in said
+    assert pipeline.source.value(origin, f"waltally_{pipeline.slot}") == 0
+
+
+def test_a_loader_moves_to_a_standby_without_a_new_seed(
+    apart: OnStandby, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slot of the same name is made there first; the primary's brings the position past it."""
+    pipeline, standby = apart.pipeline, apart.standby
+    here = standby.dsn(pipeline.source.name)
+    monkeypatch.delenv("LOADER_SOURCE_DSN")
+    pipeline.begin()
+    standby.catch_up()
+    monkeypatch.setenv("LOADER_SOURCE_DSN", here)
+    code, said = pipeline.refused("run", "--once")
+    assert (code, "does not have the slot" in said) == (16, True), said
+    with logging_snapshots(apart.pair.primary):
+        paste(
+            standby,
+            pipeline.source.name,
+            f"select pg_create_logical_replication_slot('{pipeline.slot}', 'wal2json')",
+        )
+    pipeline.source.insert(7)
+    assert pipeline.refused("run", "--once")[0] == 22
+    monkeypatch.delenv("LOADER_SOURCE_DSN")
+    pipeline.must("run", "--once")
+    monkeypatch.setenv("LOADER_SOURCE_DSN", here)
+    pipeline.source.insert(8)
+    apart.catch_up()
+    assert pipeline.differences() == []
+    assert pipeline.loader("setup").returncode == 0
+
+
+def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
+    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(pair.primary, cluster)
+    standby = pair.standby({})
+    standby.catch_up()
+    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    done = pipeline.loader("setup")
+    assert done.returncode == 16
+    wrong = done.stderr.split("Error: ")[1:]
+    assert len(wrong) == 2, done.stderr
+    assert pipeline.loader("setup", "--check").stderr == done.stderr
+    for finding in wrong:
+        for part in finding.split("Try: ")[1].strip().split("; then "):
+            place, _, statement = part.partition(": ")
+            paste(pair.primary if "primary" in place else standby, "postgres", statement)
+    done_by = (
+        "select current_setting('hot_standby_feedback') || current_setting('primary_slot_name')"
+    )
+    wait_until(lambda: standby.ask(done_by) == "onwaltally_standby", "it is reloaded")
+    with psycopg2.connect(pair.primary.dsn()) as writing, writing.cursor() as cursor:
+        cursor.execute("select pg_current_xact_id()")
+        code, said = pipeline.refused("setup", "--timeout", "2")
+    writing.close()
+    assert (code, "pg_log_standby_snapshot()" in said) == (19, True), said
+    OnStandby(pipeline, pair, standby).begin()
+
+
+def test_a_slot_whose_catalog_rows_are_gone_says_why(apart: OnStandby) -> None:
+    apart.begin()
+    pipeline, standby = apart.pipeline, apart.standby
+    administer(standby, "alter system set hot_standby_feedback = off", "select pg_reload_conf()")
+    feedback = "select bool_and(xmin is null and catalog_xmin is null) from pg_replication_slots"
+    wait_until(lambda: pipeline.source.value(feedback), "the primary has forgotten")
+
+    def is_lost() -> bool:
+        pipeline.source.execute("create table passing (id int)")
+        pipeline.source.execute("drop table passing")
+        pipeline.source.execute("vacuum pg_class")
+        pipeline.source.execute("vacuum pg_attribute")
+        lost = "select count(*) from pg_replication_slots where wal_status = 'lost'"
+        return bool(standby.ask(lost))
+
+    wait_until(is_lost, "the slot is lost")
+    code, said = pipeline.refused("run")
+    assert code == 21
+    assert ("rows_removed" if MAJOR >= 17 else "conflicting") in said
+    assert "hot_standby_feedback = on" in said
+    done = pipeline.loader("status")
+    assert done.returncode == 21
+    assert "given up by the server" in done.stdout
+    administer(standby, "alter system set hot_standby_feedback = on", "select pg_reload_conf()")
+    wait_until(lambda: standby.ask("show hot_standby_feedback") == "on", "it is reloaded")
+    apart.set_up("--renew")
+    pipeline.seed()
+    apart.catch_up()
+    assert pipeline.differences() == []
+
+
+def test_a_primary_that_is_restarted_below_logical_ends_the_slot(apart: OnStandby) -> None:
+    apart.begin()
+    pipeline, primary = apart.pipeline, apart.pair.primary
+    with pipeline.follow() as running:
+        primary.configure({"wal_level": "replica"})
+        primary.stop()
+        primary.start()
+        code, said = running.refuses()
+    assert code in (11, 21), said
+    pipeline.source = pipeline.source.reconnect()
+    code, said = pipeline.refused("run")
+    assert code == 21
+    if MAJOR >= 17:
+        assert "wal_level_insufficient" in said
+    code, said = pipeline.refused("setup", "--renew")
+    assert (code, "on the primary: alter system set wal_level" in said) == (11, True), said
+    primary.configure({"wal_level": "logical"})
+    primary.stop()
+    primary.start()
+    pipeline.source = pipeline.source.reconnect()
+    apart.standby.catch_up()
+    apart.set_up("--renew")
+    pipeline.seed()
+    apart.catch_up()
+    assert pipeline.differences() == []

@@ -1,0 +1,195 @@
+"""A primary and a standby that streams from it, each a server of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from demo.cluster import BIN, Cluster
+from tests.support.databases import Database
+from tests.support.pipeline import Pipeline
+from tests.support.servers import PLUGINS, Server, administer, connect
+from tests.support.waiting import wait_until
+
+_VERSION = subprocess.run([BIN / "postgres", "--version"], capture_output=True, text=True).stdout
+MAJOR = int(re.findall(r"\d+", _VERSION)[0])
+
+from_16 = pytest.mark.skipif(MAJOR < 16, reason="standbys decode from PostgreSQL 16 on")
+from_17 = pytest.mark.skipif(MAJOR < 17, reason="standbys keep slots from PostgreSQL 17 on")
+from_18 = pytest.mark.skipif(MAJOR < 18, reason="slots time out from PostgreSQL 18 on")
+before_17 = pytest.mark.skipif(MAJOR >= 17, reason="standbys keep slots from PostgreSQL 17 on")
+
+KEEPS_SLOTS = {"hot_standby_feedback": "on", "primary_slot_name": "'standby'"}
+COPIES_SLOTS = {**KEEPS_SLOTS, "sync_replication_slots": "on"}
+
+
+class Standby(Cluster):
+    """A streaming standby; it has a slot at the primary, which its settings may name."""
+
+    def __init__(self, primary: Cluster, settings: dict[str, str], slot: str) -> None:
+        allowed = {name: primary.settings[name] for name in (PLUGINS,) if name in primary.settings}
+        super().__init__(
+            {
+                "fsync": "off",
+                "primary_conninfo": f"'{primary.dsn()}'",
+                "wal_retrieve_retry_interval": "100ms",
+                **allowed,
+                **settings,
+            }
+        )
+        self.primary = primary
+        administer(primary, f"select pg_create_physical_replication_slot('{slot}', true)")
+        primary.run("pg_basebackup", "-D", str(self.data), "-d", primary.dsn(), "-R", "-c", "fast")
+        self.configure({})
+
+    def ask(self, query: str) -> object:
+        connection = connect(self.dsn())
+        with connection.cursor() as cursor:
+            cursor.execute(query)
+            ((found,),) = cursor.fetchall()
+        connection.close()
+        return found
+
+    def catch_up(self) -> None:
+        """Return once it has replayed what the primary has written by now."""
+        connection = connect(self.primary.dsn())
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_current_wal_insert_lsn()")
+            ((position,),) = cursor.fetchall()
+            # Also flushes what was committed asynchronously.
+            cursor.execute("select pg_logical_emit_message(true, 'x', 'x')")
+        connection.close()
+        replayed = f"select coalesce(pg_last_wal_replay_lsn() >= '{position}', false)"
+        wait_until(lambda: bool(self.ask(replayed)), "the standby catches up")
+
+    def copies(self, slot: str) -> bool:
+        """Say whether it has a complete copy of the slot."""
+        return bool(
+            self.ask(
+                "select count(*) from pg_replication_slots "
+                f"where slot_name = '{slot}' and synced and not temporary"
+            )
+        )
+
+    def promote(self) -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-w", "promote")
+
+
+class Pair:
+    """A primary, and the standbys that were made of it."""
+
+    def __init__(self) -> None:
+        self.primary = Server({"fsync": "off"})
+        self.standbys: list[Standby] = []
+
+    def standby(self, settings: dict[str, str], slot: str = "standby") -> Standby:
+        """Make a standby and start it."""
+        made = Standby(self.primary, settings, slot)
+        self.standbys.append(made)
+        made.start()
+        return made
+
+    def remove(self) -> None:
+        for each in (self.primary, *self.standbys):
+            each.remove()
+
+
+@contextmanager
+def now_the_source(pipeline: Pipeline, cluster: Cluster) -> Iterator[None]:
+    """Let the source, and a target that is the source, be the same database on another server."""
+    source, target = pipeline.source, pipeline.target
+    pipeline.source = Database(cluster, source.name)
+    pipeline.source.manifest = source.manifest
+    if target is source:
+        pipeline.target = pipeline.source
+    try:
+        yield
+    finally:
+        pipeline.source.connection.close()
+        pipeline.source, pipeline.target = source, target
+
+
+def crash(cluster: Cluster) -> None:
+    """Kill every process of the server at once, as when its machine loses power."""
+    postmaster = int((cluster.data / "postmaster.pid").read_text().split()[0])
+    children = [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/stat")
+        if _parent(path) == postmaster
+    ]
+    for pid in (postmaster, *children):
+        os.kill(pid, signal.SIGKILL)
+    (cluster.data / "postmaster.pid").unlink()
+
+
+def _parent(stat: Path) -> int:
+    try:
+        return int(stat.read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+class Writer:
+    """Changes notifications in a thread, in small and large transactions, until it is stopped.
+
+    A server that goes away ends it too.
+    """
+
+    def __init__(self, database: Database, seed: int) -> None:
+        self._dsn = database.cluster.dsn(database.name)
+        self._random = random.Random(seed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.count = 0
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            connection = psycopg2.connect(self._dsn)
+            while not self._stop.is_set():
+                with connection, connection.cursor() as cursor:
+                    self._change(cursor)
+                self.count += 1
+            connection.close()
+        except psycopg2.Error:
+            return
+
+    def _change(self, cursor: psycopg2.extensions.cursor) -> None:
+        what = self._random.choice(("insert", "insert", "insert", "update", "delete"))
+        size = self._random.choice((1, 1, 1, 5, 300))
+        status = self._random.choice(("created", "sent", "failed"))
+        some = "(select id from notifications order by random() limit %s)"
+        if what == "insert":
+            cursor.execute(
+                'insert into notifications ("to", service_id, template_id, notification_type, '
+                "notification_status) select 'x', t.service_id, t.id, 'email', %s from "
+                "(select * from templates order by random() limit 1) as t, generate_series(1, %s)",
+                (status, size),
+            )
+        elif what == "update":
+            cursor.execute(
+                f"update notifications set notification_status = %s where id in {some}",
+                (status, size),
+            )
+        else:
+            cursor.execute(f"delete from notifications where id in {some}", (min(size, 5),))
