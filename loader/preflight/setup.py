@@ -15,6 +15,7 @@ from loader.preflight.findings import (
     source_findings,
     zone_findings,
 )
+from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.register_facts import Wanted, read_identities, register_facts, unchanged
 from loader.preflight.slot_admin import (
     another_name,
@@ -24,7 +25,7 @@ from loader.preflight.slot_admin import (
     make_origin,
 )
 from loader.preflight.slot_facts import SlotFacts
-from loader.preflight.slot_record import note_tables, write_record
+from loader.preflight.slot_record import note_leaves, note_tables, write_record
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import migrate, registration
 from loader.staging.pruned import hold_off_prunes
@@ -129,8 +130,10 @@ def set_up(settings: Settings, wanted: Wanted, timeout: int, renew: bool) -> lis
                 if found := record_findings(settings, source, target, facts, counted):
                     raise combine(found)
                 identities = read_identities(source, wanted)
+                roots = LeafCatalog(source, wanted.tables, {}).roots
                 with explained("target"), target, target.cursor() as cursor:
                     note_tables(cursor, settings, identities)
+                    note_leaves(cursor, settings, roots)
                     done += register_facts(cursor, settings, wanted)
                 clear_last_error(target, settings.schema, settings.slot)
                 return done
@@ -159,6 +162,7 @@ def _begin_log(
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
     identities = read_identities(source, wanted)
+    roots = LeafCatalog(source, wanted.tables, {}).roots
     if state is None:
         start = create_slot(source, settings.slot, timeout, temporary=False)
         done = [f"made the slot {settings.slot} at {lsn.show(start)}"]
@@ -169,6 +173,7 @@ def _begin_log(
     with explained("target"), target, target.cursor() as cursor:
         write_record(cursor, settings, facts.server, start)
         note_tables(cursor, settings, identities)
+        note_leaves(cursor, settings, roots)
         done += register_facts(cursor, settings, wanted)
     clear_last_error(target, settings.schema, settings.slot)
     return done

@@ -18,6 +18,8 @@ def table_findings(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError
     """Return what is wrong with a table; one that no fact needs is only logged."""
     if unfit := countable(found, facts):
         return unfit
+    if found.kind == "p":
+        return []  # Its leaves have the rows, and identities of their own.
     narrow = identity_wide(found, identity_columns(facts, found.table))
     return [narrow] if narrow and _feeds(found, facts) else []
 
@@ -38,7 +40,7 @@ def _feeds(found: TableFacts, facts: Sequence[Fact]) -> list[tuple[Fact, FactTab
 
 
 def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
-    """Only an ordinary, logged table can be followed."""
+    """Only an ordinary or a partitioned table that is logged can be followed."""
     table = found.table
     remedy = (
         "correct the table's name in the declaration, then `loader setup`"
@@ -47,14 +49,7 @@ def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
     )
     if found.kind is None:
         return TableUnfit(f"The table {table} does not exist at the source", remedy)
-    if found.kind == "p":
-        return TableUnfit(
-            f"The table {table} is partitioned: its changes come under its partitions' names",
-            "declare each partition as a table of the fact"
-            if is_counted
-            else "name the partitions in LOADER_TABLES or --tables",
-        )
-    if found.kind != "r":
+    if found.kind not in ("r", "p"):
         return TableUnfit(f"{table} is not a table", remedy)
     if found.persistence != "p":
         return TableUnfit(

@@ -1,0 +1,113 @@
+"""Puts a partitioned table's name into the changes of its leaves. Pure.
+
+The leaf's own name stays in the change, under `leaf`. A row that moves between leaves is a delete
+and an insert of one transaction, so it needs no care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from loader.capture import wal2json
+from loader.capture.messages import Begin, Change, Commit, Message
+from waltally.leaves import Root
+from waltally.tables import Table
+
+Decode = Callable[[bytes], Begin | Commit | Change | None]
+_TRUNCATE = b'{"action":"T"'
+_FOREVER = 1 << 64
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    root: Table
+    head: bytes
+    """What stands in the place of its own names; empty for the root itself."""
+    until: int
+    """Changes that commit here or later are of another table of this name."""
+
+
+class LeafNames:
+    """The names of all leaves, and the TRUNCATEs of single ones.
+
+    TRUNCATE of the root names the root and all its leaves. Of a leaf alone nobody knows which rows
+    it took, so it stays under the leaf's name, and is noted.
+    """
+
+    def __init__(self, roots: Mapping[Table, Root], spelled: Mapping[Table, bytes]) -> None:
+        """`spelled` is how changes name the tables: the roots, their leaves and those gone."""
+        self.truncated: dict[Table, int] = {}
+        """By root, a position after the last TRUNCATE of a leaf alone. Another thread takes it."""
+        self._by_head: dict[bytes, _Leaf] = {}
+        self._by_table: dict[Table, Table] = {}
+        self._commit_lsn = 0
+        self._of_root: set[tuple[Table, bytes]] = set()
+        self._of_leaf: set[tuple[Table, bytes]] = set()
+        for table, root in roots.items():
+            self._by_head[spelled[table]] = _Leaf(table, b"", _FOREVER)
+            present = [(each.table, _FOREVER) for each in root.members if each.parent]
+            for leaf, until in (*root.gone, *present):
+                head = b'"leaf":%b,%b' % (_text(spelled[leaf]), spelled[table])
+                self._by_head[spelled[leaf]] = _Leaf(table, head, until)
+                self._by_table[leaf] = table
+
+    def reading(self, decode: Decode) -> Decode:
+        """Return a `decode` that also renames."""
+
+        def read(payload: bytes) -> Begin | Commit | Change | None:
+            message = decode(payload)
+            if type(message) is bytes:
+                return self._renamed(message)
+            self._note(message)
+            return message
+
+        return read
+
+    def withheld(self, warning: str) -> Change | None:
+        """Return what `wal2json.withheld` does, under the root's name."""
+        return wal2json.withheld(warning, self._by_table)
+
+    def _renamed(self, change: Change) -> Change | None:
+        start = change.find(b'"schema":', 14, wal2json.HEAD)
+        end = change.find(b',"columns":[', start)
+        if end < 0:
+            end = change.find(b',"identity":[', start)
+        if end < 0:
+            end = len(change) - 1
+        leaf = self._by_head.get(change[start:end])
+        if leaf is None:
+            return change
+        if leaf.until <= self._commit_lsn:
+            return None
+        if change.startswith(_TRUNCATE):
+            # All of one command have the same head, with one LSN.
+            noted = self._of_leaf if leaf.head else self._of_root
+            noted.add((leaf.root, change[:start]))
+            return change
+        return change[:start] + leaf.head + change[end:] if leaf.head else change
+
+    def _note(self, message: Message | None) -> None:
+        if type(message) is Begin:
+            self._commit_lsn = message.commit_lsn
+            self._of_root.clear()
+            self._of_leaf.clear()
+        elif type(message) is Commit:
+            for root, _ in self._of_leaf - self._of_root:
+                self.truncated[root] = self._commit_lsn + 1
+
+
+def _text(spelled: bytes) -> bytes:
+    """Return `schema.name` as a JSON string, for a head that names a table."""
+    schema, name = wal2json.names(spelled)
+    return schema[:-1] + b"." + name[1:]
+
+
+def tables_of(roots: Mapping[Table, Root]) -> tuple[Table, ...]:
+    """Return every table that the slot has to send because of these partitioned ones."""
+    found = [
+        each
+        for root in roots.values()
+        for each in (*(member.table for member in root.members), *(leaf for leaf, _ in root.gone))
+    ]
+    return tuple(dict.fromkeys(found))
