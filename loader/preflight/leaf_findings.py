@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from psycopg2 import extensions
 
 from loader.preflight.ask_source import ask_table
-from loader.preflight.table_checks import identity_remedy
+from loader.preflight.table_checks import identity_change
 from waltally.database import explained
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, identity_columns, source_tables
@@ -92,7 +92,7 @@ def narrow_leaves(
     return IdentityTooNarrow(
         f"The replica identity of the partitions {names}{more} of {table} does not carry all of "
         f"{', '.join(needed) or 'a key'}: deletes and moves between groups could not be counted",
-        "\n".join(identity_remedy(each, needed) for each in asked),
+        " ".join(identity_change(each, needed)[0] for each in asked),
     )
 
 

@@ -139,20 +139,27 @@ def identity_wide(found: TableFacts, needed: Sequence[str]) -> LoaderError | Non
 
 
 def identity_remedy(found: TableFacts, needed: Sequence[str]) -> str:
-    """Return the SQL that gives the table an identity wide enough."""
+    """Return the SQL that gives the table an identity wide enough, and why it is no better one."""
+    statements, why = identity_change(found, needed)
+    return f"{statements} -- an index would write less WAL, but {why}" if why else statements
+
+
+def identity_change(found: TableFacts, needed: Sequence[str]) -> tuple[str, str]:
+    """Return the SQL that gives the table an identity wide enough, and why no index can."""
     table = found.table
     choose = f"alter table {table.quoted} replica identity"
     if found.wide_index is not None:
-        return f"{choose} using index {quoted(found.wide_index)};"
+        return f"{choose} using index {quoted(found.wide_index)};", ""
     nullable = [name for name in needed if not found.columns.get(name)]
     if nullable or not found.primary_key:
         why = f"{', '.join(nullable)} may be null" if nullable else "the table has no primary key"
-        return f"{choose} full; -- an index would write less WAL, but {why}"
+        return f"{choose} full;", why
     index = quoted(_free_name(table.name, found.names_taken))
     columns = ", ".join(map(quoted, dict.fromkeys((*found.primary_key, *needed))))
     return (
         f"create unique index concurrently {index} on {table.quoted} ({columns}); "
-        f"{choose} using index {index};"
+        f"{choose} using index {index};",
+        "",
     )
 
 

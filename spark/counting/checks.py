@@ -10,11 +10,11 @@ from common.errors import SnapshotTooOld
 from common.settings import Settings
 from common.slot_position import RegisteredSlot
 
+from counting import ranges
 from loader.preflight.checks import server_findings
 from loader.preflight.source_facts import SERVER, ServerFacts, table_facts, table_query
 from loader.preflight.table_checks import countable
 from loader.staging.records import SlotPosition
-from counting import ranges
 from waltally import followed, lsn
 from waltally.errors import (
     AnotherCluster,
