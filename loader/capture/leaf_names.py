@@ -16,6 +16,8 @@ from waltally.tables import Table
 
 Decode = Callable[[bytes], Begin | Commit | Change | None]
 _TRUNCATE = b'{"action":"T"'
+_IMAGES = {b"I": b',"columns":[', b"U": b',"columns":[', b"D": b',"identity":['}
+"""By the action's letter, what follows the names. A TRUNCATE ends with them."""
 _FOREVER = 1 << 64
 
 
@@ -35,10 +37,26 @@ class LeafNames:
     it took, so it stays under the leaf's name, and is noted.
     """
 
-    def __init__(self, roots: Mapping[Table, Root], spelled: Mapping[Table, bytes]) -> None:
-        """`spelled` is how changes name the tables: the roots, their leaves and those gone."""
+    def __init__(
+        self,
+        roots: Mapping[Table, Root],
+        spelled: Mapping[Table, bytes],
+        births: Mapping[Table, int] | None = None,
+    ) -> None:
+        """`spelled` is how changes name the tables: the roots, their leaves and those gone.
+
+        `births` has of new leaves the transaction that made them.
+        """
         self.truncated: dict[Table, int] = {}
         """By root, a position after the last TRUNCATE of a leaf alone. Another thread takes it."""
+        self.mixed: dict[Table, int] = {}
+        """The same of a leaf before whose making another table of its name had changes."""
+        self._births: dict[int, list[bytes]] = {}
+        self._unborn: set[bytes] = set()
+        self._early: set[bytes] = set()
+        for table, xid in (births or {}).items():
+            self._births.setdefault(xid, []).append(spelled[table])
+            self._unborn.add(spelled[table])
         self._by_head: dict[bytes, _Leaf] = {}
         self._by_table: dict[Table, Table] = {}
         self._commit_lsn = 0
@@ -70,14 +88,14 @@ class LeafNames:
 
     def _renamed(self, change: Change) -> Change | None:
         start = change.find(b'"schema":', 14, wal2json.HEAD)
-        end = change.find(b',"columns":[', start)
-        if end < 0:
-            end = change.find(b',"identity":[', start)
-        if end < 0:
-            end = len(change) - 1
-        leaf = self._by_head.get(change[start:end])
+        images = _IMAGES.get(change[11:12])
+        end = change.find(images, start) if images is not None else len(change) - 1
+        name = change[start:end]
+        leaf = self._by_head.get(name)
         if leaf is None:
             return change
+        if name in self._unborn:
+            self._early.add(name)
         if leaf.until <= self._commit_lsn:
             return None
         if change.startswith(_TRUNCATE):
@@ -92,6 +110,11 @@ class LeafNames:
             self._commit_lsn = message.commit_lsn
             self._of_root.clear()
             self._of_leaf.clear()
+            for name in self._births.pop(message.xid, ()):
+                self._unborn.remove(name)
+                # A leaf that a savepoint made has another number, and is not seen here.
+                if name in self._early:
+                    self.mixed[self._by_head[name].root] = message.commit_lsn + 1
         elif type(message) is Commit:
             for root, _ in self._of_leaf - self._of_root:
                 self.truncated[root] = self._commit_lsn + 1

@@ -24,7 +24,7 @@ from waltally import lsn
 from waltally.database import connect
 from waltally.errors import Interrupted, LoaderError, TableReplaced, combine
 from waltally.followed import Followed, Kept, renewed
-from waltally.leaves import Judged, Root, judge, unfinished
+from waltally.leaves import Root, judge, unfinished
 from waltally.tables import Table
 
 log = logging.getLogger("loader")
@@ -60,7 +60,14 @@ class LeafWatch:
         }
         self._tables = tables_of(self.roots)
         spelled = dict(zip(self._tables, self._catalog.spell(self._tables), strict=True))
-        self.names = LeafNames(self.roots, spelled)
+        births = {
+            member.table: int(member.born)
+            for table, root in self.roots.items()
+            if (before := registered.leaves.get(str(table))) is not None
+            for member in root.members
+            if member.oid not in {each.oid for each in before.members}
+        }
+        self.names = LeafNames(self.roots, spelled, births)
 
     def close(self) -> None:
         """End the connection."""
@@ -94,7 +101,7 @@ class LeafWatch:
         """Log what has happened to the leaves, and what is wrong with them."""
         for table, judged in self._judged.items():
             if judged.said and str(table) in self._registered.followed:
-                log.warning(_moved(table, judged).sentence)
+                log.warning(_moved(table, judged.said).sentence)
         for finding in leaf_findings(self._connection, self.roots, self._registered.facts):
             log.warning(finding.sentence)
 
@@ -118,22 +125,25 @@ class LeafWatch:
                     "see what its commit waits for, for instance a synchronous standby",
                 )
 
-    def take_truncated(self, followed: Followed) -> tuple[Followed, bool]:
-        """Return `followed` after the TRUNCATEs of single leaves so far, and if there was one."""
-        truncated = self.names.truncated
-        found = {table: truncated.pop(table) for table in list(truncated)}
-        anew: dict[str, Mapping[str, str]] = {}
-        for table, position in found.items():
-            if not self._counts_deletes(table):
+    def take_noted(self, followed: Followed) -> Followed | None:
+        """Return `followed` after what the changes so far say of leaves; None where nothing."""
+        truncated = _taken(self.names.truncated)
+        begun = _taken(self.names.mixed)
+        said = dict.fromkeys(begun, "has a partition whose name another table had before")
+        for table, position in truncated.items():
+            if self._counts_deletes(table):
+                begun[table] = max(begun.get(table, 0), position)
+                said[table] = "had a partition truncated, and not all of it"
+            else:
                 self.roots[table] = self.roots[table].emptied_at(position)
-            elif str(table) in followed:
+        anew: dict[str, Mapping[str, str]] = {}
+        for table, position in begun.items():
+            if (known := followed.get(str(table))) is not None:
                 anew[str(table)] = {
-                    column: lsn.show(max(lsn.parse(at), position))
-                    for column, at in followed[str(table)].items()
+                    column: lsn.show(max(lsn.parse(at), position)) for column, at in known.items()
                 }
-                said = "had a partition truncated, and not all of it"
-                log.warning(_moved(table, Judged(self.roots[table], True, said)).sentence)
-        return {**followed, **anew}, bool(found)
+                log.warning(_moved(table, said[table]).sentence)
+        return {**followed, **anew} if truncated or begun else None
 
     @property
     def stored(self) -> dict[str, Root]:
@@ -161,6 +171,7 @@ def open_leaf_watch(
     if not LeafCatalog(asked, registered.tables, {}).roots:
         return None
     connection = connect(source, "source")
+    connection.autocommit = True
     try:
         return LeafWatch(connection, registered, position_lsn)
     except BaseException:
@@ -168,8 +179,13 @@ def open_leaf_watch(
         raise
 
 
-def _moved(table: Table, judged: Judged) -> LoaderError:
+def _taken(noted: dict[Table, int]) -> dict[Table, int]:
+    """Take out what the reading thread has noted, and may go on to note."""
+    return {table: noted.pop(table) for table in list(noted)}
+
+
+def _moved(table: Table, said: str) -> LoaderError:
     return TableReplaced(
-        f"{table} {judged.said}; the log has no change for these rows, so its facts wait",
+        f"{table} {said}; the log has no change for these rows, so its facts wait",
         "`spark-submit spark/seed.py`, then `dbt build`",
     )

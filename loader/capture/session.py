@@ -202,13 +202,13 @@ class Session:
         self._notify(Committed(changes, transactions, self._idle_since - since))
 
     def _are_leaves_known(self) -> bool:
-        """Whether the batch holds everything of all leaves; note TRUNCATEs of some of them."""
+        """Whether the batch holds everything of all leaves; write down what it says of some."""
         if self._leaves is None:
             return True
         if not self._leaves.are_as_read(self._batcher.xids, self._stop):
             return False
-        followed, is_truncated = self._leaves.take_truncated(self._followed)
-        if is_truncated:
+        followed = self._leaves.take_noted(self._followed)
+        if followed is not None:
             self._log.write_followed(self._registration, followed, self._leaves.stored)
             self._followed = followed
         return True

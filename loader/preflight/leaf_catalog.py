@@ -107,13 +107,14 @@ class LeafCatalog:
     ) -> None:
         """Read them. `before` is what is stored. Raises LoaderError."""
         self._connection = connection
-        self._wanted = _listed(tables)
+        wanted = _listed(tables)
+        self._check = _CHECK.replace("'WANTED'", wanted)
         known = [
             {"oid": each.oid, "schema": each.table.schema, "name": each.table.name}
             for root in before.values()
             for each in root.members
         ]
-        query = _READ.replace("'WANTED'", self._wanted)
+        query = _READ.replace("'WANTED'", wanted)
         members, fingerprint, present, read_lsn = self._ask(query.replace("'KNOWN'", _json(known)))
         self._fingerprint = fingerprint
         self.present: frozenset[int] = frozenset(json.loads(str(present)))
@@ -129,9 +130,13 @@ class LeafCatalog:
         """By partitioned table; the first member is the table itself."""
 
     def look_again(self) -> tuple[bool, str]:
-        """Return whether all is as it was read, and the snapshot that shows it."""
-        query = _CHECK.replace("'WANTED'", self._wanted)
-        fingerprint, snapshot = self._ask(query)
+        """Return whether all is as it was read, and the snapshot that shows it.
+
+        The connection must be in autocommit mode: this is asked for each batch.
+        """
+        with explained("source"), self._connection.cursor() as cursor:
+            cursor.execute(self._check)
+            ((fingerprint, snapshot),) = cursor.fetchall()
         return fingerprint == self._fingerprint, str(snapshot)
 
     def spell(self, tables: Sequence[Table]) -> list[bytes]:

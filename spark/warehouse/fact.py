@@ -70,8 +70,7 @@ def open_facts(
     """Yield the facts as of one moment; their rows can be read within the block.
 
     Raises NotSetUp where one was never built, SettingError where it was built by another
-    declaration, SnapshotTooOld where the change log does not reach back to its position, or where
-    partitions of a table came or went after it.
+    declaration, SnapshotTooOld where the change log does not reach back to its position.
     """
     with exported_snapshot(target) as name:
         snapshot = Snapshot(resolved(target), name)
@@ -94,7 +93,7 @@ def refuse_gap(start: int, position: int, relation: Table) -> None:
 
 
 def refuse_other_partitions(registered: RegisteredSlot, fact: Fact, position: int) -> None:
-    """Raise SnapshotTooOld where the log is not whole from the fact's position on."""
+    """Raise SnapshotTooOld where rows came or went without changes after the fact's position."""
     for table in source_tables([fact]):
         begin = followed.since(registered.followed, table, needed_columns([fact], table))
         if begin is not None and begin > position:
@@ -109,7 +108,6 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
     registered = slot(target, settings)
     built = watermark.read(target, settings.schema, settings.slot, fact)
     refuse_gap(registered.start_lsn, built.applied_lsn, fact.relation)
-    refuse_other_partitions(registered, fact, built.applied_lsn)
     newest = target.execute(
         "select snapshot_lsn::text, baseline_id::text, table_identities"
         f" from {Table(settings.schema, 'baseline').quoted}"

@@ -82,6 +82,21 @@ def test_a_truncate_of_a_leaf_is_noted_and_none_of_the_root() -> None:
     assert found.truncated == {R: 0x11}
 
 
+def test_an_earlier_table_of_a_new_leaf_s_name_is_noted() -> None:
+    found = LeafNames({R: ROOT}, SPELLED, {LEAF: 7})
+    read = found.reading(wal2json.decode)
+    change = INSERT % SPELLED[LEAF]
+    read(begin(0x10).replace(b'"xid":7', b'"xid":6'))
+    read(change)
+    read(begin(0x20))
+    assert found.mixed == {R: 0x21}, "the transaction that made the leaf comes after a change"
+    found = LeafNames({R: ROOT}, SPELLED, {LEAF: 7})
+    read = found.reading(wal2json.decode)
+    ended(read, 0x10)
+    ended(read, 0x20, change)
+    assert found.mixed == {}
+
+
 def test_a_change_that_the_plugin_withholds_is_the_root_s() -> None:
     warning = 'no tuple identifier for DELETE in table "s"."le,"af"'
     change = names().withheld(warning)
