@@ -84,8 +84,10 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
                 on_failure.callback(checker.close)
                 decode = checker.checking(decode)
             position = found.record.position_lsn
-            tables = registered.tables if leaves is None else leaves.with_leaves(registered.tables)
-            handshake.start(replication, name, position, tables, found.origin)
+            tables = registered.tables
+            if leaves is not None:
+                tables = leaves.with_leaves(tables)
+            handshake.start(replication, name, position, tables, found.origin, leaves is not None)
             # Only the owner of the slot moves the record and the slot. We own it from here on, so
             # both are read and checked again.
             change_log.acquire_slot_lock()
