@@ -16,7 +16,8 @@ from common.errors import SnapshotBlocked, SnapshotLost, StandbyUnusable
 from common.settings import Settings
 from psycopg2.extras import LogicalReplicationConnection
 
-from counting import open_transactions, ranges
+from counting import leaves, open_transactions
+from counting.leaves import Leaves
 from counting.visibility import Visibility, unfinished
 from loader.preflight import slot_admin
 from loader.preflight.remedies import replication_remedy, senders_remedy
@@ -39,7 +40,7 @@ class ExportedSnapshot:
     position: int
     name: str
     conninfo: str
-    found: list[tuple[Table, list[ranges.Leaf]]]
+    found: Leaves
     monitor: Connection
     pids: tuple[int, int]
     work: str
@@ -88,48 +89,14 @@ def export(
         # A table that is truncated or rewritten after the snapshot looks empty in it, with no
         # error: so the locks are taken before the snapshot and kept until the last read.
         lock(locks, settings, facts, deadline)
-        locked = found_leaves(locks, facts)
+        locked = leaves.of_facts(locks, facts)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
         position, name = open_slot(holder, monitor, settings, deadline, notify)
         wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
-        found = _leaves_at(conninfo, name, facts)
-        refuse_other_leaves(locked, found, settings)
+        found = leaves.in_snapshot(conninfo, name, facts)
+        leaves.refuse_others(locked, found, settings)
         pids = (holder.info.backend_pid, locks.info.backend_pid)
         yield ExportedSnapshot(position, name, conninfo, found, monitor, pids, settings.work)
-
-
-def found_leaves(
-    connection: Connection, facts: Sequence[Fact]
-) -> list[tuple[Table, list[ranges.Leaf]]]:
-    """Return the facts' tables and what holds their rows, as the session sees them now."""
-    return [(table, ranges.leaves(connection, table)) for table in source_tables(facts)]
-
-
-def refuse_other_leaves(
-    locked: Sequence[tuple[Table, list[ranges.Leaf]]],
-    found: Sequence[tuple[Table, list[ranges.Leaf]]],
-    settings: Settings,
-) -> None:
-    """Raise SnapshotBlocked where the snapshot has other leaves than those that are locked.
-
-    A new leaf could be truncated while it is read, and would then look empty, with no error.
-    """
-    for (table, before), (_, now) in zip(locked, found, strict=True):
-        if {leaf.table for leaf in before} != {leaf.table for leaf in now}:
-            raise SnapshotBlocked(
-                f"partitions of {table} came or went while the snapshot was made",
-                f"run the {settings.work} again",
-            )
-
-
-def _leaves_at(
-    conninfo: str, name: str, facts: Sequence[Fact]
-) -> list[tuple[Table, list[ranges.Leaf]]]:
-    """Return the leaves in the snapshot: one that is attached later is not the table's yet."""
-    with contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")) as importer:
-        importer.execute("begin isolation level repeatable read read only")
-        importer.execute(f"set transaction snapshot '{name}'")
-        return found_leaves(importer, facts)
 
 
 def lock(

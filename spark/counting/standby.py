@@ -22,13 +22,8 @@ from common.connections import Connection, connect, exported_snapshot, resolved
 from common.errors import AnotherSeed, SnapshotTooOld, StandbyUnusable
 from common.settings import Settings
 
-from counting.snapshot import (
-    ExportedSnapshot,
-    Notify,
-    found_leaves,
-    lock,
-    refuse_other_leaves,
-)
+from counting import leaves
+from counting.snapshot import ExportedSnapshot, Notify, lock
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import AnotherCluster, MissingRight
@@ -93,12 +88,12 @@ def export(
         # While replay pauses it cannot give up a lock that it holds: ours come before.
         locks = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
         lock(locks, settings, facts, deadline)
-        locked = found_leaves(locks, facts)
+        locked = leaves.of_facts(locks, facts)
         stack.enter_context(_paused(monitor, conninfo, deadline, settings, notify))
         holder = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
         name = stack.enter_context(exported_snapshot(holder))
-        found = found_leaves(monitor, facts)
-        refuse_other_leaves(locked, found, settings)
+        found = leaves.of_facts(monitor, facts)
+        leaves.refuse_others(locked, found, settings)
         pids = (holder.info.backend_pid, locks.info.backend_pid)
         position = replayed(monitor)
         # A lock that outlived the pause would be in replay's way.
