@@ -19,6 +19,12 @@ LEAF = (
     " select 'x', service_id, id, 'email', 'failed' from templates; commit"
 )
 
+ARCHIVED = (
+    "insert into notification_history (id, service_id, template_id, notification_type, "
+    "notification_status, created_at) select gen_random_uuid(), service_id, id, 'email', 'sent', "
+    "now() from templates limit 1"
+)
+
 
 def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
     make_pipeline: MakePipeline, spare: Cluster
@@ -36,13 +42,14 @@ def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
     hidden = pipeline.source.reconnect()
     pid = hidden.value("select pg_backend_pid()")
     hidden.execute("set synchronous_commit = 'on'")
-    thread = threading.Thread(target=hidden.execute, args=(LEAF,))
+    thread = threading.Thread(target=hidden.execute, args=(LEAF,), daemon=True)
     wait = "select wait_event = 'SyncRep' from pg_stat_activity where pid = %s"
     try:
         with pipeline.follow() as running:
             thread.start()
             wait_until(lambda: pipeline.source.value(wait, pid), "the commit waits")
-            pipeline.source.insert(1)
+            # The new leaf's transaction locks its own table.
+            pipeline.source.execute(ARCHIVED)
             with pytest.raises(AssertionError, match="something is stored"):
                 wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=2)
             pipeline.source.execute("select pg_cancel_backend(%s)", pid)
@@ -50,12 +57,13 @@ def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
             pipeline.wait_for_staged(4)
             running.end()
     finally:
+        pipeline.source.execute("select pg_cancel_backend(%s)", pid)
         administer(
             spare,
             "alter system reset synchronous_standby_names",
             "alter system reset synchronous_commit",
             "select pg_reload_conf()",
         )
-        thread.join()
+        thread.join(timeout=30)
         hidden.connection.close()
     pipeline.must_be_exact()
