@@ -92,22 +92,10 @@ def start(
     position: int,
     tables: tuple[Table, ...],
     ignored_origin: int | None,
-    every_transaction: bool = False,
 ) -> None:
-    """Start to stream the slot. Raises SlotInUse and other LoaderErrors.
-
-    With `every_transaction` those without changes of the tables are certainly sent too.
-    """
-    options = wal2json.options([(table.schema, table.name) for table in tables], ignored_origin)
-    (more,) = wal2json.EVERY_TRANSACTION
+    """Start to stream the slot. Raises SlotInUse and other LoaderErrors."""
+    names = [(table.schema, table.name) for table in tables]
     try:
-        if every_transaction:
-            try:
-                connection.start(slot, position, {**options, **wal2json.EVERY_TRANSACTION})
-                return
-            except ProtocolError as error:
-                if more not in str(error):
-                    raise
-        connection.start(slot, position, options)
+        connection.start(slot, position, wal2json.options(names, ignored_origin))
     except ProtocolError as error:
         raise protocol_error(error, slot) from error

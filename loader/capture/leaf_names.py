@@ -16,8 +16,12 @@ from waltally.tables import Table
 
 Decode = Callable[[bytes], Begin | Commit | Change | None]
 _TRUNCATE = b'{"action":"T"'
-_IMAGES = {b"I": b',"columns":[', b"U": b',"columns":[', b"D": b',"identity":['}
-"""By the action's letter, what follows the names. A TRUNCATE ends with them."""
+_IMAGES = {
+    b'{"action":"I': b',"columns":[',
+    b'{"action":"U': b',"columns":[',
+    b'{"action":"D': b',"identity":[',
+}
+"""By the start of a row's change, what follows the names."""
 _FOREVER = 1 << 64
 
 
@@ -25,7 +29,7 @@ _FOREVER = 1 << 64
 class _Leaf:
     root: Table
     head: bytes
-    """What stands in the place of its own names; empty for the root itself."""
+    """What stands in the place of its own names."""
     until: int
     """Changes that commit here or later are of another table of this name."""
 
@@ -57,28 +61,41 @@ class LeafNames:
         for table, xid in (births or {}).items():
             self._births.setdefault(xid, []).append(spelled[table])
             self._unborn.add(spelled[table])
-        self._by_head: dict[bytes, _Leaf] = {}
+        self._roots = {spelled[table]: table for table in roots}
+        self._by_names: dict[bytes, _Leaf] = {}
         self._by_table: dict[Table, Table] = {}
         self._commit_lsn = 0
         self._of_root: set[tuple[Table, bytes]] = set()
         self._of_leaf: set[tuple[Table, bytes]] = set()
         for table, root in roots.items():
-            self._by_head[spelled[table]] = _Leaf(table, b"", _FOREVER)
             present = [(each.table, _FOREVER) for each in root.members if each.parent]
             for leaf, until in (*root.gone, *present):
                 head = b'"leaf":%b,%b' % (_text(spelled[leaf]), spelled[table])
-                self._by_head[spelled[leaf]] = _Leaf(table, head, until)
+                self._by_names[spelled[leaf]] = _Leaf(table, head, until)
                 self._by_table[leaf] = table
 
     def reading(self, decode: Decode) -> Decode:
-        """Return a `decode` that also renames."""
+        """Return a `decode` that also renames. `decode` must leave rows as they are."""
+        by_names, unborn = self._by_names, self._unborn
 
         def read(payload: bytes) -> Begin | Commit | Change | None:
-            message = decode(payload)
-            if type(message) is bytes:
-                return self._renamed(message)
-            self._note(message)
-            return message
+            # Inline: this runs for every row.
+            images = _IMAGES.get(payload[:12])
+            if images is None:
+                message = decode(payload)
+                self._note(message)
+                return message
+            start = payload.find(b'"schema":', 14, wal2json.HEAD)
+            end = payload.find(images, start)
+            names = payload[start:end]
+            leaf = by_names.get(names)
+            if leaf is None:
+                return payload
+            if names in unborn:
+                self._early.add(names)
+            if leaf.until <= self._commit_lsn:
+                return None
+            return payload[:start] + leaf.head + payload[end:]
 
         return read
 
@@ -86,38 +103,30 @@ class LeafNames:
         """Return what `wal2json.withheld` does, under the root's name."""
         return wal2json.withheld(warning, self._by_table)
 
-    def _renamed(self, change: Change) -> Change | None:
-        start = change.find(b'"schema":', 14, wal2json.HEAD)
-        images = _IMAGES.get(change[11:12])
-        end = change.find(images, start) if images is not None else len(change) - 1
-        name = change[start:end]
-        leaf = self._by_head.get(name)
-        if leaf is None:
-            return change
-        if name in self._unborn:
-            self._early.add(name)
-        if leaf.until <= self._commit_lsn:
-            return None
-        if change.startswith(_TRUNCATE):
-            # All of one command have the same head, with one LSN.
-            noted = self._of_leaf if leaf.head else self._of_root
-            noted.add((leaf.root, change[:start]))
-            return change
-        return change[:start] + leaf.head + change[end:] if leaf.head else change
-
     def _note(self, message: Message | None) -> None:
         if type(message) is Begin:
             self._commit_lsn = message.commit_lsn
             self._of_root.clear()
             self._of_leaf.clear()
-            for name in self._births.pop(message.xid, ()):
-                self._unborn.remove(name)
+            for names in self._births.pop(message.xid, ()):
+                self._unborn.remove(names)
                 # A leaf that a savepoint made has another number, and is not seen here.
-                if name in self._early:
-                    self.mixed[self._by_head[name].root] = message.commit_lsn + 1
+                if names in self._early:
+                    self.mixed[self._by_names[names].root] = message.commit_lsn + 1
         elif type(message) is Commit:
             for root, _ in self._of_leaf - self._of_root:
                 self.truncated[root] = self._commit_lsn + 1
+        elif type(message) is bytes and message.startswith(_TRUNCATE):
+            self._note_truncate(message)
+
+    def _note_truncate(self, change: Change) -> None:
+        """Note whose table it is. All of one command have the same head, with one LSN."""
+        start = change.find(b'"schema":', 14, wal2json.HEAD)
+        names = change[start:-1]
+        if (root := self._roots.get(names)) is not None:
+            self._of_root.add((root, change[:start]))
+        elif (leaf := self._by_names.get(names)) is not None and leaf.until > self._commit_lsn:
+            self._of_leaf.add((leaf.root, change[:start]))
 
 
 def _text(spelled: bytes) -> bytes:

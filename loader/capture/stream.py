@@ -87,7 +87,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             tables = registered.tables
             if leaves is not None:
                 tables = leaves.with_leaves(tables)
-            handshake.start(replication, name, position, tables, found.origin, leaves is not None)
+            handshake.start(replication, name, position, tables, found.origin)
             # Only the owner of the slot moves the record and the slot. We own it from here on, so
             # both are read and checked again.
             change_log.acquire_slot_lock()

@@ -137,10 +137,6 @@ def _microseconds(timestamp: str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-EVERY_TRANSACTION = {"include-empty-transaction": "true"}
-"""What 2.7 needs to send begin and commit of each transaction; before, they are always sent."""
-
-
 def options(tables: list[tuple[str, str]], ignored_origin: int | None) -> dict[str, str]:
     """Return the plugin's options for these (schema, table) pairs.
 
