@@ -186,7 +186,7 @@ with needed as (
 held as (
     select place, name, own from needed
     union
-    select n.nspname, c.relname, needed.own
+    select n.nspname::text, c.relname::text, needed.own
     from needed
     cross join lateral pg_partition_tree(to_regclass(format('%I.%I', place, name))) as tree
     inner join pg_class as c on c.oid = tree.relid
