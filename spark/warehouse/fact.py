@@ -98,8 +98,9 @@ def refuse_other_partitions(registered: RegisteredSlot, fact: Fact, position: in
         begin = followed.since(registered.followed, table, needed_columns([fact], table))
         if begin is not None and begin > position:
             raise SnapshotTooOld(
-                f"{fact.relation} holds changes up to {lsn.show(position)}, and the change log has"
-                f" those of {table} from {lsn.show(begin)} on: its partitions came or went between",
+                f"{fact.relation} holds changes up to {lsn.show(position)}, and the change log is"
+                f" whole for {table} only from {lsn.show(begin)} on: its partitions came or went,"
+                " or it was not followed",
                 f"`spark-submit spark/seed.py --fact {fact.name}`, then `dbt build`",
             )
 

@@ -69,6 +69,7 @@ def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline, 
     partitioned.must_be_exact()
 
 
+@pytest.mark.slow
 def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> None:
     # To truncate, or to make a leaf beside a default one, an application waits for the seed.
     partitioned.source.execute("drop table other_status")
