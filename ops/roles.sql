@@ -180,10 +180,21 @@ with needed as (
         select 'ctid'
     ) as used (name)
     where used.name is not null
+),
+
+-- A job reads the partitions by themselves.
+held as (
+    select place, name, own from needed
+    union
+    select n.nspname::text, c.relname::text, needed.own
+    from needed
+    cross join lateral pg_partition_tree(to_regclass(format('%I.%I', place, name))) as tree
+    inner join pg_class as c on c.oid = tree.relid
+    inner join pg_namespace as n on n.oid = c.relnamespace
 )
 
 select format('grant usage on schema %I to %I;', place, :'spark')
-from needed
+from held
 where :'source_is_elsewhere'::boolean or to_regnamespace(quote_ident(place)) is not null
 union
 select format(
@@ -193,7 +204,7 @@ select format(
     name,
     :'spark'
 )
-from needed
+from held
 where :'source_is_elsewhere'::boolean or to_regclass(format('%I.%I', place, name)) is not null
 group by place, name
 order by 1 desc;

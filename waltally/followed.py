@@ -32,14 +32,20 @@ def since(followed: Followed, table: Table, columns: Iterable[str]) -> int | Non
     return max(known) if len(known) == len(wanted) else None
 
 
-def renewed(before: Followed, kept: Kept, position: int) -> dict[str, dict[str, str]]:
+def renewed(
+    before: Followed, kept: Kept, position: int, anew: Mapping[Table, int] | None = None
+) -> dict[str, dict[str, str]]:
     """Return what the log holds once a session follows `kept` from `position` on.
 
     What was followed without a gap keeps its earlier position; what is no longer followed is left
-    out, so that it begins anew if it comes back.
+    out, so that it begins anew if it comes back. `anew` has the tables that begin anew in any case,
+    with their own positions.
     """
+    starts = anew or {}
     return {
-        str(table): _renewed(before.get(str(table), {}), columns, position)
+        str(table): _renewed({}, columns, starts[table])
+        if table in starts
+        else _renewed(before.get(str(table), {}), columns, position)
         for table, columns in kept.items()
     }
 

@@ -55,6 +55,8 @@ class Batcher:
         self.rows = 0
         self.transactions = 0
         """How many source transactions the rows of the batch come from."""
+        self.xids: set[int] = set()
+        """All transactions, also those without rows, since the last batch was stored."""
         self._size = 0
         self._limits = limits or Limits()
         self._clock = clock
@@ -144,10 +146,12 @@ class Batcher:
         self.flushed_lsn = self.received_lsn
         self.rows = 0
         self.transactions = 0
+        self.xids.clear()
         self._size = 0
 
     def _open(self, begin: Begin) -> None:
         self._begin = begin
+        self.xids.add(begin.xid)
         self._newest_lsn = begin.commit_lsn
         self._ordinal = 0
         self._skips = begin.commit_lsn < self.flushed_lsn

@@ -62,6 +62,7 @@ class _Change(Struct, gc=False, omit_defaults=True, kw_only=True):
     xid: int | UnsetType = UNSET
     timestamp: str | UnsetType = UNSET
     lsn: str | UnsetType = UNSET
+    leaf: str | UnsetType = UNSET
     schema: str
     table: str
     columns: list[_Column] | UnsetType = UNSET
@@ -84,14 +85,19 @@ class SourceColumn(NamedTuple):
 
 
 def decoder(
-    connection: ReplicationConnection, settings: Settings, registered: Registration, encoding: str
+    connection: ReplicationConnection,
+    settings: Settings,
+    registered: Registration,
+    encoding: str,
+    decode: Decode = wal2json.decode,
 ) -> tuple[Kept, Decode]:
     """Return which columns of each table are kept, and the decoder that keeps only these.
 
-    `encoding` is the source's. Raises SettingError where no table has a column that is named.
+    `encoding` is the source's; `decode` reads a payload with all columns. Raises SettingError where
+    no table has a column that is named.
     """
     if not settings.columns:
-        return dict.fromkeys(registered.tables), wal2json.decode
+        return dict.fromkeys(registered.tables), decode
     try:
         rows = connection.query(_query(registered.tables))
     except ProtocolError as error:
@@ -109,7 +115,7 @@ def decoder(
     keep = column_filter({table: frozenset(names) for table, names in spelled.items()})
     return (
         {table: frozenset(names) for table, names in kept.items()},
-        _reading(keep if is_utf8 else _bytewise(keep)),
+        _reading(decode, keep if is_utf8 else _bytewise(keep)),
     )
 
 
@@ -162,9 +168,7 @@ def _stub(change: Change) -> Change:
     return (action + b"," if action in _ACTIONS else b"{") + _NOTE
 
 
-def _reading(keep: Callable[[Change], Change]) -> Decode:
-    decode = wal2json.decode
-
+def _reading(decode: Decode, keep: Callable[[Change], Change]) -> Decode:
     def read(payload: bytes) -> Begin | Commit | Change | None:
         message = decode(payload)
         return keep(message) if type(message) is bytes else message

@@ -39,7 +39,6 @@ def follow(
             if _one_session(settings, stop, run_state, until, notify):
                 return
             failures = 0
-            log.info("`loader setup` has changed what is to be followed")
         except LoaderError as error:
             if run_state.position_lsn and not error.safe:
                 error.safe = f"everything before {lsn.show(run_state.position_lsn)} is stored"
@@ -65,7 +64,10 @@ def _one_session(
         log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position_lsn))
         session.follow(until)
         is_there = until is not None and run_state.position_lsn >= until
-        return stop.is_set() or is_there or not session.is_outdated
+        if stop.is_set() or is_there or not session.is_outdated:
+            return True
+        log.info(session.why_outdated)
+        return False
 
 
 def _end_of_source(settings: Settings) -> int:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from loader.capture import source_monitor, wal2json
-from loader.capture.messages import Keepalive, Message
+from loader.capture.messages import Change, Keepalive, Message
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.queue import MessageQueue
 from waltally.errors import CannotConnect, LoaderError, unexpected
@@ -41,13 +41,15 @@ class SlotReader:
         status_seconds: float,
         monitor: source_monitor.SourceMonitor,
         decode: Callable[[bytes], Message | None] = wal2json.decode,
+        withheld: Callable[[str], Change | None] = wal2json.withheld,
     ) -> None:
         """`position` is durable already; a status goes out at least every `status_seconds`.
 
         `monitor` knows whether a silent server still works for us. `decode` reads a payload and
-        returns None where there is nothing to store.
+        returns None where there is nothing to store. `withheld` reads a warning of the server.
         """
         self._decode = decode
+        self._withheld = withheld
         self._monitor = monitor
         self._reason: LoaderError | None = None
         self._connection = connection
@@ -115,7 +117,7 @@ class SlotReader:
                     self._send_status()
                 bundle.append(message)
                 size += _MESSAGE_OVERHEAD
-            elif (change := wal2json.withheld(str(message))) is not None:
+            elif (change := self._withheld(str(message))) is not None:
                 bundle.append(change)
                 size += len(change) + _MESSAGE_OVERHEAD
         self._keep_up()

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from threading import Event
 
+from loader.capture import wal2json
 from loader.capture.batches import Batcher
 from loader.capture.copy_rows import CopyRows, Stopped
 from loader.capture.events import Committed, Notify, ignore
@@ -54,7 +55,11 @@ class Session:
         self._batcher = Batcher(settings.slot, position, clock=time.monotonic)
         self._rows = CopyRows(queue, self._batcher, stop)
         run_state.position_lsn = position
-        self._followed = self._registered = stream.registration
+        self._registration = stream.registration
+        self._registered = stream.registration.number
+        self._leaves = stream.leaves
+        self._followed = stream.followed
+        self._has_other_leaves = False
         self._asked_at = time.monotonic()
         self._own_wal_end = 0
         self._waits_for_standbys = stream.writes_own_wal and stream.is_kept_by_standbys
@@ -70,14 +75,22 @@ class Session:
             stream.status_seconds,
             stream.monitor,
             stream.decode,
+            wal2json.withheld if stream.leaves is None else stream.leaves.names.withheld,
         )
         self._reader.start()
         stream.monitor.start(stream.pid, self._reader.stop)
 
     @property
     def is_outdated(self) -> bool:
-        """Whether `loader setup` has changed what is to be followed since the session began."""
-        return self._registered != self._followed
+        """Whether what is to be followed has changed since the session began."""
+        return self._has_other_leaves or self._registered != self._registration.number
+
+    @property
+    def why_outdated(self) -> str:
+        """What has changed what is to be followed."""
+        if self._has_other_leaves:
+            return "a partitioned table has other partitions"
+        return "`loader setup` has changed what is to be followed"
 
     def follow(self, until: int | None) -> None:
         """Store what comes until the stop event is set or everything before `until` is stored.
@@ -117,6 +130,8 @@ class Session:
         self._reader.close()
         self._monitor.close()
         self._log.close()
+        if self._leaves is not None:
+            self._leaves.close()
         if self._encoding_checker is not None:
             self._encoding_checker.close()
 
@@ -134,7 +149,9 @@ class Session:
             elif time.monotonic() - self._asked_at >= _REGISTRATION_SECONDS:
                 self._registered = self._log.registration_number()
                 self._asked_at = time.monotonic()
-        if not batcher.in_transaction and batcher.received_lsn > batcher.flushed_lsn:
+        is_newer = batcher.received_lsn > batcher.flushed_lsn
+        # With other leaves the batch was rolled back: its position must not be stored.
+        if is_newer and not batcher.in_transaction and not self._has_other_leaves:
             self._store_position()
 
     def _confirm_held(self) -> None:
@@ -188,6 +205,10 @@ class Session:
 
     def _store_position(self) -> None:
         batcher, run_state = self._batcher, self._run_state
+        if not self._are_leaves_known():
+            self._log.rollback()
+            self._has_other_leaves = True
+            return
         changes, transactions = batcher.rows, batcher.transactions
         since = run_state.open_since = run_state.open_since or time.monotonic()
         self._registered = self._log.commit_position(
@@ -208,6 +229,18 @@ class Session:
         run_state.batches += changes > 0
         self._idle_since = time.monotonic()
         self._notify(Committed(changes, transactions, self._idle_since - since))
+
+    def _are_leaves_known(self) -> bool:
+        """Whether the batch holds everything of all leaves; write down what it says of some."""
+        if self._leaves is None:
+            return True
+        if not self._leaves.are_as_read(self._batcher.xids, self._stop):
+            return False
+        followed = self._leaves.take_noted(self._followed)
+        if followed is not None:
+            self._log.write_followed(self._registration, followed, self._leaves.stored)
+            self._followed = followed
+        return True
 
     def _is_asked(self) -> bool:
         """Whether the server waits for us to confirm everything.

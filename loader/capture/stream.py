@@ -7,8 +7,9 @@ import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from loader.capture import columns, handshake
+from loader.capture import columns, handshake, wal2json
 from loader.capture.handshake import Handshake
+from loader.capture.leaf_watch import LeafWatch, open_leaf_watch
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
 from loader.capture.source_monitor import SourceMonitor
@@ -20,7 +21,7 @@ from loader.staging.change_log import ChangeLog
 from loader.staging.records import Registration, SlotPosition
 from waltally import failpoints
 from waltally.errors import Interrupted, NotSetUp
-from waltally.followed import renewed
+from waltally.followed import Followed, renewed
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -36,9 +37,12 @@ class Stream:
     """What reads a payload."""
     encoding_checker: EncodingChecker | None
     """Checks each change where the last try met text that the target cannot hold."""
+    leaves: LeafWatch | None
+    """What is partitioned; None where nothing is."""
+    followed: Followed
     position_lsn: int
-    registration: int
-    """The number of the registration that it follows."""
+    registration: Registration
+    """The registration that it follows."""
     pid: int
     """The walsender's process."""
     status_seconds: float
@@ -70,14 +74,24 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             registered = change_log.registration()
             _check_tables(settings, change_log, replication, registered)
             change_log.use_encoding(found.encoding)
-            kept, decode = columns.decoder(replication, settings, registered, found.encoding)
+            beside = handshake.beside(settings.source, replication)
+            at = found.record.position_lsn
+            leaves = open_leaf_watch(beside, monitor.connection, registered, at)
+            read: columns.Decode = wal2json.decode
+            if leaves is not None:
+                on_failure.callback(leaves.close)
+                read = leaves.names.reading(read)
+            kept, decode = columns.decoder(replication, settings, registered, found.encoding, read)
             checker = None
             if check_encoding_to > found.record.position_lsn:
                 checker = EncodingChecker(settings.target, found.encoding, check_encoding_to)
                 on_failure.callback(checker.close)
                 decode = checker.checking(decode)
             position = found.record.position_lsn
-            handshake.start(replication, name, position, registered.tables, found.origin)
+            tables = registered.tables
+            if leaves is not None:
+                tables = leaves.with_leaves(tables)
+            handshake.start(replication, name, position, tables, found.origin)
             # Only the owner of the slot moves the record and the slot. We own it from here on, so
             # both are read and checked again.
             change_log.acquire_slot_lock()
@@ -93,8 +107,14 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             change_log.write_source(found.timeline, found.server.in_recovery)
             # Only now: the log goes on from this position with these tables and no others.
             failpoints.reach("before-followed")
-            followed = renewed(registered.followed, kept, record.position_lsn)
-            change_log.write_followed(registered, followed)
+            followed: Followed = renewed(registered.followed, kept, record.position_lsn)
+            if leaves is not None:
+                leaves.report()
+                followed = leaves.followed(kept, record.position_lsn)
+            roots = {} if leaves is None else leaves.stored
+            if (followed, roots) != (registered.followed, registered.leaves):
+                change_log.write_followed(registered, followed, roots)
+                change_log.commit()
             failpoints.reach("after-followed")
         except ProtocolError as error:
             raise protocol_error(error, name) from error
@@ -104,8 +124,10 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         monitor,
         decode,
         checker,
+        leaves,
+        followed,
         record.position_lsn,
-        registered.number,
+        registered,
         found.pid,
         found.status_seconds,
         writes_own_wal,

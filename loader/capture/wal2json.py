@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from loader.capture.messages import Begin, Change, Commit
 from waltally import lsn
+from waltally.tables import Table
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTION = b'{"action":"'
@@ -112,18 +114,20 @@ def names(change: Change) -> tuple[bytes, ...]:
     return (found[1], found[2]) if found is not None else ()
 
 
-def withheld(warning: str) -> Change | None:
+def withheld(warning: str, roots: Mapping[Table, Table] | None = None) -> Change | None:
     """Return a change for one that the plugin only warned of; None for any other warning.
 
     The plugin drops updates and deletes of a table without a replica identity. We keep such a
     change without images, so that the models reject it in its place. Without it the count would
-    silently be wrong.
+    silently be wrong. `roots` has by leaf the partitioned table that is named instead.
     """
     match = _WITHHELD.search(warning)
     if match is None:
         return None
-    action, schema, table = match.groups()
-    said = {"action": action[0], "schema": schema, "table": table, "warning": match[0]}
+    action, schema, name = match.groups()
+    table = Table(schema, name)
+    table = (roots or {}).get(table, table)
+    said = {"action": action[0], "schema": table.schema, "table": table.name, "warning": match[0]}
     return json.dumps(said, separators=(",", ":")).encode()
 
 

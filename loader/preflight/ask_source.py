@@ -27,8 +27,16 @@ def ask_server(connection: extensions.connection, slot: str) -> ServerFacts:
     return ServerFacts(*row)
 
 
-def ask_table(connection: extensions.connection, table: Table, facts: Sequence[Fact]) -> TableFacts:
-    """Return what there is to know of a table that the facts need. Raises LoaderError."""
+def ask_table(
+    connection: extensions.connection,
+    table: Table,
+    facts: Sequence[Fact],
+    root: Table | None = None,
+) -> TableFacts:
+    """Return what there is to know of a table that the facts need, or of a leaf of their `root`.
+
+    Raises LoaderError.
+    """
     with explained("source"), connection, connection.cursor() as cursor:
-        cursor.execute(table_query(table, facts))
+        cursor.execute(table_query(table, facts, root))
         return table_facts(table, cursor.fetchone())

@@ -7,6 +7,7 @@ import logging
 from psycopg2 import extensions
 
 from loader.preflight import slot_facts
+from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.register_facts import Wanted, read_identities, register_facts
 from loader.preflight.slot_admin import (
     STANDBY_SNAPSHOT,
@@ -17,7 +18,7 @@ from loader.preflight.slot_admin import (
     foreign_slot_finding,
 )
 from loader.preflight.slot_facts import SlotFacts
-from loader.preflight.slot_record import note_tables, write_record
+from loader.preflight.slot_record import note_leaves, note_tables, write_record
 from loader.preflight.slot_state import Server, SlotState, standby_finding
 from loader.staging.pruned import hold_off_prunes
 from loader.staging.target_state import clear_last_error
@@ -54,6 +55,7 @@ def begin_log(
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
     identities = read_identities(source, wanted)
+    roots = LeafCatalog(source, wanted.tables, {}).roots
     if state is None:
         if facts.server.in_recovery:
             log.warning(
@@ -73,6 +75,7 @@ def begin_log(
     with explained("target"), target, target.cursor() as cursor:
         write_record(cursor, settings, facts.server, start)
         note_tables(cursor, settings, identities)
+        note_leaves(cursor, settings, roots)
         done += register_facts(cursor, settings, wanted)
     clear_last_error(target, settings.schema, settings.slot)
     return done

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from psycopg2 import extensions
 
-from loader.preflight import checks, standby_facts, table_checks, table_identity
+from loader.preflight import checks, leaf_findings, standby_facts, table_checks, table_identity
 from loader.preflight.ask_source import ask_server, ask_table
+from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.slot_facts import SlotFacts
 from loader.staging.registration import other_slot
 from waltally.database import explained
@@ -35,9 +36,12 @@ def table_findings(
 ) -> list[LoaderError]:
     """Return what is wrong with the source's tables."""
     found: list[LoaderError] = []
-    for table in table_identity.wanted(facts, logged):
+    wanted = table_identity.wanted(facts, logged)
+    for table in wanted:
         found += table_checks.table_findings(ask_table(source, table, facts), facts)
-    return found
+    roots = LeafCatalog(source, wanted, {}).roots
+    found += leaf_findings.declared_leaves(roots, wanted)
+    return found + leaf_findings.leaf_findings(source, roots, facts)
 
 
 def declaration_findings(facts: Sequence[Fact], logged: Sequence[Table]) -> list[LoaderError]:

@@ -24,6 +24,11 @@ class Wanted:
     logged: tuple[Table, ...]
     """Tables that are logged besides those of the facts."""
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Every table to be followed, each once."""
+        return tuple(dict.fromkeys((*source_tables(self.facts), *self.logged)))
+
     @classmethod
     def of(cls, facts: Sequence[Fact], tables: Sequence[Table]) -> Wanted:
         """Return what these declarations and LOADER_TABLES ask for."""

@@ -19,13 +19,14 @@ from loader.preflight.findings import (
     source_findings,
     zone_findings,
 )
+from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.register_facts import Wanted, read_identities, register_facts, unchanged
 from loader.preflight.remedies import RELOAD
 from loader.preflight.slot_admin import (
     create_slot,
     make_origin,
 )
-from loader.preflight.slot_record import note_tables
+from loader.preflight.slot_record import note_leaves, note_tables
 from loader.staging import migrate, registration
 from loader.staging.target_state import clear_last_error
 from waltally.database import connect, explained
@@ -145,8 +146,10 @@ def set_up(
                 if found := record_findings(settings, source, target, facts, counted):
                     raise combine(found)
                 identities = read_identities(source, wanted)
+                roots = LeafCatalog(source, wanted.tables, {}).roots
                 with explained("target"), target, target.cursor() as cursor:
                     note_tables(cursor, settings, identities)
+                    note_leaves(cursor, settings, roots)
                     done += register_facts(cursor, settings, wanted)
                 if failover:
                     done += keep_on_standbys(settings, facts.state)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from psycopg2 import extensions, sql
 from psycopg2.extras import Json
 
 from loader.preflight.slot_state import Server
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
+from waltally.leaves import Root, to_json
 from waltally.settings import Settings
+from waltally.tables import Table
 
 # A new log may begin before the old one ended: on another cluster, or on one that was restored.
 # Old rows at or after the new start are deleted so that they cannot mix with new ones.
@@ -41,7 +45,7 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
             "source_database = excluded.source_database, timeline = excluded.timeline, "
             "start_lsn = excluded.start_lsn, "
             "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null, "
-            "followed = '{{}}', table_identities = null"
+            "followed = '{{}}', leaves = '{{}}', table_identities = null"
         ).format(sql.Identifier(settings.schema)),
         (
             settings.slot,
@@ -81,3 +85,18 @@ def note_tables(cursor: extensions.cursor, settings: Settings, found: TableIdent
             ).format(place),
             (Json(noted), settings.slot),
         )
+
+
+def note_leaves(cursor: extensions.cursor, settings: Settings, found: Mapping[Table, Root]) -> None:
+    """Write down the partitioned tables' leaves, in the transaction of the cursor.
+
+    What is known already stays: the loader compares it with what it finds.
+    """
+    stored = {str(table): to_json(root) for table, root in found.items()}
+    cursor.execute(
+        sql.SQL(
+            "update {}.slot_position set leaves = %s || leaves "
+            "where slot_name = %s and %s || leaves <> leaves"
+        ).format(sql.Identifier(settings.schema)),
+        (Json(stored), settings.slot, Json(stored)),
+    )

@@ -219,13 +219,17 @@ inner join pg_class as c on c.oid = wanted.oid
 """
 
 
-def table_query(table: Table, facts: Sequence[Fact]) -> str:
-    """Return SQL for any driver: what `table_facts` takes, about what the facts need of a table."""
+def table_query(table: Table, facts: Sequence[Fact], root: Table | None = None) -> str:
+    """Return SQL for any driver: what `table_facts` takes, about what the facts need of a table.
+
+    Of a leaf the facts need what they need of its `root`.
+    """
+    counted = root or table
     return _TABLE.format(
         schema=literal(table.schema),
         name=literal(table.name),
-        columns=_array(needed_columns(facts, table)),
-        identity=_array(identity_columns(facts, table)),
+        columns=_array(needed_columns(facts, counted)),
+        identity=_array(identity_columns(facts, counted)),
     )
 
 

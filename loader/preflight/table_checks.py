@@ -18,6 +18,8 @@ def table_findings(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError
     """Return what is wrong with a table; one that no fact needs is only logged."""
     if unfit := countable(found, facts):
         return unfit
+    if found.kind == "p":
+        return []  # Its leaves have the rows, and identities of their own.
     narrow = identity_wide(found, identity_columns(facts, found.table))
     return [narrow] if narrow and _feeds(found, facts) else []
 
@@ -38,7 +40,7 @@ def _feeds(found: TableFacts, facts: Sequence[Fact]) -> list[tuple[Fact, FactTab
 
 
 def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
-    """Only an ordinary, logged table can be followed."""
+    """Only an ordinary or a partitioned table that is logged can be followed."""
     table = found.table
     remedy = (
         "correct the table's name in the declaration, then `loader setup`"
@@ -47,14 +49,7 @@ def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
     )
     if found.kind is None:
         return TableUnfit(f"The table {table} does not exist at the source", remedy)
-    if found.kind == "p":
-        return TableUnfit(
-            f"The table {table} is partitioned: its changes come under its partitions' names",
-            "declare each partition as a table of the fact"
-            if is_counted
-            else "name the partitions in LOADER_TABLES or --tables",
-        )
-    if found.kind != "r":
+    if found.kind not in ("r", "p"):
         return TableUnfit(f"{table} is not a table", remedy)
     if found.persistence != "p":
         return TableUnfit(
@@ -144,20 +139,27 @@ def identity_wide(found: TableFacts, needed: Sequence[str]) -> LoaderError | Non
 
 
 def identity_remedy(found: TableFacts, needed: Sequence[str]) -> str:
-    """Return the SQL that gives the table an identity wide enough."""
+    """Return the SQL that gives the table an identity wide enough, and why it is no better one."""
+    statements, why = identity_change(found, needed)
+    return f"{statements} -- an index would write less WAL, but {why}" if why else statements
+
+
+def identity_change(found: TableFacts, needed: Sequence[str]) -> tuple[str, str]:
+    """Return the SQL that gives the table an identity wide enough, and why no index can."""
     table = found.table
     choose = f"alter table {table.quoted} replica identity"
     if found.wide_index is not None:
-        return f"{choose} using index {quoted(found.wide_index)};"
+        return f"{choose} using index {quoted(found.wide_index)};", ""
     nullable = [name for name in needed if not found.columns.get(name)]
     if nullable or not found.primary_key:
         why = f"{', '.join(nullable)} may be null" if nullable else "the table has no primary key"
-        return f"{choose} full; -- an index would write less WAL, but {why}"
+        return f"{choose} full;", why
     index = quoted(_free_name(table.name, found.names_taken))
     columns = ", ".join(map(quoted, dict.fromkeys((*found.primary_key, *needed))))
     return (
         f"create unique index concurrently {index} on {table.quoted} ({columns}); "
-        f"{choose} using index {index};"
+        f"{choose} using index {index};",
+        "",
     )
 
 

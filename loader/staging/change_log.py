@@ -17,6 +17,8 @@ from loader.staging.target_state import read_slot_position
 from waltally import failpoints, lsn
 from waltally.database import connect, explained
 from waltally.errors import Interrupted, LoaderError, NotSetUp
+from waltally.followed import Followed
+from waltally.leaves import Root
 
 _LOCK = "hashtext('waltally loader')"
 _PATIENCE = 15.0
@@ -76,20 +78,23 @@ class ChangeLog:
         return int(row[0]) if row else 0
 
     def write_followed(
-        self, registered: Registration, followed: Mapping[str, Mapping[str, str]]
+        self, registered: Registration, followed: Followed, leaves: Mapping[str, Root]
     ) -> None:
-        """Write down from where on the log holds what, unless that is written already.
+        """Write down from where on the log holds what, in a transaction that the caller ends.
 
         Raises Interrupted where another registration has come since this one was read.
         """
-        if followed == registered.followed:
-            return
         if not registration.write_followed(
-            self.connection, self._schema, self._slot, registered.number, followed
+            self.connection, self._schema, self._slot, registered.number, followed, leaves
         ):
             raise Interrupted(
                 "`loader setup` has registered other facts meanwhile", "nothing; it starts anew"
             )
+
+    def commit(self) -> None:
+        """End the transaction that `write_followed` has begun."""
+        with explained("target"):
+            self.connection.commit()
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from waltally.facts import Fact, source_tables
 from waltally.followed import Followed
+from waltally.leaves import Root
 from waltally.tables import Table
 
 
@@ -40,6 +42,8 @@ class Registration:
     logged: tuple[Table, ...]
     """Tables that are logged besides those of the facts."""
     followed: Followed
+    leaves: Mapping[str, Root] = field(default_factory=dict)
+    """The partitioned ones of the tables, by `schema.name`, as a session or setup last saw them."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

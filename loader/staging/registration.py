@@ -11,6 +11,8 @@ from psycopg2.extras import Json
 from loader.staging.records import Registration
 from waltally.database import explained
 from waltally.facts import Fact, parse
+from waltally.followed import Followed
+from waltally.leaves import Root, from_json, to_json
 from waltally.tables import Table, tables_from_json, tables_to_json
 
 # One statement: a setup may come between two.
@@ -19,6 +21,7 @@ select
     log.registration,
     log.logged_tables,
     log.followed,
+    log.leaves,
     fact.fact_name,
     fact.relation_schema,
     fact.relation_name,
@@ -112,13 +115,14 @@ def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Regist
     rows = cursor.fetchall()
     if not rows:
         return Registration(0, (), (), {})
-    number, logged, followed = rows[0][:3]
+    number, logged, followed, leaves = rows[0][:4]
     facts = tuple(
         parse(name, Table(*relation), declaration)
-        for _, _, _, name, *relation, declaration in rows
+        for _, _, _, _, name, *relation, declaration in rows
         if name is not None
     )
-    return Registration(number, facts, tables_from_json(logged), followed)
+    roots = {label: from_json(root) for label, root in leaves.items()}
+    return Registration(number, facts, tables_from_json(logged), followed, roots)
 
 
 def other_slot(connection: extensions.connection, schema: str, slot: str, fact: Fact) -> str | None:
@@ -164,12 +168,18 @@ def write_followed(
     schema: str,
     slot: str,
     number: int,
-    followed: Mapping[str, Mapping[str, str]],
+    followed: Followed,
+    leaves: Mapping[str, Root],
 ) -> bool:
-    """Write down what a session follows; False where another registration has come meanwhile."""
+    """Write down what a session follows; False where another registration has come meanwhile.
+
+    The caller ends the transaction.
+    """
     update = sql.SQL(
-        "update {}.slot_position set followed = %s where slot_name = %s and registration = %s"
+        "update {}.slot_position set followed = %s, leaves = %s "
+        "where slot_name = %s and registration = %s"
     ).format(sql.Identifier(schema))
-    with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute(update, (Json(followed), slot, number))
+    stored = {label: to_json(root) for label, root in leaves.items()}
+    with explained("target"), connection.cursor() as cursor:
+        cursor.execute(update, (Json(followed), Json(stored), slot, number))
         return cursor.rowcount == 1

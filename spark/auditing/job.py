@@ -123,9 +123,11 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                 except AuditIncomplete as error:
                     refused[name] = error
         # After the read: changes that are pruned meanwhile are missing without an error.
-        start = warehouse_fact.slot(target, settings).start_lsn
+        now = warehouse_fact.slot(target, settings)
         for each in found:
-            warehouse_fact.refuse_gap(start, each.built.position, each.built.fact.relation)
+            fact, position = each.built.fact, each.built.position
+            warehouse_fact.refuse_gap(now.start_lsn, position, fact.relation)
+            warehouse_fact.refuse_other_partitions(now, fact, position)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun)
 
 
@@ -136,8 +138,11 @@ def readable(
     fit, refused = [], {}
     for fact in facts:
         try:
-            with warehouse_fact.open_fact(target, settings, fact):
-                fit.append(fact)  # Before Spark starts, which takes seconds.
+            # Before Spark starts, which takes seconds.
+            with warehouse_fact.open_fact(target, settings, fact) as built:
+                now = warehouse_fact.slot(target, settings)
+                warehouse_fact.refuse_other_partitions(now, fact, built.position)
+                fit.append(fact)
         except LoaderError as error:
             refused[fact.name] = error
     return fit, refused

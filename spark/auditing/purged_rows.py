@@ -133,6 +133,12 @@ def _of_part(
     unseen = None
     if last is None or start > begin:
         unseen = why_unseen(built, start)
+    emptied = built.emptied.get(str(part.table), 0)
+    if unseen is None and emptied > begin:
+        unseen = (
+            f"a partition of {part.table} was dropped or truncated before {lsn.show(emptied)}, and"
+            f" nothing says what it held; after {_anew(fact)} its rows are known"
+        )
     rows = purges.where("is_known").select("dimensions", "sums")
     if unseen is None and last is None:
         rows = rows.unionByName(remembered.select("dimensions", "sums"))

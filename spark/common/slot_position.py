@@ -11,6 +11,7 @@ from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import NotSetUp
 from waltally.followed import Followed
+from waltally.leaves import Root, from_json
 from waltally.tables import Table
 
 REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
@@ -25,19 +26,21 @@ class RegisteredSlot(SlotPosition):
 
     table_identities: Identities = field(default_factory=dict)
     followed: Followed = field(default_factory=dict)
+    leaves: Mapping[str, Root] = field(default_factory=dict)
+    """What is partitioned, by `schema.name`."""
 
 
 def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
     """Return the slot's row, None where it has none."""
     row = target.execute(
         "select system_identifier, source_database, start_lsn::text, position_lsn::text,"
-        " timeline, on_standby, table_identities, followed"
+        " timeline, on_standby, table_identities, followed, leaves"
         f" from {Table(schema, 'slot_position').quoted} where slot_name = %s",
         (slot,),
     ).fetchone()
     if row is None:
         return None
-    system, database, start, position, timeline, on_standby, identities, followed = row
+    system, database, start, position, timeline, on_standby, identities, followed, leaves = row
     return RegisteredSlot(
         slot,
         str(system),
@@ -48,6 +51,10 @@ def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
         on_standby=bool(on_standby),
         table_identities=cast(Identities, identities or {}),
         followed=cast(Followed, followed),
+        leaves={
+            label: from_json(root)
+            for label, root in cast(Mapping[str, Mapping[str, object]], leaves).items()
+        },
     )
 
 

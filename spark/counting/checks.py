@@ -10,6 +10,7 @@ from common.errors import SnapshotTooOld
 from common.settings import Settings
 from common.slot_position import RegisteredSlot
 
+from counting import ranges
 from loader.preflight.checks import server_findings
 from loader.preflight.source_facts import (
     SERVER,
@@ -28,6 +29,7 @@ from waltally.errors import (
     MissingRight,
     NotSetUp,
     SourceBehind,
+    TableUnfit,
     combine,
 )
 from waltally.facts import Fact, needed_columns, source_tables
@@ -122,23 +124,39 @@ def table_findings(
     unfit = countable(table_facts(table, row), facts)
     if unfit:
         return unfit
-    # Ranges are cut by ctid, which a grant on columns must include.
+    # Ranges are cut by ctid, which a grant on columns must include. Leaves are read by themselves.
     needed = [*needed_columns(facts, table), "ctid"]
-    allowed = connection.execute(
-        "select has_schema_privilege(%s::name, 'usage')"
-        " and (select bool_and(has_column_privilege(%s, name, 'select'))"
-        " from unnest(%s::text[]) as name)",
-        (table.schema, table.quoted, needed),
-    ).fetchone()
-    if allowed == (True,):
+    leaves = ranges.leaves(connection, table)
+    foreign = [leaf.table for leaf in leaves if not leaf.has_addresses]
+    if foreign:
+        return [
+            TableUnfit(
+                f"{', '.join(map(str, foreign))} of {table}: the changes of a foreign table reach"
+                " no slot",
+                "`loader setup --check` says how to detach it",
+            )
+        ]
+    read = list(dict.fromkeys((table, *(leaf.table for leaf in leaves))))
+    rows = connection.execute(
+        "select place from unnest(%s::text[], %s::text[]) with ordinality"
+        " as wanted (schema, name, place) where not (has_schema_privilege(schema::name, 'usage')"
+        " and (select bool_and(has_column_privilege(name, needed, 'select'))"
+        " from unnest(%s::text[]) as needed))",
+        ([each.schema for each in read], [each.quoted for each in read], needed),
+    ).fetchall()
+    forbidden = [read[int(str(place)) - 1] for (place,) in rows]
+    if not forbidden:
         return []
     user = quoted(connection.info.user)
     columns = ", ".join(map(quoted, needed))
+    schemas = dict.fromkeys(quoted(each.schema) for each in forbidden)
+    names = ", ".join(map(str, forbidden))
     return [
         MissingRight(
-            f"role {connection.info.user} may not read table {table}",
-            f"grant usage on schema {quoted(table.schema)} to {user};"
-            f" grant select ({columns}) on {table.quoted} to {user};",
+            f"role {connection.info.user} may not read table {names}",
+            f"grant usage on schema {', '.join(schemas)} to {user};"
+            f" grant select ({columns}) on {', '.join(each.quoted for each in forbidden)}"
+            f" to {user};",
         )
     ]
 

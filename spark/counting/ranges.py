@@ -19,20 +19,26 @@ PAGES_PER_GROUPED_RANGE = 65536
 
 _ROWS_PER_PAGE = 128
 
+# From pg_inherits: pg_partition_tree ignores the snapshot, and waits for the tables' locks.
 _LEAVES = """
+    with recursive tree (oid) as (
+        select %s::regclass::oid
+        union all
+        select child.inhrelid
+        from tree
+        inner join pg_class as parent on parent.oid = tree.oid and parent.relkind = 'p'
+        inner join pg_inherits as child on child.inhparent = parent.oid
+        where not child.inhdetachpending
+    )
+
     select
         namespace.nspname,
         leaf.relname,
         leaf.relkind,
         coalesce(pg_relation_size(leaf.oid), 0) / current_setting('block_size')::bigint
-    from pg_class as root
-    inner join pg_class as leaf
-        on leaf.oid = root.oid and root.relkind <> 'p'
-        or root.relkind = 'p' and leaf.oid in (
-            select relid from pg_partition_tree(root.oid) where isleaf and relid <> root.oid
-        )
+    from tree
+    inner join pg_class as leaf on leaf.oid = tree.oid and leaf.relkind <> 'p'
     inner join pg_namespace as namespace on namespace.oid = leaf.relnamespace
-    where root.oid = %s::regclass
     order by leaf.oid
 """
 

@@ -16,7 +16,8 @@ from common.errors import SnapshotBlocked, SnapshotLost, StandbyUnusable
 from common.settings import Settings
 from psycopg2.extras import LogicalReplicationConnection
 
-from counting import open_transactions, ranges
+from counting import leaves, open_transactions
+from counting.leaves import Leaves
 from counting.visibility import Visibility, unfinished
 from loader.preflight import slot_admin
 from loader.preflight.remedies import replication_remedy, senders_remedy
@@ -39,7 +40,7 @@ class ExportedSnapshot:
     position: int
     name: str
     conninfo: str
-    found: list[tuple[Table, list[ranges.Leaf]]]
+    found: Leaves
     monitor: Connection
     pids: tuple[int, int]
     work: str
@@ -88,10 +89,12 @@ def export(
         # A table that is truncated or rewritten after the snapshot looks empty in it, with no
         # error: so the locks are taken before the snapshot and kept until the last read.
         lock(locks, settings, facts, deadline)
+        locked = leaves.of_facts(locks, facts)
         holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
         position, name = open_slot(holder, monitor, settings, deadline, notify)
         wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
-        found = [(table, ranges.leaves(monitor, table)) for table in source_tables(facts)]
+        found = leaves.in_snapshot(conninfo, name, facts)
+        leaves.refuse_others(locked, found, settings)
         pids = (holder.info.backend_pid, locks.info.backend_pid)
         yield ExportedSnapshot(position, name, conninfo, found, monitor, pids, settings.work)
 

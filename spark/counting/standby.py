@@ -22,12 +22,12 @@ from common.connections import Connection, connect, exported_snapshot, resolved
 from common.errors import AnotherSeed, SnapshotTooOld, StandbyUnusable
 from common.settings import Settings
 
-from counting import ranges
+from counting import leaves
 from counting.snapshot import ExportedSnapshot, Notify, lock
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import AnotherCluster, MissingRight
-from waltally.facts import Fact, source_tables
+from waltally.facts import Fact
 from waltally.tables import quoted
 
 SETTING = "LOADER_STANDBY_DSN"
@@ -88,10 +88,12 @@ def export(
         # While replay pauses it cannot give up a lock that it holds: ours come before.
         locks = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
         lock(locks, settings, facts, deadline)
+        locked = leaves.of_facts(locks, facts)
         stack.enter_context(_paused(monitor, conninfo, deadline, settings, notify))
         holder = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
         name = stack.enter_context(exported_snapshot(holder))
-        found = [(table, ranges.leaves(monitor, table)) for table in source_tables(facts)]
+        found = leaves.of_facts(monitor, facts)
+        leaves.refuse_others(locked, found, settings)
         pids = (holder.info.backend_pid, locks.info.backend_pid)
         position = replayed(monitor)
         # A lock that outlived the pause would be in replay's way.

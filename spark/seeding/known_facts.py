@@ -14,9 +14,11 @@ import psycopg
 from common import slot_position
 from common.connections import Connection
 from common.settings import Settings
+from common.slot_position import RegisteredSlot
 from warehouse import watermark
 
 from seeding.incoming_table import incoming_table
+from waltally import followed
 from waltally.errors import MissingRight
 from waltally.facts import Fact
 from waltally.tables import Table, literal, quoted
@@ -31,6 +33,9 @@ class KnownFact:
     """Every change below it is in the fact; None where the log does not reach back to it."""
     is_seeded: bool
     """Whether it stands on a baseline; otherwise it lacks the rows from before the log."""
+    moved: str = ""
+    """A table whose partitions came or went with their rows after the position: what the fact has
+    beyond the stored rows may be theirs."""
 
     @property
     def is_comparable(self) -> bool:
@@ -39,6 +44,8 @@ class KnownFact:
         So it is where the fact can be brought forward to what all rows add up to. Otherwise it
         lacks rows, and only counts of a table alone tell where it has more than are stored.
         """
+        if self.moved:
+            return False
         is_complete = self.is_seeded and self.position is not None
         return is_complete or all(
             measure.kind == "count" and measure.of == (part.name,)
@@ -93,7 +100,20 @@ def find(target: Connection, settings: Settings, fact: Fact) -> KnownFact | Lite
     if built.declaration != fact.declaration:
         return "other"
     reached = built.applied_lsn if built.applied_lsn >= slot.start_lsn else None
-    return KnownFact(fact, reached, built.baseline_id is not None)
+    moved = _moved(slot, fact, built.applied_lsn)
+    return KnownFact(fact, reached, built.baseline_id is not None, moved)
+
+
+def _moved(slot: RegisteredSlot, fact: Fact, position: int) -> str:
+    """Return a table that is added up with a remembering one and is not whole in the log."""
+    kept = {part.name for part in fact.tables if part.deletes == "ignore"}
+    together = {name for each in fact.measures if kept & set(each.of) for name in each.of}
+    for part in fact.tables:
+        begin = followed.since(slot.followed, part.table, fact.needed_columns(part))
+        is_partitioned = str(part.table) in slot.leaves
+        if part.name in together and is_partitioned and begin is not None and begin > position:
+            return str(part.table)
+    return ""
 
 
 def _has_columns(target: Connection, fact: Fact) -> bool:

@@ -126,6 +126,14 @@ def find_purged(
     from other rows.
     """
     fact = known.fact
+    if known.moved:
+        if not settings.forget_purged:
+            raise AuditIncomplete(
+                f"partitions of {known.moved} came or went with their rows after {fact.relation}"
+                " was built, so the rows that were purged cannot be told from theirs",
+                FORGET,
+            )
+        return UNKNOWN
     if not known.is_comparable:
         if known.position is None and not settings.forget_purged:
             raise AuditIncomplete(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,8 +17,8 @@ from counting import ranges
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.preflight.table_identity import TableIdentities
-from waltally import lsn
-from waltally.facts import Fact
+from waltally import followed, lsn
+from waltally.facts import Fact, needed_columns, source_tables
 from waltally.tables import Table
 from warehouse import groups, watermark
 from warehouse.rejected import Rejected
@@ -43,6 +43,9 @@ class Built:
     remembered_query: str
     counted: TableIdentities
     rejected: Rejected
+    emptied: Mapping[str, int]
+    """By source table, a position after the last drop or TRUNCATE of a partition that the fact
+    ignores as it ignores deletes."""
 
     def stored(self, spark: SparkSession) -> DataFrame:
         """Return what is stored of the fact, to be read within `open_facts`: groups with a part.
@@ -89,6 +92,19 @@ def refuse_gap(start: int, position: int, relation: Table) -> None:
         )
 
 
+def refuse_other_partitions(registered: RegisteredSlot, fact: Fact, position: int) -> None:
+    """Raise SnapshotTooOld where rows came or went without changes after the fact's position."""
+    for table in source_tables([fact]):
+        begin = followed.since(registered.followed, table, needed_columns([fact], table))
+        if begin is not None and begin > position:
+            raise SnapshotTooOld(
+                f"{fact.relation} holds changes up to {lsn.show(position)}, and the change log is"
+                f" whole for {table} only from {lsn.show(begin)} on: its partitions came or went,"
+                " or it was not followed",
+                f"`spark-submit spark/seed.py --fact {fact.name}`, then `dbt build`",
+            )
+
+
 def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
     registered = slot(target, settings)
     built = watermark.read(target, settings.schema, settings.slot, fact)
@@ -117,6 +133,11 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
         groups.baseline_query(fact, settings.schema, settings.slot, "purged"),
         cast(TableIdentities, counted or {}),
         _rejected(target, settings, fact),
+        {
+            table: root.emptied_lsn
+            for table, root in registered.leaves.items()
+            if root.emptied_lsn is not None
+        },
     )
 
 

@@ -276,7 +276,7 @@ def test_a_session_that_read_an_older_registration_begins_anew(source: Database)
         source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
         source.must("setup")
         with pytest.raises(Interrupted, match="registered other facts meanwhile"):
-            log.write_followed(read, {"public.notifications": {"*": "0/1"}})
+            log.write_followed(read, {"public.notifications": {"*": "0/1"}}, {})
     assert source.value("select followed from cdc.slot_position") == {}
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
 from common import arrow_source
 from common.connections import connect
-from common.errors import CountingFailed, SnapshotTooOld
+from common.errors import CountingFailed, SnapshotBlocked, SnapshotTooOld
 from common.settings import Settings
 from counting import checks, snapshot
 from seeding import store
@@ -85,6 +86,57 @@ def test_a_role_without_its_rights_is_refused(source: Source) -> None:
                 exported.check()
         finally:
             connection.execute("drop owned by reader; drop role reader")
+
+
+def test_a_role_needs_the_right_to_read_each_partition(source: Source) -> None:
+    as_reader = source.cluster.dsn(source.name, "reader")
+    with source.connect() as connection:
+        connection.execute(
+            "create role reader login replication; create schema parts;"
+            "alter table notifications rename to former;"
+            "create table notifications (like former) partition by list (notification_status);"
+            "create table parts.leaf partition of notifications default;"
+            "grant select on notifications, notification_history to reader"
+        )
+        try:
+            with pytest.raises(errors.MissingRight, match=r"read table parts\.leaf") as caught:
+                seed(settings(source, as_reader))
+            connection.execute(caught.value.remedy.encode())
+            with (
+                closing(connect(as_reader, "LOADER_SOURCE_DSN")) as monitor,
+                snapshot.export(
+                    settings(source, as_reader), [notify()], monitor, print
+                ) as exported,
+            ):
+                checks.tables(monitor, [notify()])
+                assert [str(leaf.table) for leaf in exported.found[0][1]] == ["parts.leaf"]
+        finally:
+            connection.execute("drop owned by reader; drop role reader")
+
+
+def test_partitions_that_come_before_the_snapshot_are_not_read_without_a_lock(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with source.connect() as connection:
+        connection.execute(
+            "alter table notifications rename to former;"
+            "create table notifications (like former) partition by list (notification_status);"
+            "create table leaf partition of notifications for values in ('a')"
+        )
+    open_slot = snapshot.open_slot
+
+    def attach_first(*arguments: Any) -> tuple[int, str]:
+        with source.connect() as connection:
+            connection.execute("create table late partition of notifications default")
+        return open_slot(*arguments)
+
+    monkeypatch.setattr(snapshot, "open_slot", attach_first)
+    with (
+        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
+        pytest.raises(SnapshotBlocked, match="came or went while the snapshot was made"),
+        snapshot.export(settings(source), [notify()], monitor, print),
+    ):
+        pass
 
 
 def test_a_wrong_password_is_refused_and_not_repeated(source: Source) -> None:

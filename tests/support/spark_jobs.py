@@ -28,8 +28,8 @@ OPTIONS = (
 _JOBS = {"spark/seed.py": seeding.cli.app, "spark/audit.py": auditing.cli.app}
 
 
-def run_job(command: str, environment: Mapping[str, str]) -> None:
-    """Run a job as `spark-submit JOB FLAGS` is printed. Raises what the job reports.
+def run_job(command: str, environment: Mapping[str, str]) -> str:
+    """Run a job as `spark-submit JOB FLAGS` is printed; return its output. Raises what it reports.
 
     A session that other tests of this process have started is used, and goes on.
     """
@@ -46,3 +46,4 @@ def run_job(command: str, environment: Mapping[str, str]) -> None:
     if isinstance(done.exception, LoaderError):
         raise done.exception
     assert done.exit_code == 0, f"{done.output}\n{done.exception!r}"
+    return done.output

@@ -104,7 +104,6 @@ def test_a_wide_identity_is_sound(identity: str) -> None:
     [
         (replace(TABLE, kind=None), 17, "name in the declaration"),
         (replace(TABLE, kind="v"), 17, "name in the declaration"),
-        (replace(TABLE, kind="p"), 17, "each partition"),
         (replace(TABLE, persistence="u"), 17, 'alter table "public"."n" set logged'),
         (replace(TABLE, columns={"id": True}), 17, "'columns': {"),
         (replace(TABLE, types={**TABLE.types, "Paid At": "text"}), 17, "a date or a timestamp"),

@@ -53,3 +53,9 @@ def test_a_column_named_like_all_columns_is_never_taken_for_them() -> None:
     found = renewed({}, {A: frozenset({"*", "x"})}, 0x10)
     assert since(found, A, ("y",)) is None
     assert since(found, A, ("x",)) == lsn.parse("0/10")
+
+
+def test_a_table_may_begin_anew_at_a_position_of_its_own() -> None:
+    before = {str(A): {ALL: "0/10"}, str(B): {ALL: "0/10"}}
+    found = renewed(before, {A: None, B: frozenset({"x"})}, 0x20, {A: 0x30, B: 0x31})
+    assert found == {str(A): {ALL: "0/30"}, str(B): {"x": "0/31"}}

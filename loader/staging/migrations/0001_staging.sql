@@ -45,6 +45,7 @@ create table slot_position (
     logged_tables jsonb not null default '[]',
     registration bigint not null default 0,
     followed jsonb not null default '{}',
+    leaves jsonb not null default '{}',
     check (position_lsn >= start_lsn)
 );
 
@@ -72,6 +73,8 @@ comment on column slot_position.registration is
     'Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.';
 comment on column slot_position.followed is
     'From which position the log holds what: {"schema.table": {"column, or * for all": "LSN"}}; written by the loader.';
+comment on column slot_position.leaves is
+    'Of each partitioned table, by "schema.table": its partitions when they were last read, and at which LSN; and what was dropped or truncated that facts still count.';
 
 create table fact (
     slot_name text collate "C" not null references slot_position on delete cascade,

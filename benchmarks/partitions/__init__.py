@@ -1,0 +1,1 @@
+"""How much WAL a slot holds back while its tables are idle."""

@@ -1,0 +1,145 @@
+"""Puts a partitioned table's name into the changes of its leaves. Pure.
+
+The leaf's own name stays in the change, under `leaf`. A row that moves between leaves is a delete
+and an insert of one transaction, so it needs no care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from loader.capture import wal2json
+from loader.capture.messages import Begin, Change, Commit, Message
+from waltally.leaves import Root
+from waltally.tables import Table
+
+Decode = Callable[[bytes], Begin | Commit | Change | None]
+_TRUNCATE = b'{"action":"T"'
+_IMAGES = {
+    b'{"action":"I': b',"columns":[',
+    b'{"action":"U': b',"columns":[',
+    b'{"action":"D': b',"identity":[',
+}
+"""By the start of a row's change, what follows the names."""
+_FOREVER = 1 << 64
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    root: Table
+    head: bytes
+    """What stands in the place of its own names."""
+    until: int
+    """Changes that commit here or later are of another table of this name."""
+
+
+class LeafNames:
+    """The names of all leaves, and the TRUNCATEs of single ones.
+
+    TRUNCATE of the root names the root and all its leaves. Of a leaf alone nobody knows which rows
+    it took, so it stays under the leaf's name, and is noted.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[Table, Root],
+        spelled: Mapping[Table, bytes],
+        births: Mapping[Table, int] | None = None,
+    ) -> None:
+        """`spelled` is how changes name the tables: the roots, their leaves and those gone.
+
+        `births` has of new leaves the transaction that made them.
+        """
+        self.truncated: dict[Table, int] = {}
+        """By root, a position after the last TRUNCATE of a leaf alone. Another thread takes it."""
+        self.mixed: dict[Table, int] = {}
+        """The same of a leaf before whose making another table of its name had changes."""
+        self._births: dict[int, list[bytes]] = {}
+        self._unborn: set[bytes] = set()
+        self._early: set[bytes] = set()
+        for table, xid in (births or {}).items():
+            self._births.setdefault(xid, []).append(spelled[table])
+            self._unborn.add(spelled[table])
+        self._roots = {spelled[table]: table for table in roots}
+        self._by_names: dict[bytes, _Leaf] = {}
+        self._by_table: dict[Table, Table] = {}
+        self._commit_lsn = 0
+        self._of_root: set[tuple[Table, bytes]] = set()
+        self._of_leaf: set[tuple[Table, bytes]] = set()
+        for table, root in roots.items():
+            present = [(each.table, _FOREVER) for each in root.members if each.parent]
+            for leaf, until in (*root.gone, *present):
+                head = b'"leaf":%b,%b' % (_text(spelled[leaf]), spelled[table])
+                self._by_names[spelled[leaf]] = _Leaf(table, head, until)
+                self._by_table[leaf] = table
+
+    def reading(self, decode: Decode) -> Decode:
+        """Return a `decode` that also renames. `decode` must leave rows as they are."""
+        by_names, unborn = self._by_names, self._unborn
+
+        def read(payload: bytes) -> Begin | Commit | Change | None:
+            # Inline: this runs for every row.
+            images = _IMAGES.get(payload[:12])
+            if images is None:
+                message = decode(payload)
+                self._note(message)
+                return message
+            start = payload.find(b'"schema":', 14, wal2json.HEAD)
+            end = payload.find(images, start)
+            names = payload[start:end]
+            leaf = by_names.get(names)
+            if leaf is None:
+                return payload
+            if names in unborn:
+                self._early.add(names)
+            if leaf.until <= self._commit_lsn:
+                return None
+            return payload[:start] + leaf.head + payload[end:]
+
+        return read
+
+    def withheld(self, warning: str) -> Change | None:
+        """Return what `wal2json.withheld` does, under the root's name."""
+        return wal2json.withheld(warning, self._by_table)
+
+    def _note(self, message: Message | None) -> None:
+        if type(message) is Begin:
+            self._commit_lsn = message.commit_lsn
+            self._of_root.clear()
+            self._of_leaf.clear()
+            for names in self._births.pop(message.xid, ()):
+                self._unborn.remove(names)
+                # A leaf that a savepoint made has another number, and is not seen here.
+                if names in self._early:
+                    self.mixed[self._by_names[names].root] = message.commit_lsn + 1
+        elif type(message) is Commit:
+            for root, _ in self._of_leaf - self._of_root:
+                self.truncated[root] = self._commit_lsn + 1
+        elif type(message) is bytes and message.startswith(_TRUNCATE):
+            self._note_truncate(message)
+
+    def _note_truncate(self, change: Change) -> None:
+        """Note whose table it is. All of one command have the same head, with one LSN."""
+        start = change.find(b'"schema":', 14, wal2json.HEAD)
+        names = change[start:-1]
+        if (root := self._roots.get(names)) is not None:
+            self._of_root.add((root, change[:start]))
+        elif (leaf := self._by_names.get(names)) is not None and leaf.until > self._commit_lsn:
+            self._of_leaf.add((leaf.root, change[:start]))
+
+
+def _text(spelled: bytes) -> bytes:
+    """Return `schema.name` as a JSON string, for a head that names a table."""
+    schema, name = wal2json.names(spelled)
+    return schema[:-1] + b"." + name[1:]
+
+
+def tables_of(roots: Mapping[Table, Root]) -> tuple[Table, ...]:
+    """Return every table that the slot has to send because of these partitioned ones."""
+    found = [
+        each
+        for root in roots.values()
+        for each in (*(member.table for member in root.members), *(leaf for leaf, _ in root.gone))
+    ]
+    return tuple(dict.fromkeys(found))

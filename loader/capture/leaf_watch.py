@@ -1,0 +1,191 @@
+"""Follows partitioned tables whose leaves come and go: judges at the start, and before each commit.
+
+A session names exactly the leaves that the catalog has when it begins. It stores a position only
+after it has seen, in a snapshot that shows every transaction streamed so far, that they are the
+same. Otherwise it stores nothing and another session begins at the same position with the new
+leaves. So nothing of a new leaf is missed, and tables that nobody counts cost nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from threading import Event
+
+from psycopg2 import extensions
+
+from loader.capture.copy_rows import Stopped
+from loader.capture.leaf_names import LeafNames, tables_of
+from loader.preflight.leaf_catalog import LeafCatalog
+from loader.preflight.leaf_findings import declared_leaves, leaf_findings
+from loader.staging.records import Registration
+from waltally import lsn
+from waltally.database import connect
+from waltally.errors import Interrupted, LoaderError, TableReplaced, combine
+from waltally.followed import Followed, Kept, renewed
+from waltally.leaves import Root, judge, unfinished
+from waltally.tables import Table
+
+log = logging.getLogger("loader")
+
+_PATIENCE = 60.0
+_POLL_SECONDS = 0.01
+
+
+class LeafWatch:
+    """The partitioned tables of one session, with a connection of its own."""
+
+    def __init__(
+        self, connection: extensions.connection, registered: Registration, position_lsn: int
+    ) -> None:
+        """Read and judge them. Raises LoaderError, TableUnfit for a leaf that is declared too."""
+        self._connection = connection
+        self._registered = registered
+        self._catalog = LeafCatalog(connection, registered.tables, registered.leaves)
+        if found := declared_leaves(self._catalog.roots, registered.tables):
+            raise combine(found)
+        self._judged = {
+            table: judge(
+                registered.leaves.get(str(table)),
+                root,
+                self._catalog.present,
+                self._counts_deletes(table),
+                position_lsn,
+            )
+            for table, root in self._catalog.roots.items()
+        }
+        self.roots: dict[Table, Root] = {
+            table: judged.root for table, judged in self._judged.items()
+        }
+        self._tables = tables_of(self.roots)
+        spelled = dict(zip(self._tables, self._catalog.spell(self._tables), strict=True))
+        births = {
+            member.table: int(member.born)
+            for table, root in self.roots.items()
+            if (before := registered.leaves.get(str(table))) is not None
+            for member in root.members
+            if member.oid not in {each.oid for each in before.members}
+        }
+        self.names = LeafNames(self.roots, spelled, births)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def with_leaves(self, tables: tuple[Table, ...]) -> tuple[Table, ...]:
+        """Return what the slot has to send for these tables."""
+        return tuple(dict.fromkeys((*tables, *self._tables)))
+
+    def followed(self, kept: Kept, position_lsn: int) -> dict[str, dict[str, str]]:
+        """Return what the log holds once the session follows `kept` from the position on.
+
+        A table with a leaf whose changes reach no slot is not followed.
+        """
+        anew = {}
+        for table, judged in self._judged.items():
+            if judged.begins_anew:
+                anew[table] = self._catalog.read_lsn + 1
+            elif str(table) not in self._registered.followed:
+                # Setup read the leaves; a leaf that came or went before is in no list.
+                before = self._registered.leaves[str(table)]
+                anew[table] = max(position_lsn, before.read_lsn + 1)
+        fit = {
+            table: columns
+            for table, columns in kept.items()
+            if table not in self.roots or not self.roots[table].unfit
+        }
+        return renewed(self._registered.followed, fit, position_lsn, anew)
+
+    def report(self) -> None:
+        """Log what has happened to the leaves, and what is wrong with them."""
+        for table, judged in self._judged.items():
+            if judged.said and str(table) in self._registered.followed:
+                log.warning(_moved(table, judged.said).sentence)
+        for finding in leaf_findings(self._connection, self.roots, self._registered.facts):
+            log.warning(finding.sentence)
+
+    def are_as_read(self, xids: set[int], stop: Event) -> bool:
+        """Return whether no leaf came or went before the newest of these transactions.
+
+        Waits until all of them are visible. Raises Interrupted where a commit takes too long,
+        Stopped where the loader has to stop meanwhile, and other LoaderErrors.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            is_same, snapshot = self._catalog.look_again()
+            if not is_same or not unfinished(snapshot, xids):
+                return is_same
+            if stop.wait(_POLL_SECONDS):
+                raise Stopped
+            if time.monotonic() > deadline:
+                raise Interrupted(
+                    f"A transaction has not ended its commit within {_PATIENCE:.0f} s, and what it "
+                    "did to the partitions cannot be seen before",
+                    "see what its commit waits for, for instance a synchronous standby",
+                )
+
+    def take_noted(self, followed: Followed) -> Followed | None:
+        """Return `followed` after what the changes so far say of leaves; None where nothing."""
+        truncated = _taken(self.names.truncated)
+        begun = _taken(self.names.mixed)
+        said = dict.fromkeys(begun, "has a partition whose name another table had before")
+        for table, position in truncated.items():
+            if self._counts_deletes(table):
+                begun[table] = max(begun.get(table, 0), position)
+                said[table] = "had a partition truncated, and not all of it"
+            else:
+                self.roots[table] = self.roots[table].emptied_at(position)
+        anew: dict[str, Mapping[str, str]] = {}
+        for table, position in begun.items():
+            if (known := followed.get(str(table))) is not None:
+                anew[str(table)] = {
+                    column: lsn.show(max(lsn.parse(at), position)) for column, at in known.items()
+                }
+                log.warning(_moved(table, said[table]).sentence)
+        return {**followed, **anew} if truncated or begun else None
+
+    @property
+    def stored(self) -> dict[str, Root]:
+        """What slot_position.leaves has to hold."""
+        return {str(table): root for table, root in self.roots.items()}
+
+    def _counts_deletes(self, table: Table) -> bool:
+        return any(
+            part.table == table and part.deletes == "count"
+            for fact in self._registered.facts
+            for part in fact.tables
+        )
+
+
+def open_leaf_watch(
+    source: str,
+    asked: extensions.connection,
+    registered: Registration,
+    position_lsn: int,
+) -> LeafWatch | None:
+    """Return the watch; None where no table is partitioned, which `asked` tells.
+
+    Raises LoaderError.
+    """
+    if not LeafCatalog(asked, registered.tables, {}).roots:
+        return None
+    connection = connect(source, "source")
+    connection.autocommit = True
+    try:
+        return LeafWatch(connection, registered, position_lsn)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _taken(noted: dict[Table, int]) -> dict[Table, int]:
+    """Take out what the reading thread has noted, and may go on to note."""
+    return {table: noted.pop(table) for table in list(noted)}
+
+
+def _moved(table: Table, said: str) -> LoaderError:
+    return TableReplaced(
+        f"{table} {said}; the log has no change for these rows, so its facts wait",
+        "`spark-submit spark/seed.py`, then `dbt build`",
+    )

@@ -1,0 +1,165 @@
+"""Asks a server's catalog for the leaves of partitioned tables, in plain SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from psycopg2 import extensions
+
+from waltally import lsn
+from waltally.database import explained
+from waltally.leaves import Member, Root, member
+from waltally.tables import Table, literal
+
+# From pg_inherits and not by pg_partition_tree, which waits for the tables' locks. A leaf that is
+# being detached concurrently has left the table for every new query.
+_MEMBERS = """
+with recursive tree (label, oid, parent, attached) as (
+    select wanted.label, c.oid, 0::oid, ''
+    from jsonb_to_recordset('WANTED') as wanted (label text, schema text, name text)
+    inner join pg_namespace as n on n.nspname = wanted.schema
+    inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+    where c.relkind = 'p'
+    union all
+    select tree.label, i.inhrelid, i.inhparent, i.xmin::text
+    from tree
+    inner join pg_inherits as i on i.inhparent = tree.oid
+    where not i.inhdetachpending
+),
+
+members as (
+    select
+        tree.*,
+        (
+            select a.xmin::text from pg_attribute as a
+            where a.attrelid = c.oid and a.attname = 'tableoid'
+        ) as born,
+        t.xmin::text as named,
+        c.relkind::text as kind,
+        c.relpersistence::text as persistence,
+        n.nspname::text as schema,
+        c.relname::text as name
+    from tree
+    inner join pg_class as c on c.oid = tree.oid
+    inner join pg_namespace as n on n.oid = c.relnamespace
+    inner join pg_type as t on t.oid = c.reltype
+)
+"""
+_FINGERPRINT = """
+(
+    select coalesce(md5(string_agg(
+        concat_ws(' ', label, oid, parent, attached, born, named, persistence, schema, name),
+        ';' order by label, oid
+    )), '')
+    from members
+)
+"""
+# The position is read after the statement's snapshot was taken: what the snapshot shows is before.
+_READ = f"""
+{_MEMBERS}
+select
+    (
+        select coalesce(jsonb_agg(jsonb_build_array(
+            label, oid::bigint, parent::bigint, attached, born, named, kind, persistence,
+            schema, name
+        ) order by label, parent <> 0, oid), '[]')::text
+        from members
+    ),
+    {_FINGERPRINT},
+    (
+        select coalesce(jsonb_agg(known.oid), '[]')::text
+        from jsonb_to_recordset('KNOWN') as known (oid bigint, schema text, name text)
+        where
+            exists (select from pg_class as c where c.oid = known.oid)
+            or exists (
+                select from pg_class as c
+                inner join pg_namespace as n on n.oid = c.relnamespace
+                where n.nspname = known.schema and c.relname = known.name
+            )
+    ),
+    case
+        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
+        else pg_current_wal_insert_lsn()
+    end::text
+"""
+_CHECK = f"{_MEMBERS} select {_FINGERPRINT}, pg_current_snapshot()::text"
+# As the plugin prints them, in the bytes of the server's encoding.
+_SPELL = """
+select encode(convert_to(
+    '"schema":' || to_json(schema)::text || ',"table":' || to_json(name)::text,
+    getdatabaseencoding()
+), 'hex')
+from jsonb_to_recordset('WANTED') as wanted (place int, schema text, name text)
+order by place
+"""
+
+
+class LeafCatalog:
+    """The partitioned ones of some tables, as one server has them at one moment."""
+
+    def __init__(
+        self,
+        connection: extensions.connection,
+        tables: Iterable[Table],
+        before: Mapping[str, Root],
+    ) -> None:
+        """Read them. `before` is what is stored. Raises LoaderError."""
+        self._connection = connection
+        wanted = _listed(tables)
+        self._check = _CHECK.replace("'WANTED'", wanted)
+        known = [
+            {"oid": each.oid, "schema": each.table.schema, "name": each.table.name}
+            for root in before.values()
+            for each in root.members
+        ]
+        query = _READ.replace("'WANTED'", wanted)
+        members, fingerprint, present, read_lsn = self._ask(query.replace("'KNOWN'", _json(known)))
+        self._fingerprint = fingerprint
+        self.present: frozenset[int] = frozenset(json.loads(str(present)))
+        """The oids of stored members that exist, or whose names have another table."""
+        self.read_lsn = lsn.parse(str(read_lsn))
+        """Everything that the catalog showed was committed before this."""
+        by_label: dict[str, list[Member]] = {}
+        for label, *row in json.loads(str(members)):
+            by_label.setdefault(label, []).append(member(row))
+        self.roots: dict[Table, Root] = {
+            found[0].table: Root(self.read_lsn, tuple(found)) for found in by_label.values()
+        }
+        """By partitioned table; the first member is the table itself."""
+
+    def look_again(self) -> tuple[bool, str]:
+        """Return whether all is as it was read, and the snapshot that shows it.
+
+        The connection must be in autocommit mode: this is asked for each batch.
+        """
+        with explained("source"), self._connection.cursor() as cursor:
+            cursor.execute(self._check)
+            ((fingerprint, snapshot),) = cursor.fetchall()
+        return fingerprint == self._fingerprint, str(snapshot)
+
+    def spell(self, tables: Sequence[Table]) -> list[bytes]:
+        """Return how changes name the tables."""
+        listed = [
+            {"place": place, "schema": table.schema, "name": table.name}
+            for place, table in enumerate(tables)
+        ]
+        with explained("source"), self._connection, self._connection.cursor() as cursor:
+            cursor.execute(_SPELL.replace("'WANTED'", _json(listed)))
+            return [bytes.fromhex(spelled) for (spelled,) in cursor.fetchall()]
+
+    def _ask(self, query: str) -> tuple[object, ...]:
+        with explained("source"), self._connection, self._connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetchone() or ()
+
+
+def _listed(tables: Iterable[Table]) -> str:
+    return _json(
+        [{"label": str(each), "schema": each.schema, "name": each.name} for each in tables]
+    )
+
+
+def _json(value: Any) -> str:
+    return literal(json.dumps(value))

@@ -1,0 +1,102 @@
+"""A fact names the partitioned table, and everything of its leaves is in it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.partitions.conftest import full
+from tests.support.pipeline import Pipeline
+
+NEW_LEAF = "create table parts.failed partition of notifications for values in ('failed');" + full(
+    "parts.failed"
+)
+INSERT = (
+    'insert into {} ("to", service_id, template_id, notification_type, notification_status) '
+    "select 'someone', service_id, id, 'email', '{}' from templates cross join "
+    "generate_series(1, {})"
+)
+
+
+def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipeline) -> None:
+    partitioned.set_up()
+    partitioned.source.insert(10)
+    source = partitioned.source
+    source.execute(
+        "update notifications set notification_type = 'sms' where id in "
+        "(select id from notifications limit 5)"
+    )
+    source.execute("update notifications set notification_status = 'sent'")
+    source.execute("update notifications set notification_status = 'x' where ctid = '(0,1)'")
+    source.execute("delete from notifications where notification_status = 'sent' "
+                   "and notification_type = 'sms' and ctid = '(0,2)'")  # fmt: skip
+    partitioned.must_be_exact()
+    assert sum(partitioned.fact()[0].values()) == source.value("select count(*) from notifications")
+    named = source.execute(
+        "select distinct payload::json ->> 'schema', payload::json ->> 'table', "
+        "payload::json ->> 'leaf', action is not null from cdc.change_log order by 3"
+    )
+    assert [(schema, table) for schema, table, _, _ in named] == [
+        ("public", "notifications")
+    ] * len(named)
+    assert [leaf for *_, leaf, _ in named] == [
+        *("parts.created", "parts.sent_sms", "public.other_status", "public.sent_other")
+    ]
+    assert all(is_known for *_, is_known in named), "the models read the text as the plugin's"
+
+
+def test_a_leaf_that_is_written_in_the_transaction_that_makes_it_is_not_missed(
+    partitioned: Pipeline,
+) -> None:
+    partitioned.set_up()
+    partitioned.source.insert(3)
+    partitioned.must_be_exact()
+    with partitioned.follow("--build") as running:
+        partitioned.source.execute(
+            "begin; " + NEW_LEAF + INSERT.format("notifications", "failed", 2) + "; savepoint s;"
+            "create table parts.lost partition of notifications for values in ('lost');"
+            + full("parts.lost") + INSERT.format("parts.lost", "lost", 3) + "; commit"
+        )  # fmt: skip
+        partitioned.source.execute("update notifications set notification_status = 'lost' "
+                                   "where notification_status = 'failed'")  # fmt: skip
+        rows = partitioned.source.value("select count(*) from notifications")
+        running.wait_for("has other partitions")
+        running.end()
+    partitioned.must_be_exact()
+    assert sum(partitioned.fact()[0].values()) == rows
+
+
+def test_a_leaf_that_comes_while_no_loader_runs_is_not_missed(partitioned: Pipeline) -> None:
+    partitioned.set_up()
+    partitioned.source.insert(3)
+    partitioned.must_be_exact()
+    partitioned.source.execute(NEW_LEAF)
+    partitioned.source.execute(INSERT.format("notifications", "failed", 2))
+    partitioned.source.execute("vacuum full pg_inherits")
+    partitioned.source.execute("vacuum freeze")
+    partitioned.must_be_exact()
+    ((followed,),) = partitioned.source.execute("select followed from cdc.slot_position")
+    start = partitioned.source.value("select start_lsn from cdc.slot_position")
+    assert followed["public.notifications"]["*"] == start, "no seed is needed"
+
+
+def test_a_truncate_of_all_leaves_is_one_of_the_table(partitioned: Pipeline) -> None:
+    partitioned.set_up()
+    partitioned.source.insert(3)
+    partitioned.must_be_exact()
+    partitioned.source.execute("truncate sent_other, notifications")
+    partitioned.source.insert(2)
+    partitioned.must_be_exact()
+    assert sum(partitioned.fact()[0].values()) == 2
+
+
+def test_chosen_columns_are_kept_of_leaves_too(partitioned: Pipeline) -> None:
+    partitioned.set_up()
+    partitioned.source.insert(3)
+    partitioned.source.execute("update notifications set notification_status = 'sent'")
+    partitioned.must("run", "--once", "--columns", "created_at")
+    payload = json.loads(partitioned.source.value("select payload from cdc.change_log limit 1"))
+    assert {column["name"] for column in payload["columns"]} == {
+        *("service_id", "template_id", "notification_type", "notification_status", "created_at")
+    }
+    assert payload["leaf"] == "parts.created"
+    partitioned.must_be_exact()

@@ -1,0 +1,173 @@
+"""What a partitioned table consists of, and what has become of it since it was last read. Pure.
+
+Changes come under the names of the leaves, which hold the rows. The loader follows exactly these
+names, and puts the root's name in their place. It stores a position only after the catalog has said
+that nothing came or went before it, so a list that was read once is right for everything stored.
+
+slot_position.leaves has by root, as `schema.name`, what `to_json` makes of a Root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from waltally import lsn
+from waltally.tables import Table
+
+
+@dataclass(frozen=True)
+class Member:
+    """The root, a leaf, or a partitioned table between them.
+
+    `attached`, `born` and `named` are the transactions that attached it, made it, and last gave it
+    its name or its owner: the xmin of its rows in pg_inherits, of a system column in pg_attribute,
+    and in pg_type. No other command writes these rows again, VACUUM FREEZE and FULL included.
+    """
+
+    oid: int
+    parent: int
+    attached: str
+    born: str
+    named: str
+    kind: str
+    """pg_class.relkind."""
+    persistence: str
+    table: Table
+
+    @property
+    def is_new_born(self) -> bool:
+        """Whether it was part of the table from its making on, always under this name."""
+        return self.attached == self.born == self.named
+
+    @property
+    def is_unfit(self) -> bool:
+        """Whether its rows change without WAL."""
+        return self.kind not in "rp" or self.persistence != "p"
+
+
+@dataclass(frozen=True)
+class Root:
+    """A partitioned table as the catalog had it at `read_lsn`, and what the log has of it."""
+
+    read_lsn: int
+    members: tuple[Member, ...]
+    gone: tuple[tuple[Table, int], ...] = ()
+    """Leaves that were dropped, and a position after that: before it the log needs their changes.
+    Only where every fact ignores the table's deletes."""
+    emptied_lsn: int | None = None
+    """A position after the last drop or TRUNCATE of a leaf whose rows the facts still count."""
+
+    @property
+    def leaves(self) -> tuple[Table, ...]:
+        """The tables that hold the rows."""
+        return tuple(each.table for each in self.members if each.kind != "p")
+
+    @property
+    def unfit(self) -> tuple[Table, ...]:
+        """The leaves whose rows change without WAL."""
+        return tuple(each.table for each in self.members if each.is_unfit)
+
+    def emptied_at(self, position: int) -> Root:
+        """Return it after facts have gone on counting rows that were taken before the position."""
+        return replace(self, emptied_lsn=max(self.emptied_lsn or 0, position))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a look at the catalog means for the log of a root."""
+
+    root: Root
+    """What is to be stored."""
+    begins_anew: bool
+    """Whether rows came or went without changes, so that the log is whole only from here on."""
+    said: str = ""
+    """What happened, as the part of a sentence that follows the root's name."""
+
+
+def judge(
+    before: Root | None,
+    found: Root,
+    present: Collection[int],
+    counts_deletes: bool,
+    position_lsn: int,
+) -> Judged:
+    """Compare a root with what is stored of it.
+
+    `present` are the oids of former members that still exist, or whose names have another table.
+    With `counts_deletes` the rows of a leaf that is dropped must leave some fact. Leaves that went
+    before `position_lsn`, the position of record, need no name any more.
+    """
+    if before is None:
+        return Judged(found, True)
+    known = {member.oid: member for member in before.members}
+    now = {member.oid: member for member in found.members}
+    if found.members[0].oid != before.members[0].oid:
+        return Judged(found, True, "is another table than before")
+    kept = replace(found, emptied_lsn=before.emptied_lsn)
+    came = [each for oid, each in now.items() if oid not in known and not each.is_new_born]
+    # The root's own name and owner do not matter: its leaves have theirs.
+    other = [each for oid, each in now.items() if each.parent and known.get(oid, each) != each]
+    went = [each for oid, each in known.items() if oid not in now]
+    left = [each for each in went if each.oid in present or counts_deletes]
+    said = [
+        *(f"{each.table} was attached with what it held" for each in came),
+        *(f"{each.table} was renamed, moved, attached again or made UNLOGGED" for each in other),
+        *(f"{each.table} was detached or dropped" for each in left),
+    ]
+    if said:
+        return Judged(kept, True, "has other partitions: " + ", ".join(said))
+    dropped = [(each.table, found.read_lsn) for each in went if each.kind != "p"]
+    gone = (*(each for each in before.gone if each[1] > position_lsn), *dropped)
+    if (found.members, gone) == (before.members, before.gone):
+        return Judged(before, False)
+    kept = replace(kept, gone=gone)
+    return Judged(kept.emptied_at(found.read_lsn) if dropped else kept, False)
+
+
+def to_json(root: Root) -> dict[str, Any]:
+    """Return what slot_position.leaves holds of a root."""
+    return {
+        "read_lsn": lsn.show(root.read_lsn),
+        "members": [_row(member) for member in root.members],
+        "gone": [[table.schema, table.name, lsn.show(at)] for table, at in root.gone],
+        "emptied_lsn": None if root.emptied_lsn is None else lsn.show(root.emptied_lsn),
+    }
+
+
+def from_json(stored: Mapping[str, Any]) -> Root:
+    """Return the root that slot_position.leaves holds."""
+    emptied = stored["emptied_lsn"]
+    return Root(
+        lsn.parse(stored["read_lsn"]),
+        tuple(member(row) for row in stored["members"]),
+        tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in stored["gone"]),
+        None if emptied is None else lsn.parse(emptied),
+    )
+
+
+def member(row: Sequence[Any]) -> Member:
+    """Return a member from a row of the statement in loader.preflight.leaf_catalog."""
+    oid, parent, attached, born, named, kind, persistence, schema, name = row
+    return Member(oid, parent, attached, born, named, kind, persistence, Table(schema, name))
+
+
+def _row(member: Member) -> list[Any]:
+    table = member.table
+    return [
+        *(member.oid, member.parent, member.attached, member.born, member.named),
+        *(member.kind, member.persistence, table.schema, table.name),
+    ]
+
+
+def unfinished(snapshot: str, xids: Collection[int]) -> bool:
+    """Return whether one of the transactions still runs in a snapshot.
+
+    The snapshot is the text of pg_current_snapshot(), the ids are those of the WAL, without the
+    epoch. A commit is in the WAL, and streamed, before other sessions see it.
+    """
+    _, end, running = snapshot.split(":")
+    if any(int(xid) & 0xFFFFFFFF in xids for xid in running.split(",") if xid):
+        return True
+    return any((xid - int(end)) & 0xFFFFFFFF < 0x80000000 for xid in xids)
