@@ -66,14 +66,16 @@ class LoaderProcess:
 
 
 @contextmanager
-def running_loader(source: Cluster, target: Cluster, slot: str) -> Iterator[LoaderProcess]:
+def running_loader(
+    source: Cluster, target: Cluster, slot: str, *more: str
+) -> Iterator[LoaderProcess]:
     """Follow the slot and apply the models; stopped at the end of the block at the latest."""
     with tempfile.TemporaryDirectory(prefix="waltally-loader-") as name:
         home = Path(name)
         log = home / "loader.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [LOADER, "run", "--build", "--verbose"],
+                [LOADER, "run", "--build", "--verbose", *more],
                 env=environment(source, target, slot) | dbt_home(home),
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,

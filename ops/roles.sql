@@ -107,7 +107,7 @@ alter default privileges for role :"loader" in schema :"schema"
 grant usage on schema :"schema" to :"dbt";
 grant usage, create on schema :"schema" to :"spark";
 grant usage on schema :"analytics" to :"reader", :"spark";
--- A reader asks what a fact is declared as, and nothing else there.
+-- A reader asks what a fact is declared as and how far it is, and nothing else there.
 grant usage on schema :"schema" to :"reader";
 grant execute on all functions in schema :"schema" to :"dbt", :"spark";
 grant temporary on database :"DBNAME" to :"dbt";
@@ -122,6 +122,7 @@ from (
     -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
     (:'schema', 'fact', 'select, update (registered_at)', :'spark'),
     (:'schema', 'fact', 'select', :'reader'),
+    (:'schema', 'model_watermark', 'select', :'reader'),
     (:'schema', 'baseline', 'select', :'dbt'),
     (:'schema', 'baseline_group', 'select', :'dbt'),
     (:'schema', 'baseline_rejection', 'select', :'dbt'),

@@ -9,7 +9,7 @@ disk before the next one. The table holds a million rows before. The ways:
 - count(*): the dashboard asks the table itself, once a second.
 - A materialised view, refreshed each second without locking its readers.
 - Triggers per statement, which keep the counts in the writer's own transaction.
-- `loader run --build` into a second server.
+- `loader run --build` into a second server; as fresh as can be, and with one build per second.
 
 An answer's age is the time from a commit to the first answer that contains it. CPU is that of a
 whole server, as a share of one core, less what the same writes take with nothing beside them.
@@ -112,10 +112,10 @@ def _triggers(source: Cluster, rows: int) -> Iterator[Prepared]:
     yield Prepared(Question(source.dsn(), "select sum(count) from trigger_counts", _OFTEN))
 
 
-def _loader(source: Cluster, rows: int) -> Iterator[Prepared]:
+def _loader(source: Cluster, rows: int, *more: str) -> Iterator[Prepared]:
     with Cluster() as target:
         workload.set_up(source, target, SLOT)
-        with running_loader(source, target, SLOT) as loader:
+        with running_loader(source, target, SLOT, *more) as loader:
             workload.insert(source, rows, 5_000)
             _wait_until_built(target)
             total = f"select coalesce(sum(live_count), 0) from {workload.FACT}"
@@ -125,12 +125,17 @@ def _loader(source: Cluster, rows: int) -> Iterator[Prepared]:
             yield Prepared(question, lambda: server_cpu(target) + loader.cpu_seconds)
 
 
+def _loader_each_second(source: Cluster, rows: int) -> Iterator[Prepared]:
+    yield from _loader(source, rows, "--build-interval", "1")
+
+
 WAYS: dict[str, Way] = {
     "nothing": _nothing,
     "count(\\*) each second": _count,
     "materialised view, refreshed each second": _view,
     "triggers per statement": _triggers,
     "waltally": _loader,
+    "waltally, --build-interval 1": _loader_each_second,
 }
 
 

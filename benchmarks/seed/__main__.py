@@ -188,13 +188,13 @@ def main() -> None:
         for groups in (options.few, options.many):
             if groups:
                 rows += compare(groups, options)
-        report.publish(options.name, rows, **sizes)
+        report.publish(options.name, rows, None, **sizes)
     if "workers" in options.stages:
         with servers(options.few) as contenders:
             fill(contenders.primary, options.rows, options.few)
             export(contenders.primary, contenders.export, options.copies)
             workers = core_rows(contenders, options.copies, options.rounds)
-        report.publish("seed-workers", workers, **sizes)
+        report.publish("seed-workers", workers, None, **sizes)
 
 
 if __name__ == "__main__":

@@ -90,8 +90,18 @@ class Builder:
     loader goes on staging. Where dbt cannot be imported, the loader ends.
     """
 
-    def __init__(self, settings: Settings, stop: threading.Event, notify: Notify = ignore) -> None:
-        """`stop` ends the loader; it is set where no build can succeed, and `close` says why."""
+    def __init__(
+        self,
+        settings: Settings,
+        stop: threading.Event,
+        notify: Notify = ignore,
+        interval: float = 0.0,
+    ) -> None:
+        """`stop` ends the loader; it is set where no build can succeed, and `close` says why.
+
+        A build begins `interval` seconds after the one before it at the earliest.
+        """
+        self._interval = interval
         self._settings = settings
         self._models: PlannedModels | None = None
         self._connection: extensions.connection | None = None
@@ -147,14 +157,16 @@ class Builder:
             if staged == self._built:
                 self._wake.wait()
                 self._wake.clear()
-            elif self._try(f"trying again in {_RETRY_SECONDS:g} s"):
+                continue
+            began = time.monotonic()
+            if self._try(f"trying again in {_RETRY_SECONDS:g} s"):
                 self._built = staged
+                self._pause(began + self._interval)
             else:
-                self._pause()
+                self._pause(time.monotonic() + _RETRY_SECONDS)
 
-    def _pause(self) -> None:
-        """Wait before the next try; new batches do not cut the wait short, a stop does."""
-        end = time.monotonic() + _RETRY_SECONDS
+    def _pause(self, end: float) -> None:
+        """Wait until then; new batches do not cut the wait short, a stop does."""
         while not self._stop and (left := end - time.monotonic()) > 0:
             self._wake.wait(left)
             self._wake.clear()

@@ -34,6 +34,14 @@ def run_command(
         bool,
         typer.Option("--build", help="Apply the dbt models in this process after each batch."),
     ] = False,
+    build_interval: Annotated[
+        float,
+        typer.Option(
+            envvar="LOADER_BUILD_INTERVAL",
+            min=0,
+            help="Seconds from the start of one build to the next at least; 0: as fresh as can be.",
+        ),
+    ] = 0.0,
     columns: Annotated[
         str,
         typer.Option(
@@ -83,7 +91,7 @@ def run_command(
             Progress(run_state, terminal),
         ):
             if with_build and not once:
-                background = builder.Builder(settings, stop, notify)
+                background = builder.Builder(settings, stop, notify, build_interval)
 
                 def notify_both(event: Event) -> None:
                     notify(event)

@@ -85,6 +85,10 @@ def test_a_reader_sees_the_counts_and_nothing_else(whole: RoleCommands) -> None:
     with whole.connect(READER_ROLE).cursor() as cursor:
         cursor.execute("select sum(requested) from analytics.service_totals")
         assert cursor.fetchone() == (5,)
+        cursor.execute("select count(*) from cdc.model_watermark")
+        assert cursor.fetchone() == (1,)
+        with pytest.raises(errors.InsufficientPrivilege):
+            cursor.execute("select payload from cdc.change_log")
 
 
 @pytest.mark.slow
@@ -155,7 +159,8 @@ FORBIDDEN = {
     READER_ROLE: [
         "select service_id from notifications",
         "select * from cdc.change_log",
-        "select * from cdc.model_watermark",
+        "select * from cdc.slot_position",
+        "update cdc.model_watermark set applied_lsn = applied_lsn",
         "select payload from analytics.rejected_changes",
         "update analytics.ft_service_stats set count = 0",
         "create table analytics.another ()",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.runbook.procedure import RUNBOOK
 from tests.support import ROOT
-from tests.unit.test_readme import errors
+from tests.unit.test_reference import errors
 
 DAY_ONE = (ROOT / "docs" / "day-one.md").read_text()
 ALERTS = dict(

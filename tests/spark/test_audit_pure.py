@@ -211,6 +211,7 @@ STORED = Built(
     "",
     {"public.notifications": {"oid": 1}},
     Rejected(0, None),
+    {},
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from demo.cluster import Cluster
 from loader.build import builder
 from loader.build.builder import Builder
 from loader.capture import handshake, reader
-from loader.capture.events import BuildBroke, Built, Event
+from loader.capture.events import BuildBroke, Built, Committed, Event
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from tests.fixtures.pipelines import MakePipeline
@@ -193,3 +194,29 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     assert [str(event.error).count("nobody foresaw this") for event in broken] == [1, 1]
     assert not stop.is_set()
     assert not isinstance(broken[0].error, BuildFailed)
+
+
+def test_builds_keep_their_interval_and_a_stop_ends_the_wait(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[float] = []
+
+    def apply_all(*arguments: Any) -> dict[str, float]:
+        began.append(time.monotonic())
+        return {}
+
+    pipeline.begin()
+    monkeypatch.setattr(builder, "apply_all", apply_all)
+    interval = 0.5
+    background = Builder(pipeline.loader_settings, threading.Event(), interval=interval)
+    staged = Committed(changes=1, transactions=1, seconds=0.0)
+    with pipeline.dbt_environment():
+        background.start()
+        wait_until(lambda: len(began) == 1, "what was staged before is built")
+        background.notice(staged)
+        wait_until(lambda: len(began) == 2, "what came later is built")
+        background.notice(staged)
+        background.close()
+    # Counted from the first build's start, which comes before its connection.
+    assert began[1] - began[0] > interval / 2
+    assert len(began) == 3, "the last batch is built at the stop"

@@ -33,7 +33,7 @@ from tests.support.containers import (
     pods,
     services,
 )
-from tests.unit.test_readme import README
+from tests.unit.test_reference import REFERENCE
 
 CONTAINERFILE = ROOT / "ops" / "Containerfile"
 IGNORED = (ROOT / "ops" / "Containerfile.dockerignore").read_text().splitlines()
@@ -41,7 +41,7 @@ RULES = [line for line in IGNORED if line and not line.startswith("#")]
 SYSTEMD = ROOT / "ops" / "systemd"
 APPS = {"seed": seeding, "audit": auditing, "archive": archiving, "replay": replaying}
 DBT_ITSELF = {"DBT_PROFILES_DIR", "DBT_PROJECT_DIR", "DBT_TARGET_PATH", "DBT_LOG_PATH"}
-"""Settings of dbt that README need not explain."""
+"""Settings of dbt that the reference need not explain."""
 
 COMMANDS = [
     *(pod["containers"][0]["command"] for pod in pods().values()),
@@ -57,7 +57,7 @@ def of(stage: str, word: str) -> list[str]:
 
 
 def is_setting(name: str) -> bool:
-    return name.startswith("PG") or name in DBT_ITSELF or f"| `{name}` |" in README
+    return name.startswith("PG") or name in DBT_ITSELF or f"| `{name}` |" in REFERENCE
 
 
 def test_there_are_two_images_and_none_runs_as_root() -> None:

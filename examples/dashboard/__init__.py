@@ -1,0 +1,1 @@
+"""A fact that an application reads over HTTP."""
