@@ -64,6 +64,10 @@ def start_run() -> tuple[subprocess.Popen[str], Path, int]:
     return process, Path(process.stdout.readline().strip()), int(process.stdout.readline())
 
 
+def is_running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
 def kill(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.communicate()
@@ -72,14 +76,14 @@ def kill(process: subprocess.Popen[str]) -> None:
 def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(temporary: Path) -> None:
     killed, left, server = start_run()
     kill(killed)
-    assert psutil.pid_exists(server)
+    assert is_running(server)
     alive, kept, living_server = start_run()
     try:
         assert not left.exists()
-        wait_until(lambda: not psutil.pid_exists(server), "the end of the killed run's server", 10)
+        wait_until(lambda: not is_running(server), "the end of the killed run's server", 10)
         run_folder.remove_dead()
         assert kept.is_dir()
-        assert psutil.pid_exists(living_server)
+        assert is_running(living_server)
     finally:
         kill(alive)
         run_folder.remove_dead()
