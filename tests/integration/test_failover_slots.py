@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 
+import psycopg2
 import pytest
 
 from demo.cluster import Cluster
@@ -92,6 +93,34 @@ def test_a_warehouse_in_the_source_comes_along(
             running.end()
             pipeline.goes_on()
     pair.primary.start()
+
+
+@from_17
+def test_a_position_is_confirmed_once_the_standbys_have_its_record(
+    pair: Pair, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a standby could copy the slot's position without the record of it."""
+    monkeypatch.setenv("LOADER_FAILOVER", "1")
+    pipeline = make_pipeline(pair.primary)
+    pipeline.begin()
+    standby = a_standby(pair)
+    administer(pair.primary, *WAITS)
+    source, position = pipeline.source, pipeline.position()
+    with pipeline.follow() as running:
+        with psycopg2.connect(pair.primary.dsn(source.name)) as holding:
+            with holding.cursor() as cursor:
+                cursor.execute("select from cdc.slot_position for update")
+            source.insert(5)
+            waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+            wait_until(lambda: source.value(waits), "the loader waits to move its record")
+            standby.stop()
+        holding.close()
+        wait_until(lambda: pipeline.position() != position, "the record moves")
+        running.end()
+    confirmed = "select confirmed_flush_lsn < %s::pg_lsn from pg_replication_slots where plugin is "
+    assert source.value(confirmed + "not null", pipeline.position())
+    standby.start()
+    pipeline.goes_on()
 
 
 @from_17

@@ -121,6 +121,19 @@ def test_the_wait_says_how_far_the_loader_is_and_who_follows(audited: Audited) -
     assert messages[0].startswith("waiting: the loader is at ")
 
 
+def test_a_loader_on_a_standby_is_waited_for_as_only_the_standby_shows_its_slot(
+    audited: Audited,
+) -> None:
+    audited.source.execute("update cdc.slot_position set on_standby = true")
+    try:
+        with pytest.raises(AuditIncomplete, match=r"after 0 s the loader is at \S+, [\d,]+ bytes"):
+            audit(audited.settings(timeout=0.1))
+    finally:
+        audited.source.execute("update cdc.slot_position set on_standby = false")
+    with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
+        audit(audited.settings())
+
+
 def test_a_loader_that_comes_back_is_not_taken_for_absent(audited: Audited) -> None:
     with closing(connect(audited.dsn, "LOADER_SOURCE_DSN", "audit")) as connection:
         starting = audited.start()
