@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from functools import partial
 
 import pytest
 
 from tests.partitions.conftest import full
 from tests.support.pipeline import Pipeline
 from tests.support.spark_jobs import run_job
+from tests.support.waiting import wait_until
 
 STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
 SOME = "(select id from notifications order by random() limit 3)"
@@ -54,17 +56,25 @@ class History:
         return moved + made + full(f"leaf_{status}") + rows
 
 
+def is_staged(pipeline: Pipeline, text: str) -> bool:
+    found = "select exists (select from cdc.change_log where strpos(payload, %s) > 0)"
+    return bool(pipeline.source.value(found, text))
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline, seed: int) -> None:
     history = History(seed)
     partitioned.set_up()
-    for _ in range(6):
+    for number in range(6):
         with partitioned.follow() as running:
             for _ in range(history.random.randrange(3, 12)):
                 partitioned.source.execute(f"begin; {history.change()}{history.change()} commit")
             if leaf := history.new_leaf():
                 partitioned.source.execute(f"begin; {leaf} commit")
-            partitioned.source.execute(f"begin; {history.change()} commit")
+            partitioned.source.insert(1, text=f"round {number}")
+            if number % 2:
+                # A loader that missed the leaf would have stored a position after it.
+                wait_until(partial(is_staged, partitioned, f"round {number}"), "it is staged")
             running.process.send_signal(signal.SIGKILL)
     partitioned.must_be_exact()
 
