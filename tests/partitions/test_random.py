@@ -18,6 +18,13 @@ STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
 SOME = "(select id from notifications order by random() limit 3)"
 
 
+def insert(kind: str, status: str) -> str:
+    return (
+        'insert into notifications ("to", service_id, template_id, notification_type, '
+        f"notification_status) select 'x', service_id, id, '{kind}', '{status}' from templates;"
+    )
+
+
 class History:
     """What a service does to its rows and partitions, drawn from a seed."""
 
@@ -32,9 +39,7 @@ class History:
         status, kind = self.random.choice(self._statuses), self.random.choice(("sms", "email"))
         return self.random.choice(
             (
-                'insert into notifications ("to", service_id, template_id, notification_type, '
-                f"notification_status) select 'x', service_id, id, '{kind}', '{status}' "
-                "from templates;",
+                insert(kind, status),
                 f"update notifications set notification_status = '{status}' where id in {SOME};",
                 f"update notifications set notification_type = '{kind}' where id in {SOME};",
                 f"delete from notifications where id in {SOME};",
@@ -43,7 +48,7 @@ class History:
         )
 
     def new_leaf(self) -> str:
-        """Return what makes a leaf, mostly with rows in the same transaction; empty at the end."""
+        """Return what makes a leaf, with rows in the same transaction; empty at the end."""
         left = [each for each in STATUSES[3:] if each not in self._leaves]
         if not left:
             return ""
@@ -53,7 +58,7 @@ class History:
         moved = f"delete from notifications where notification_status = '{status}';"
         made = f"create table leaf_{status} partition of notifications for values in ('{status}');"
         rows = "".join(self.change() for _ in range(self.random.randrange(3)))
-        return moved + made + full(f"leaf_{status}") + rows
+        return moved + made + full(f"leaf_{status}") + insert("sms", status) + rows
 
 
 def is_staged(pipeline: Pipeline, text: str) -> bool:
