@@ -5,15 +5,24 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from functools import partial
 
 import pytest
 
 from tests.partitions.conftest import full
 from tests.support.pipeline import Pipeline
 from tests.support.spark_jobs import run_job
+from tests.support.waiting import wait_until
 
 STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
 SOME = "(select id from notifications order by random() limit 3)"
+
+
+def insert(kind: str, status: str) -> str:
+    return (
+        'insert into notifications ("to", service_id, template_id, notification_type, '
+        f"notification_status) select 'x', service_id, id, '{kind}', '{status}' from templates;"
+    )
 
 
 class History:
@@ -30,9 +39,7 @@ class History:
         status, kind = self.random.choice(self._statuses), self.random.choice(("sms", "email"))
         return self.random.choice(
             (
-                'insert into notifications ("to", service_id, template_id, notification_type, '
-                f"notification_status) select 'x', service_id, id, '{kind}', '{status}' "
-                "from templates;",
+                insert(kind, status),
                 f"update notifications set notification_status = '{status}' where id in {SOME};",
                 f"update notifications set notification_type = '{kind}' where id in {SOME};",
                 f"delete from notifications where id in {SOME};",
@@ -41,7 +48,7 @@ class History:
         )
 
     def new_leaf(self) -> str:
-        """Return what makes a leaf, mostly with rows in the same transaction; empty at the end."""
+        """Return what makes a leaf, with rows in the same transaction; empty at the end."""
         left = [each for each in STATUSES[3:] if each not in self._leaves]
         if not left:
             return ""
@@ -51,20 +58,28 @@ class History:
         moved = f"delete from notifications where notification_status = '{status}';"
         made = f"create table leaf_{status} partition of notifications for values in ('{status}');"
         rows = "".join(self.change() for _ in range(self.random.randrange(3)))
-        return moved + made + full(f"leaf_{status}") + rows
+        return moved + made + full(f"leaf_{status}") + insert("sms", status) + rows
+
+
+def is_staged(pipeline: Pipeline, text: str) -> bool:
+    found = "select exists (select from cdc.change_log where strpos(payload, %s) > 0)"
+    return bool(pipeline.source.value(found, text))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline, seed: int) -> None:
     history = History(seed)
     partitioned.set_up()
-    for _ in range(6):
+    for number in range(6):
         with partitioned.follow() as running:
             for _ in range(history.random.randrange(3, 12)):
                 partitioned.source.execute(f"begin; {history.change()}{history.change()} commit")
             if leaf := history.new_leaf():
                 partitioned.source.execute(f"begin; {leaf} commit")
-            partitioned.source.execute(f"begin; {history.change()} commit")
+            partitioned.source.insert(1, text=f"round {number}")
+            if number % 2:
+                # A loader that missed the leaf would have stored a position after it.
+                wait_until(partial(is_staged, partitioned, f"round {number}"), "it is staged")
             running.process.send_signal(signal.SIGKILL)
     partitioned.must_be_exact()
 
