@@ -149,7 +149,7 @@ def test_each_job_starts_from_the_bundle(job: str, bundle: Path, elsewhere: Path
     assert f"spark-submit spark/{job}.py" in done.stdout
 
 
-def test_the_bundle_is_small_and_names_no_place_of_this_machine(bundle: Path) -> None:
+def test_the_bundle_is_small_and_names_no_place_of_the_project(bundle: Path) -> None:
     files = {file.name: file for file in bundle.iterdir()}
     jobs = {f"{job}.py" for job in JOBS}
     assert set(files) == {"waltally.zip", "environment.tar.gz", *jobs}

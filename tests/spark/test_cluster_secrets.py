@@ -58,7 +58,9 @@ class Pages:
         while waiting and len(self.texts) < 300:
             page = waiting.pop(0)
             if page not in self.texts and urlsplit(page).netloc in self._hosts:
-                links = re.findall(r"""(?:href|src)=["']([^"'#]+)""", self.read(page))
+                text = self.read(page)
+                # Scripts have pieces of links.
+                links = re.findall(r"""href=["']([^"'#\s]+)""", text) if "<html" in text else []
                 waiting += [urljoin(page, link.replace("&amp;", "&")) for link in links]
 
     def read(self, page: str) -> str:
