@@ -23,7 +23,18 @@ GROUP = cast(TyperGroup, typer.main.get_command(app))
 VERBS = sorted(GROUP.commands)
 JOBS = sorted(path.name for path in (ROOT / "spark").glob("*.py"))
 
-OPENINGS = {"Check", "Compare", "Copy", "Count", "Drop", "Follow", "Print", "Rebuild", "Show"}
+OPENINGS = {
+    "Check",
+    "Compare",
+    "Copy",
+    "Count",
+    "Drop",
+    "Follow",
+    "Print",
+    "Rebuild",
+    "Show",
+    "Write",
+}
 """What a command's help may begin with; a new verb belongs here."""
 
 
