@@ -121,13 +121,15 @@ def test_partitions_that_come_before_the_snapshot_are_not_read_without_a_lock(
         connection.execute(
             "alter table notifications rename to former;"
             "create table notifications (like former) partition by list (notification_status);"
-            "create table leaf partition of notifications for values in ('a')"
+            "create table leaf partition of notifications for values in ('a');"
+            "create table late (like notifications)"
         )
     open_slot = snapshot.open_slot
 
     def attach_first(*arguments: Any) -> tuple[int, str]:
         with source.connect() as connection:
-            connection.execute("create table late partition of notifications default")
+            # This takes a weaker lock than `create table ... partition of`, which would wait.
+            connection.execute("alter table notifications attach partition late default")
         return open_slot(*arguments)
 
     monkeypatch.setattr(snapshot, "open_slot", attach_first)
