@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 
+from demo import run_folder
 from tests.soak.failure import SoakFailed
 from tests.soak.plan import Plan
 from tests.soak.soak import Soak
@@ -53,6 +55,9 @@ def main() -> int:
 
 
 def _one_system(chosen: argparse.Namespace, seed: int, faults: int | None) -> int:
+    home = run_folder.make()
+    if chosen.keep:
+        run_folder.keep(home)
     soak = Soak(Plan(seed, chosen.minutes, faults, chosen.every, chosen.rate, chosen.keep))
     failure = ""
     try:
@@ -60,6 +65,9 @@ def _one_system(chosen: argparse.Namespace, seed: int, faults: int | None) -> in
     except SoakFailed as error:
         failure = str(error)
         print(failure, file=sys.stderr)
+    finally:
+        if not chosen.keep:
+            shutil.rmtree(home, ignore_errors=True)
     done = soak.summary()
     if chosen.json:
         print(json.dumps(done | {"failure": failure or None}, indent=2))

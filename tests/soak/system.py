@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any
 
 import psycopg2
 
-from demo import run_folder, source
+from demo import source
 from demo.source import Identity
 from tests.soak import commands, servers
 from tests.soak.commit_timer import CommitTimer
@@ -65,10 +67,9 @@ class System:
         self._stack.close()
 
     def _make_servers(self) -> None:
-        self.home = run_folder.make()
+        self.home = Path(tempfile.mkdtemp(prefix="waltally-soak-"))
         self.cluster = servers.source_cluster()
         if self._keep:
-            run_folder.keep(self.home)
             self._stack.callback(print, f"kept: {self.home}, psql '{self.cluster.dsn()}'")
         else:
             self._stack.callback(shutil.rmtree, self.home, ignore_errors=True)
