@@ -38,7 +38,7 @@ $$
 _CHANGES = """
 insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)
 select
-    %(slot)s, '0/0'::pg_lsn + (%(first)s + n * %(step)s), 1, n, now(), 'I',
+    %(slot)s, '0/0'::pg_lsn + (%(first)s + n::bigint * %(step)s), 1, n, now(), 'I',
     format(%(payload)s, g.service_id, g.template_id, g.type, g.status)
 from generate_series(0, %(changes)s - 1) as n
 cross join lateral public.group_at(n %% %(touched)s * (%(groups)s / %(touched)s)) as g
