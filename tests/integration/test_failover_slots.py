@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Iterator
 
 import psycopg2
 import pytest
@@ -30,17 +29,6 @@ WAITS = (
     "alter system set synchronized_standby_slots = 'standby'",
     "select pg_reload_conf()",
 )
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    made = Pair()
-    try:
-        made.primary.create()
-        made.primary.start()
-        yield made
-    finally:
-        made.remove()
 
 
 def a_standby(pair: Pair) -> Standby:

@@ -77,17 +77,6 @@ def logging_snapshots(primary: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
-    made = Pair()
-    try:
-        made.primary.create()
-        made.primary.start()
-        yield made
-    finally:
-        made.remove()
-
-
-@pytest.fixture
 def apart(
     pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> OnStandby:
