@@ -15,7 +15,7 @@ from archiving.settings import ArchiveSettings
 from common import session
 from pyspark.sql import SparkSession
 
-from tests.spark.support import FAST_START, ROOT, Source
+from tests.spark.support import FAST_START, ROOT, UNENCRYPTED, Source
 from waltally import lsn
 
 COLUMNS = (
@@ -51,6 +51,7 @@ def local_spark() -> Iterator[SparkSession]:
         .config("spark.log.level", "FATAL")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+        .config(*UNENCRYPTED.split("="))
         .getOrCreate()
     )
     with _running("test") as spark:

@@ -27,6 +27,8 @@ FAST_START = (
     f" -Djava.io.tmpdir={tempfile.gettempdir()}"
 )
 """Also what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
+UNENCRYPTED = "spark.io.encryption.enabled=false"
+"""For sessions of this process: else PySpark sends rows through sockets that it never closes."""
 
 # While a session holds this, every reader stops at the first enum value that it prints. A cast of
 # the test's own would not stop it: the stream does not ask casts, so neither does the seed.

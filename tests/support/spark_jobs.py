@@ -14,15 +14,15 @@ from common import session
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.spark.support import FAST_START
+from tests.spark.support import FAST_START, UNENCRYPTED
 from tests.support.commands import only_environment
 from waltally.errors import LoaderError
 
 OPTIONS = (
     *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
-    *("--driver-java-options", FAST_START),
+    *("--conf", UNENCRYPTED, "--driver-java-options", FAST_START),
 )
-"""What makes Spark fast where there are few rows."""
+"""What a session of this process starts with: few rows, and no warning of PySpark's own."""
 
 
 _JOBS = {"spark/seed.py": seeding.cli.app, "spark/audit.py": auditing.cli.app}
