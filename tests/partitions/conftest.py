@@ -40,8 +40,13 @@ def full(leaf: str) -> str:
     return f"alter table {leaf} replica identity full;"
 
 
+def partition(pipeline: Pipeline) -> Pipeline:
+    """Partition the tables of an application that is not set up yet."""
+    pipeline.source.execute(PARTITIONED + "".join(map(full, LEAVES)))
+    return pipeline
+
+
 @pytest.fixture
 def partitioned(pipeline: Pipeline) -> Pipeline:
     """A pipeline of the shipped project; nothing is set up."""
-    pipeline.source.execute(PARTITIONED + "".join(map(full, LEAVES)))
-    return pipeline
+    return partition(pipeline)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from tests.partitions.conftest import full
+from demo.cluster import Cluster
+from tests.fixtures.pipelines import MakePipeline
+from tests.partitions.conftest import full, partition
 from tests.support.pipeline import Pipeline
 from tests.support.spark_jobs import run_job
+from tests.support.standbys import Pair
 from tests.support.waiting import wait_until
 
 STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
@@ -84,16 +88,18 @@ def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline, 
     partitioned.must_be_exact()
 
 
-@pytest.mark.slow
-def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> None:
-    # To truncate, or to make a leaf beside a default one, an application waits for the seed.
-    partitioned.source.execute("drop table other_status")
+def while_written(pipeline: Pipeline, seed: Callable[[], object]) -> None:
+    """Seed and audit while rows change and leaves come; the audit fails on a difference.
+
+    To truncate, or to make a leaf beside a default one, an application waits for the seed.
+    """
+    pipeline.source.execute("drop table other_status")
     history = History(7, has_default=False, truncates=False)
-    partitioned.source.insert(200)
-    partitioned.source.insert(100, "sent")
-    partitioned.set_up()
+    pipeline.source.insert(200)
+    pipeline.source.insert(100, "sent")
+    pipeline.set_up()
     stop = threading.Event()
-    writer = partitioned.source.reconnect()
+    writer = pipeline.source.reconnect()
 
     def write() -> None:
         while not stop.is_set():
@@ -103,16 +109,39 @@ def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> N
             stop.wait(0.01)
 
     thread = threading.Thread(target=write)
-    with partitioned.follow("--build") as running:
+    with pipeline.follow("--build") as running:
         thread.start()
         try:
-            run_job("spark-submit spark/seed.py", partitioned.environment())
-            partitioned.build()
-            # It fails where it finds a difference.
-            run_job("spark-submit spark/audit.py", partitioned.environment())
+            seed()
+            pipeline.build()
+            run_job("spark-submit spark/audit.py", pipeline.environment())
         finally:
             stop.set()
             thread.join()
         running.end()
     writer.connection.close()
-    partitioned.must_be_exact()
+    pipeline.must_be_exact()
+
+
+@pytest.mark.slow
+def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> None:
+    while_written(
+        partitioned, lambda: run_job("spark-submit spark/seed.py", partitioned.environment())
+    )
+
+
+@pytest.mark.slow
+def test_a_seed_from_a_standby_is_exact_too(
+    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster
+) -> None:
+    pipeline = partition(make_pipeline(pair.primary, cluster))
+    standby = pair.standby({})
+    dsn = standby.dsn(pipeline.source.name)
+    # Nothing answers at the source's address: the primary is not touched.
+    nowhere = {"PGHOST": "127.0.0.1", "PGPORT": "1"}
+    while_written(
+        pipeline,
+        lambda: run_job(
+            f"spark-submit spark/seed.py --standby '{dsn}'", pipeline.environment(**nowhere)
+        ),
+    )

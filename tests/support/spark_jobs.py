@@ -33,7 +33,7 @@ def run_job(command: str, environment: Mapping[str, str]) -> str:
 
     A session that other tests of this process have started is used, and goes on.
     """
-    program, job, *flags = command.split()
+    program, job, *flags = shlex.split(command)
     assert program == "spark-submit", command
     spark = {
         "PYSPARK_PYTHON": sys.executable,
