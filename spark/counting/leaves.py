@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Sequence
 
 from common.connections import Connection, connect
-from common.errors import SnapshotBlocked
-from common.settings import Settings
 
 from counting import ranges
 from waltally.facts import Fact, source_tables
@@ -30,14 +28,14 @@ def in_snapshot(conninfo: str, name: str, facts: Sequence[Fact]) -> Leaves:
         return of_facts(importer, facts)
 
 
-def refuse_others(locked: Leaves, found: Leaves, settings: Settings) -> None:
-    """Raise SnapshotBlocked where the snapshot has other leaves than those that are locked.
+def changed(found: Leaves, locked: Leaves) -> Table | None:
+    """Return the first table whose leaves are not those that the locks found, or None.
 
-    A new leaf could be truncated while it is read, and would then look empty, with no error.
+    A table that was truncated or rewritten after the snapshot looks empty in it, with no error.
     """
-    for (table, before), (_, now) in zip(locked, found, strict=True):
-        if {leaf.table for leaf in before} != {leaf.table for leaf in now}:
-            raise SnapshotBlocked(
-                f"partitions of {table} came or went while the snapshot was made",
-                f"run the {settings.work} again",
-            )
+    for (table, before), (_, now) in zip(found, locked, strict=True):
+        if {(leaf.table, leaf.definition) for leaf in before} != {
+            (leaf.table, leaf.definition) for leaf in now
+        }:
+            return table
+    return None

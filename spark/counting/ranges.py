@@ -35,7 +35,12 @@ _LEAVES = """
         namespace.nspname,
         leaf.relname,
         leaf.relkind,
-        coalesce(pg_relation_size(leaf.oid), 0) / current_setting('block_size')::bigint
+        coalesce(pg_relation_size(leaf.oid), 0) / current_setting('block_size')::bigint,
+        concat_ws(' ', leaf.oid, leaf.relfilenode, (
+            select string_agg(concat_ws(' ', attnum, atttypid, attname), ' ' order by attnum)
+            from pg_attribute
+            where attrelid = leaf.oid and attnum > 0
+        ))
     from tree
     inner join pg_class as leaf on leaf.oid = tree.oid and leaf.relkind <> 'p'
     inner join pg_namespace as namespace on namespace.oid = leaf.relnamespace
@@ -45,11 +50,16 @@ _LEAVES = """
 
 @dataclass(frozen=True)
 class Leaf:
-    """A table that holds rows itself; `pages` was its size when it was read from the catalog."""
+    """A table that holds rows itself; `pages` was its size when it was read from the catalog.
+
+    `definition` changes where the table is truncated, rewritten or made again, or its columns are
+    others.
+    """
 
     table: Table
     pages: int
     has_addresses: bool = True
+    definition: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,8 +80,8 @@ def leaves(connection: Connection, table: Table) -> list[Leaf]:
     """Return the tables that hold the rows. A foreign table has no row addresses to cut by."""
     rows = connection.execute(_LEAVES, (table.quoted,)).fetchall()
     return [
-        Leaf(Table(str(schema), str(name)), int(str(pages)), kind != "f")
-        for schema, name, kind, pages in rows
+        Leaf(Table(str(schema), str(name)), int(str(pages)), kind != "f", str(definition))
+        for schema, name, kind, pages, definition in rows
     ]
 
 

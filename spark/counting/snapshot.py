@@ -84,19 +84,29 @@ def export(
     """
     deadline = time.monotonic() + settings.timeout
     conninfo = resolved(monitor)
-    with contextlib.ExitStack() as stack:
-        locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
-        # A table that is truncated or rewritten after the snapshot looks empty in it, with no
-        # error: so the locks are taken before the snapshot and kept until the last read.
-        lock(locks, settings, facts, deadline)
-        locked = leaves.of_facts(locks, facts)
-        holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
-        position, name = open_slot(holder, monitor, settings, deadline, notify)
-        wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
-        found = leaves.in_snapshot(conninfo, name, facts)
-        leaves.refuse_others(locked, found, settings)
-        pids = (holder.info.backend_pid, locks.info.backend_pid)
-        yield ExportedSnapshot(position, name, conninfo, found, monitor, pids, settings.work)
+    while True:
+        with contextlib.ExitStack() as stack:
+            holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
+            position, name = open_slot(holder, monitor, settings, deadline, notify)
+            wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
+            # Locked only now: a TRUNCATE that waits for the locks could be what the slot waits for.
+            locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
+            lock(locks, settings, facts, deadline)
+            found = leaves.in_snapshot(conninfo, name, facts)
+            table = leaves.changed(found, leaves.of_facts(locks, facts))
+            if table is None:
+                pids = (holder.info.backend_pid, locks.info.backend_pid)
+                yield ExportedSnapshot(
+                    position, name, conninfo, found, monitor, pids, settings.work
+                )
+                return
+        if time.monotonic() > deadline:
+            raise SnapshotBlocked(
+                f"{table} was truncated, altered or given partitions at each try for"
+                f" {settings.timeout:.0f} s",
+                f"run the {settings.work} when its DDL is done",
+            )
+        notify(f"{table} was truncated, altered or given partitions, so a new snapshot is made")
 
 
 def lock(
@@ -138,7 +148,7 @@ def _first_blocked(
             if patience < left:
                 return table
             raise SnapshotBlocked(
-                f"table {table} was locked for {settings.timeout:.0f} s",
+                f"table {table} was still locked after {settings.timeout:.0f} s",
                 "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
             ) from None
     return None

@@ -19,7 +19,7 @@ from types import FrameType
 
 import psycopg
 from common.connections import Connection, connect, exported_snapshot, resolved
-from common.errors import AnotherSeed, SnapshotTooOld, StandbyUnusable
+from common.errors import AnotherSeed, SnapshotBlocked, SnapshotTooOld, StandbyUnusable
 from common.settings import Settings
 
 from counting import leaves
@@ -93,7 +93,11 @@ def export(
         holder = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
         name = stack.enter_context(exported_snapshot(holder))
         found = leaves.of_facts(monitor, facts)
-        leaves.refuse_others(locked, found, settings)
+        if (table := leaves.changed(found, locked)) is not None:
+            raise SnapshotBlocked(
+                f"{table} was truncated, altered or given partitions before replay paused",
+                f"run the {settings.work} again",
+            )
         pids = (holder.info.backend_pid, locks.info.backend_pid)
         position = replayed(monitor)
         # A lock that outlived the pause would be in replay's way.

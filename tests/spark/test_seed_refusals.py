@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
 
 import psycopg
 import pytest
 from common import arrow_source
 from common.connections import connect
-from common.errors import CountingFailed, SnapshotBlocked, SnapshotTooOld
+from common.errors import CountingFailed, SnapshotTooOld
 from common.settings import Settings
 from counting import checks, snapshot
 from seeding import store
@@ -112,33 +111,6 @@ def test_a_role_needs_the_right_to_read_each_partition(source: Source) -> None:
                 assert [str(leaf.table) for leaf in exported.found[0][1]] == ["parts.leaf"]
         finally:
             connection.execute("drop owned by reader; drop role reader")
-
-
-def test_partitions_that_come_before_the_snapshot_are_not_read_without_a_lock(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with source.connect() as connection:
-        connection.execute(
-            "alter table notifications rename to former;"
-            "create table notifications (like former) partition by list (notification_status);"
-            "create table leaf partition of notifications for values in ('a');"
-            "create table late (like notifications)"
-        )
-    open_slot = snapshot.open_slot
-
-    def attach_first(*arguments: Any) -> tuple[int, str]:
-        with source.connect() as connection:
-            # This takes a weaker lock than `create table ... partition of`, which would wait.
-            connection.execute("alter table notifications attach partition late default")
-        return open_slot(*arguments)
-
-    monkeypatch.setattr(snapshot, "open_slot", attach_first)
-    with (
-        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        pytest.raises(SnapshotBlocked, match="came or went while the snapshot was made"),
-        snapshot.export(settings(source), [notify()], monitor, print),
-    ):
-        pass
 
 
 def test_a_wrong_password_is_refused_and_not_repeated(source: Source) -> None:
