@@ -16,6 +16,7 @@ from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.databases import application_database
 from tests.support.facts import NOTIFY, manifest_of
 from tests.support.servers import Server, administer, connect
+from tests.support.standbys import before_16
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +220,7 @@ def test_a_wal_level_too_low_is_refused() -> None:
     assert "alter system set wal_level = 'logical'" in said
 
 
+@before_16
 def test_a_standby_is_refused(small: Cluster) -> None:
     standby = Cluster()
     small.run(

@@ -22,12 +22,14 @@ PAIRS = [
     for number, zone in enumerate(ZONES)
     for other in (zone, "UTC", ZONES[(number * 7 + 3) % len(ZONES)])
 ]
-# Every half hour of two days around each change of the zone's clock, and moments of all years.
+# Every half hour of two days around each change of the zone's clock, and moments of all years until
+# 2024. What is later, or before 1970, differs between releases of the time zone database, and Java
+# can have another release than the server.
 CHANGES = """
     with hours as (
         select hour, hour at time zone %(zone)s as there
         from generate_series(
-            '1965-01-01 00:00+00'::timestamptz, '2037-12-31 00:00+00', '1 hour'
+            '1970-01-01 00:00+00'::timestamptz, '2024-12-31 00:00+00', '1 hour'
         ) as hour
     ),
 
@@ -54,7 +56,7 @@ def test_every_moment_has_the_day_that_the_database_gives_it(
 ) -> None:
     dice = Random(3)
     anywhere = [
-        f"{dice.randint(1, 9999):04}-{dice.randint(1, 12):02}-{dice.randint(1, 28):02}"
+        f"{dice.randint(1, 2024):04}-{dice.randint(1, 12):02}-{dice.randint(1, 28):02}"
         f" {dice.randint(0, 23):02}:{dice.randint(0, 59):02}:{dice.randint(0, 59):02}"
         for _ in range(500)
     ]

@@ -27,6 +27,7 @@ MAJOR = int(re.findall(r"\d+", _VERSION)[0])
 from_16 = pytest.mark.skipif(MAJOR < 16, reason="standbys decode from PostgreSQL 16 on")
 from_17 = pytest.mark.skipif(MAJOR < 17, reason="standbys keep slots from PostgreSQL 17 on")
 from_18 = pytest.mark.skipif(MAJOR < 18, reason="slots time out from PostgreSQL 18 on")
+before_16 = pytest.mark.skipif(MAJOR >= 16, reason="standbys decode from PostgreSQL 16 on")
 before_17 = pytest.mark.skipif(MAJOR >= 17, reason="standbys keep slots from PostgreSQL 17 on")
 
 KEEPS_SLOTS = {"hot_standby_feedback": "on", "primary_slot_name": "'standby'"}
@@ -129,7 +130,9 @@ def crash(cluster: Cluster) -> None:
     ]
     for pid in (postmaster, *children):
         os.kill(pid, signal.SIGKILL)
+    # Whoever has the number by then would be taken for the server.
     (cluster.data / "postmaster.pid").unlink()
+    (cluster.home / f".s.PGSQL.{cluster.port}.lock").unlink()
 
 
 def _parent(stat: Path) -> int:
