@@ -51,13 +51,13 @@ def record(program: Path, stack: ExitStack, console: Console) -> list[Panel]:
     stack.callback(cluster.remove)
     cluster.create()
     cluster.start()
-    example = examples.load("notify")
+    example = examples.load("shop")
     example.create(cluster.dsn())
     example.fill(cluster.dsn(), _ROWS, 1)
     installed = installation.checkout(example)
     shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
     settings = {
-        "LOADER_SLOT": "notify",
+        "LOADER_SLOT": "shop",
         "DBT_PROJECT_DIR": str(installed.project),
         "LOADER_METRICS_PORT": str(free_port()),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,15 +13,15 @@ from demo.panels import Panel, Window
 matplotlib.use("svg")
 from matplotlib import pyplot as plt  # after the backend is chosen
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 _PAGE, _PANEL, _EDGE = "#111217", "#1a1d23", "#34383f"
 _TEXT, _FAINT = "#e6e7ea", "#a2a6ad"
 _COLOURS = {"green": "#73bf69", "orange": "#ff9830", "red": "#f2495c"}
 _LINES = ("#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9")
 _COLUMNS = 3
-_INCH = 100
-"""Points of the page per inch of the figure: 850 of them are its width."""
+_WIDTH, _TITLE_HEIGHT, _NUMBER_HEIGHT, _GRAPH_HEIGHT = 8.5, 0.5, 0.75, 1.9
+"""In inches, of which a page shows 100 points."""
 
 
 def draw(panels: Sequence[Panel], window: Window, title: str, path: Path) -> None:
@@ -28,32 +29,38 @@ def draw(panels: Sequence[Panel], window: Window, title: str, path: Path) -> Non
     numbers = [panel for panel in panels if panel.type_ == "stat"]
     graphs = [panel for panel in panels if panel.type_ == "timeseries"]
     rows = -(-len(graphs) // _COLUMNS)
-    height = 0.5 + 0.75 + 1.85 * rows
-    style = {
-        "svg.hashsalt": path.stem,
-        "font.family": "sans-serif",
-        "font.size": 8.5,
-        "text.color": _TEXT,
-    }
-    with plt.rc_context(style):
-        figure = plt.figure(figsize=(8.5, height), facecolor=_PAGE, dpi=_INCH)
-        figure.text(0.012, 1 - 0.3 / height, title, fontsize=10.5, va="center")
-        top = 1 - 0.5 / height
+    height = _TITLE_HEIGHT + _NUMBER_HEIGHT + _GRAPH_HEIGHT * rows
+    with plt.rc_context(
+        {
+            "svg.hashsalt": path.stem,
+            "font.family": "sans-serif",
+            "font.size": 8.5,
+            "text.color": _TEXT,
+        }
+    ):
+        figure = plt.figure(figsize=(_WIDTH, height), facecolor=_PAGE)
+        figure.text(0.012, 1 - 0.27 / height, title, fontsize=10.5, va="center")
+        top = 1 - _TITLE_HEIGHT / height
         for place, panel in enumerate(numbers):
-            box = (place / len(numbers), top - 0.75 / height, 1 / len(numbers), 0.75 / height)
+            box = (
+                place / len(numbers),
+                top - _NUMBER_HEIGHT / height,
+                1 / len(numbers),
+                _NUMBER_HEIGHT / height,
+            )
             _draw_number(figure.add_axes(_inside(box, height)), panel)
-        top -= 0.75 / height
+        top -= _NUMBER_HEIGHT / height
         for place, panel in enumerate(graphs):
             row, column = divmod(place, _COLUMNS)
-            tall = 1.85 / height
+            tall = _GRAPH_HEIGHT / height
             box = (column / _COLUMNS, top - (row + 1) * tall, 1 / _COLUMNS, tall)
             _frame(figure.add_axes(_inside(box, height)), panel.title)
             left, bottom, wide, high = box
             plot = (
                 left + 0.06,
-                bottom + 0.5 / height,
+                bottom + 0.58 / height,
                 wide - 0.075,
-                high - 0.87 / height,
+                high - 0.95 / height,
             )
             _draw_graph(figure.add_axes(plot), panel, window)
         figure.savefig(path, metadata={"Date": None}, facecolor=_PAGE)
@@ -65,7 +72,7 @@ def _inside(
 ) -> tuple[float, float, float, float]:
     """Return the box without the gap around it."""
     left, bottom, wide, high = box
-    across, up = 0.04 / 8.5, 0.04 / height
+    across, up = 0.04 / _WIDTH, 0.04 / height
     return left + across, bottom + up, wide - 2 * across, high - 2 * up
 
 
@@ -83,7 +90,7 @@ def _frame(axes: Axes, title: str) -> None:
 
 def _draw_number(axes: Axes, panel: Panel) -> None:
     _frame(axes, panel.title)
-    for place, (name, series) in enumerate(panel.lines):
+    for place, (_, series) in enumerate(panel.lines, start=1):
         value = series.values[-1]
         mapped = panel.mapped.get(f"{value:.0f}")
         if mapped:
@@ -91,15 +98,15 @@ def _draw_number(axes: Axes, panel: Panel) -> None:
         else:
             text = with_unit(value, panel.unit)
             colour = [each for least, each in panel.thresholds if value >= least][-1]
-        if len(panel.lines) == 1:
-            axes.text(
-                0.5, 0.36, text, color=_COLOURS[colour], fontsize=17, ha="center", va="center"
-            )
-        else:
-            axes.text(0.05, 0.44 - 0.27 * place, name, color=_FAINT, fontsize=7, va="center")
-            axes.text(
-                0.95, 0.44 - 0.27 * place, text, color=_COLOURS[colour], ha="right", va="center"
-            )
+        axes.text(
+            place / (len(panel.lines) + 1),
+            0.36,
+            text,
+            color=_COLOURS[colour],
+            fontsize=17,
+            ha="center",
+            va="center",
+        )
 
 
 def _draw_graph(axes: Axes, panel: Panel, window: Window) -> None:
@@ -114,17 +121,21 @@ def _draw_graph(axes: Axes, panel: Panel, window: Window) -> None:
     axes.margins(y=0.1)
     axes.grid(color=_EDGE, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=_FAINT, labelsize=7.5, length=0, pad=3)
+    axes.tick_params(colors=_FAINT, labelsize=7.5, length=0, pad=4)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{at:.0f} s"))
-    axes.yaxis.set_major_locator(MaxNLocator(4))
+    if panel.unit == "bytes":
+        step = 2 ** math.ceil(math.log2(max(axes.get_ylim()[1] / 4, 1)))
+        axes.yaxis.set_major_locator(MultipleLocator(step))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: with_unit(value, panel.unit)))
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.legend(
         loc="upper center",
-        bbox_to_anchor=(0.44, -0.1),
-        ncols=3,
+        bbox_to_anchor=(0.44, -0.12),
+        ncols=3 if sum(len(name) for name, _ in panel.lines) < 45 else 2,
         fontsize=7.5,
         frameon=False,
         labelcolor=_TEXT,

@@ -147,15 +147,12 @@ def model_sql(proposal: Proposal) -> str:
 
 
 def model_yaml(proposal: Proposal) -> str:
-    """Return the description of the model, with a contract of its columns."""
+    """Return the descriptions of the model and its columns."""
     listed = ", ".join(column.name for column in proposal.dimensions)
     columns = [
-        ("id", "Made from the dimensions, so that a rebuild gives the same id.", "uuid"),
-        *(
-            (column.name, f"{column.name} of the rows.", _TYPES[column.type_])
-            for column in proposal.dimensions
-        ),
-        ("row_count", "How many rows.", "bigint"),
+        ("id", "Made from the dimensions, so that a rebuild gives the same id."),
+        *((column.name, f"{column.name} of the rows.") for column in proposal.dimensions),
+        ("row_count", "How many rows."),
     ]
     lines = [
         "version: 2",
@@ -163,17 +160,10 @@ def model_yaml(proposal: Proposal) -> str:
         "models:",
         f"  - name: {proposal.name}",
         f"    description: Rows of {proposal.table}, one line per {listed}.",
-        "    config:",
-        "      contract:",
-        "        enforced: true",
         "    columns:",
     ]
-    for name, description, type_ in columns:
-        lines += [
-            f'      - name: "{name}"',
-            f'        description: "{description}"',
-            f"        data_type: {type_}",
-        ]
+    for name, description in columns:
+        lines += [f'      - name: "{name}"', f'        description: "{description}"']
     return "\n".join(lines) + "\n"
 
 

@@ -89,7 +89,7 @@ def test_the_model_declares_the_table_and_its_nulls() -> None:
     assert "{'sum': 'amount', 'of': 'web_orders'}" in text
     assert "{'date_of': 'placed_at', 'timezone': 'Europe/London'}" in text
     (model,) = yaml.safe_load(model_yaml(proposal))["models"]
-    assert [each["data_type"] for each in model["columns"]] == ["uuid", "text", "text", "bigint"]
+    assert [each["name"] for each in model["columns"]] == ["id", "status", "channel", "row_count"]
 
 
 def test_a_name_is_quoted_only_where_it_must_be() -> None:
