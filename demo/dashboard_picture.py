@@ -39,7 +39,7 @@ SCRAPED_EVERY = 1
 RATES_OVER = 10
 """Both in seconds."""
 _ROWS = 20_000
-_CALM, _SPIKE = 35, 15
+_CALM, _SPIKE = 30, 20
 """Seconds of the load before and after the spike, and of the spike."""
 
 
@@ -80,7 +80,7 @@ def record(program: Path, stack: ExitStack, console: Console) -> list[Panel]:
     began = time.time()
     time.sleep(_CALM)
     console.print("The load rises")
-    spike = example.traffic(cluster.dsn(), seed=2, rate=None, truncates=False)
+    spike = example.traffic(cluster.dsn(), seed=2, rate=60, truncates=False)
     spike.start()
     time.sleep(_SPIKE)
     spike.stop()

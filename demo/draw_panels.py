@@ -135,8 +135,8 @@ def _draw_graph(axes: Axes, panel: Panel, window: Window) -> None:
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.44, -0.12),
-        ncols=3 if sum(len(name) for name, _ in panel.lines) < 45 else 2,
-        fontsize=7.5,
+        ncols=3 if sum(len(name) for name, _ in panel.lines) < 36 else 2,
+        fontsize=7,
         frameon=False,
         labelcolor=_TEXT,
         handlelength=1,
