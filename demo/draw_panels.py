@@ -57,9 +57,9 @@ def draw(panels: Sequence[Panel], window: Window, title: str, path: Path) -> Non
             _frame(figure.add_axes(_inside(box, height)), panel.title)
             left, bottom, wide, high = box
             plot = (
-                left + 0.06,
+                left + 0.064,
                 bottom + 0.58 / height,
-                wide - 0.075,
+                wide - 0.087,
                 high - 0.95 / height,
             )
             _draw_graph(figure.add_axes(plot), panel, window)
