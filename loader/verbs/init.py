@@ -43,12 +43,12 @@ def init_command(
         with closing(connect(source, "source")) as connection:
             columns = read_columns(connection, counted)
         proposal = propose(counted, columns, [name.strip() for name in by.split(",") if name])
-        written = write_project(folder, proposal)
+        fact = write_project(folder, proposal)
         typer.echo(f"{proposal.name} counts the rows of {counted}:")
         for column in proposal.dimensions:
             values = "" if column.values is None else f", about {column.values:,.0f} values"
             typer.echo(f"  by {column.name} ({column.type_}{values})")
-        typer.echo(f"Wrote {', '.join(str(path) for path in written)}")
+        typer.echo(f"Wrote the dbt project {folder}, with the fact in {fact}")
         missing = missing_tools(Path(sys.executable).parent)
         steps = next_steps(folder, proposal.name, missing)
         typer.echo("\n".join(["", "Next:", *(f"  {step}" for step in steps)]))
