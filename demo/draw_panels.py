@@ -164,5 +164,5 @@ def _scaled(value: float, base: int, names: Sequence[str]) -> str:
     while larger and abs(value) >= base:
         value /= base
         name, *larger = larger
-    shown = f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    shown = f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
     return f"{shown} {name}".rstrip()
