@@ -7,7 +7,7 @@ INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 	--progress-bar $(shell [ -t 2 ] && echo on || echo off)
 
-.PHONY: help packages install install-debezium spark-bundle demo picture acceptance soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle demo picture picture-dashboard acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -34,8 +34,18 @@ $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classe
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE))
 
-picture: install  ## Run the demo and draw its terminal into docs/figures/demo.svg
+picture: install picture-dashboard  ## Draw the README's pictures: the demo's terminal and the dashboard
 	$(BIN)/python -m demo.picture
+
+PROMETHEUS := target/prometheus
+
+picture-dashboard: install $(PROMETHEUS)/usr/bin/prometheus  ## Run a load with a spike and draw the dashboard's panels
+	$(BIN)/python -m demo.dashboard_picture --prometheus $(PROMETHEUS)/usr/bin/prometheus
+
+# Debian's package is unpacked here: installed, it would start a server.
+$(PROMETHEUS)/usr/bin/prometheus:
+	mkdir -p $(PROMETHEUS)
+	cd $(PROMETHEUS) && apt-get download prometheus && dpkg -x prometheus_*.deb .
 
 acceptance: install  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"

@@ -7,10 +7,12 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 _PATIENCE = 30.0
 """Seconds that a process has to stop on SIGTERM."""
@@ -41,20 +43,21 @@ class Commands:
 
         `more` is added to its environment.
         """
-        began = time.monotonic()
-        self.check(self.start(*command, **more))
-        self._console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
+        with self._timed(_typed(command, more)):
+            self.check(self._open(command, more))
 
     def start(self, *command: str, **more: str) -> subprocess.Popen[bytes]:
         """Start the command in the background; `more` is added to its environment."""
-        assignments = "".join(f"{name}={shlex.quote(value)} " for name, value in more.items())
-        self._show(assignments + shlex.join(command))
+        self._show(f"{_typed(command, more)} &")
+        return self._open(command, more)
+
+    def _open(self, command: Sequence[str], more: Mapping[str, str]) -> subprocess.Popen[bytes]:
         log = self._logs / f"{len(self._logged) + 1} {Path(command[0]).name}.log"
         try:
             with log.open("wb") as output:
                 # A new session: Ctrl-C reaches only the demo, which then ends its children.
                 process = subprocess.Popen(
-                    command,
+                    list(command),
                     cwd=self._cwd,
                     env={**self._environment, **more},
                     stdin=subprocess.DEVNULL,
@@ -70,11 +73,9 @@ class Commands:
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """Ask the process to stop as a supervisor would, by SIGTERM; raise CommandFailed."""
-        began = time.monotonic()
-        self._show(f"kill -TERM {process.pid}")
-        process.terminate()
-        self.check(process, _PATIENCE)
-        self._console.print(f"  [dim]{time.monotonic() - began:.1f} s[/dim]")
+        with self._timed(f"kill -TERM {process.pid}"):
+            process.terminate()
+            self.check(process, _PATIENCE)
 
     def check(self, process: subprocess.Popen[bytes], timeout: float | None = None) -> None:
         """Wait for the process; raise CommandFailed unless its exit code is 0."""
@@ -92,10 +93,21 @@ class Commands:
         shown = "\n".join(f"    {line}" for line in output[-60:])
         return CommandFailed(f"{log.stem} {what}:\n{shown}")
 
-    def _show(self, line: str) -> None:
-        self._console.print(
-            f"$ {line}", style="bold", markup=False, highlight=False, soft_wrap=True
-        )
+    @contextmanager
+    def _timed(self, line: str) -> Iterator[None]:
+        """Print the command, and behind it how long it took."""
+        began = time.monotonic()
+        self._show(line, end="")
+        try:
+            yield
+        except BaseException:
+            self._console.print()
+            raise
+        self._console.print(f"  {time.monotonic() - began:.1f} s", style="dim")
+
+    def _show(self, line: str, end: str = "\n") -> None:
+        prompt = Text.assemble(("$ ", "green"), (line, "bold"))
+        self._console.print(prompt, end=end, soft_wrap=True)
 
     def end_all(self) -> None:
         """End every process that still runs, and its children."""
@@ -107,3 +119,9 @@ class Commands:
                         process.wait(_PATIENCE if how == signal.SIGTERM else None)
                     except subprocess.TimeoutExpired:
                         continue
+
+
+def _typed(command: Sequence[str], more: Mapping[str, str]) -> str:
+    """Return the command as a person types it, with its additions to the environment."""
+    assignments = "".join(f"{name}={shlex.quote(value)} " for name, value in more.items())
+    return assignments + shlex.join(command)

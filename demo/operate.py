@@ -75,8 +75,9 @@ def watch(
 ) -> None:
     """Print the counts as they move, for this long after the fact's first build."""
     until = None
+    console.print("  the fact is being built for the first time", style="dim")
     while until is None or time.monotonic() < until:
-        time.sleep(2)
+        time.sleep(3)
         for loader in loaders:
             if loader.poll() is not None:
                 raise commands.failure(loader, "ended by itself")
@@ -84,13 +85,15 @@ def watch(
             warehouse, example.recounts[0].fact, example.total, len(example.slots)
         )
         if now is None:
-            console.print("  the fact is being built for the first time")
             continue
         until = until or time.monotonic() + seconds
-        age = "no change yet" if now.age is None else f"newest change {now.age:.1f} s old"
+        age = "no change yet" if now.age is None else f"newest change {_seconds(now.age)} old"
         console.print(
-            f"  {now.total:,} {example.total_of}, {age}, "
+            f"  [bold cyan]{now.total:,}[/] {example.total_of}, {age}, "
             f"{now.unstaged_bytes / 1000:,.0f} kB not staged",
-            highlight=False,
             soft_wrap=True,
         )
+
+
+def _seconds(duration: float) -> str:
+    return f"{duration * 1000:.0f} ms" if duration < 1 else f"{duration:.1f} s"

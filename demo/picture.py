@@ -17,10 +17,28 @@ import termios
 from pathlib import Path
 
 from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 PICTURE = Path(__file__).parents[1] / "docs" / "figures" / "demo.svg"
-COLUMNS = 90
+COLUMNS = 80
+
+_THEME = TerminalTheme(
+    background=(22, 27, 34),
+    foreground=(230, 237, 243),
+    # black, red, green, yellow, blue, magenta, cyan, white
+    normal=[
+        (110, 118, 129),
+        (255, 123, 114),
+        (63, 185, 80),
+        (210, 153, 34),
+        (88, 166, 255),
+        (188, 140, 255),
+        (86, 212, 221),
+        (230, 237, 243),
+    ],
+)
+"""Legible on a light and on a dark page."""
 
 # A picture in a page fetches nothing: the reader's own monospaced font is used.
 _FETCHED_FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
@@ -64,7 +82,8 @@ def draw(printed: str) -> str:
     )
     for line in printed.splitlines():
         console.print(Text.from_ansi(line), soft_wrap=True)
-    return _FETCHED_FONTS.sub("", console.export_svg(title="make demo", unique_id="demo"))
+    picture = console.export_svg(title="make demo", theme=_THEME, unique_id="demo")
+    return _FETCHED_FONTS.sub("", picture)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import NamedTuple
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from demo.source import transaction
@@ -65,7 +66,7 @@ def pivot(dsn: str, corner: str, query: str) -> Table:
             (row, column): number for row, column, number in cursor
         }
     columns = sorted({column for _, column in cells})
-    table = Table(corner, *columns, padding=0)
+    table = Table(corner, *columns, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.columns[0].no_wrap = True
     for each in table.columns[1:]:
         each.justify = "right"

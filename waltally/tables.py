@@ -65,6 +65,16 @@ def parse_tables(text: str) -> tuple[Table, ...]:
     return tuple(tables)
 
 
+def parse_table(text: str) -> Table:
+    """Return the table of a name like `public.a`. Raises SettingError."""
+    schema = _PART.match(text)
+    dot = schema.end() if schema else 0
+    name = _PART.match(text, dot + 1) if text[dot : dot + 1] == "." else None
+    if schema is None or name is None or name.end() < len(text):
+        raise SettingError(f"{text!r} is no table", 'name it schema.table, or schema."Odd Name"')
+    return Table(_unquote(schema), _unquote(name))
+
+
 def format_tables(tables: Iterable[Table]) -> str:
     """Return the tables as LOADER_TABLES takes them."""
 

@@ -21,34 +21,53 @@ flags:
   send_anonymous_usage_stats: false
 """
 _PACKAGES = """\
+# The folder that `loader files` prints.
 packages:
   - local: {folder}
 """
 
 
-def write_project(folder: Path, proposal: Proposal) -> list[Path]:
-    """Write the project's files into a folder that is new or empty; return them.
+_IGNORED = """\
+/dbt_packages/
+/logs/
+/spark
+/target/
+"""
+
+
+def write_project(folder: Path, proposal: Proposal) -> Path:
+    """Write the project into a folder that is new or empty; return the file of the fact.
+
+    The folder gets a link to the Spark jobs too.
 
     Raises SettingError where the folder has files or cannot be written.
     """
+    fact = f"models/{proposal.name}.sql"
     files = {
         "dbt_project.yml": _PROJECT,
         "packages.yml": _PACKAGES.format(folder=json.dumps(str(shipped_files.FOLDER))),
-        "profiles.yml": (shipped_files.FOLDER / "profiles.yml.example").read_text(),
-        f"models/{proposal.name}.sql": model_sql(proposal),
+        "profiles.yml": _profile(),
+        ".gitignore": _IGNORED,
+        fact: model_sql(proposal),
         f"models/{proposal.name}.yml": model_yaml(proposal),
     }
     try:
         if folder.exists() and any(folder.iterdir()):
             raise SettingError(f"{folder} has files already", "name a new folder")
-        written = []
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-            written.append(path)
+        # So that the commands of docs and remedies work here as they stand.
+        (folder / "spark").symlink_to(shipped_files.FOLDER / "spark")
     except OSError as error:
         raise SettingError(
             f"{folder} cannot be written: {error.strerror}", "name a folder that you may write"
         ) from error
-    return written
+    return folder / fact
+
+
+def _profile() -> str:
+    """Return the shipped profile, without the order to copy it."""
+    shipped = (shipped_files.FOLDER / "profiles.yml.example").read_text()
+    return shipped.replace("# Copy to profiles.yml. libpq's own", "# libpq's own", 1)

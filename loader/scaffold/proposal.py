@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltally.errors import SettingError
-from waltally.tables import Table
+from waltally.tables import Table, quoted
 
 MOST_VALUES = 1000
 """A column with more values is no dimension to begin with."""
@@ -26,6 +26,7 @@ _TYPES = {
 }
 """By a column's type, the type of the dimension (docs/facts.md)."""
 _SUMMED = ("smallint", "integer", "bigint", "numeric")
+_MEASURED = (*_SUMMED, "date")
 _TIMES = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
@@ -91,7 +92,10 @@ def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Pr
 
 
 def likely(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns with the fewest values; where nobody knows, those whose type tells."""
+    """Return the columns with the fewest values; where nobody knows, those whose type tells.
+
+    An enum is a state, what a person asks by first. A number or a date is rather measured.
+    """
     found = [
         column
         for column in columns
@@ -102,8 +106,14 @@ def likely(columns: Sequence[Column]) -> list[Column]:
             else column.type_ in ("enum", "boolean") or column.is_foreign_key
         )
     ]
-    found.sort(key=lambda column: MOST_VALUES if column.values is None else column.values)
+    found.sort(key=lambda column: (_rank(column), column.values or MOST_VALUES))
     return found[:MOST_DIMENSIONS]
+
+
+def _rank(column: Column) -> int:
+    if column.type_ == "enum":
+        return 0
+    return 2 if column.type_ in _MEASURED and not column.is_foreign_key else 1
 
 
 def model_sql(proposal: Proposal) -> str:
@@ -126,7 +136,7 @@ def model_sql(proposal: Proposal) -> str:
     lines = [
         f"{{# How many rows of {proposal.table}, by the columns below (docs/facts.md).{also} #}}",
         "{{ waltally.fact(",
-        f"    tables={{{proposal.part!r}: {proposal.table.quoted!r}}},",
+        f"    tables={{{proposal.part!r}: {_name(proposal.table)!r}}},",
         "    dimensions={",
         *(f"        {column.name!r}: {_dimension(column)}," for column in proposal.dimensions),
         "    },",
@@ -137,15 +147,12 @@ def model_sql(proposal: Proposal) -> str:
 
 
 def model_yaml(proposal: Proposal) -> str:
-    """Return the description of the model, with a contract of its columns."""
+    """Return the descriptions of the model and its columns."""
     listed = ", ".join(column.name for column in proposal.dimensions)
     columns = [
-        ("id", "Made from the dimensions, so that a rebuild gives the same id.", "uuid"),
-        *(
-            (column.name, f"{column.name} of the rows.", _TYPES[column.type_])
-            for column in proposal.dimensions
-        ),
-        ("row_count", "How many rows.", "bigint"),
+        ("id", "Made from the dimensions, so that a rebuild gives the same id."),
+        *((column.name, f"{column.name} of the rows.") for column in proposal.dimensions),
+        ("row_count", "How many rows."),
     ]
     lines = [
         "version: 2",
@@ -153,18 +160,18 @@ def model_yaml(proposal: Proposal) -> str:
         "models:",
         f"  - name: {proposal.name}",
         f"    description: Rows of {proposal.table}, one line per {listed}.",
-        "    config:",
-        "      contract:",
-        "        enforced: true",
         "    columns:",
     ]
-    for name, description, type_ in columns:
-        lines += [
-            f'      - name: "{name}"',
-            f'        description: "{description}"',
-            f"        data_type: {type_}",
-        ]
+    for name, description in columns:
+        lines += [f'      - name: "{name}"', f'        description: "{description}"']
     return "\n".join(lines) + "\n"
+
+
+def _name(table: Table) -> str:
+    """Return the table's name, quoted only where a person would quote it."""
+    plain = re.compile(r"[a-z_][a-z0-9_]*")
+    parts = (table.schema, table.name)
+    return ".".join(part if plain.fullmatch(part) else quoted(part) for part in parts)
 
 
 def _dimension(column: Column) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -31,32 +31,24 @@ def init_command(
     """
     from contextlib import closing
 
-    from loader import shipped_files
+    from loader.scaffold.next_steps import missing_tools, next_steps
     from loader.scaffold.project import write_project
     from loader.scaffold.proposal import propose
     from loader.scaffold.table_columns import read_columns
     from waltally.database import connect
-    from waltally.tables import parse_tables
+    from waltally.tables import parse_table
 
     with reported():
-        (counted,) = parse_tables(table if "." in table else f"public.{table}")
+        counted = parse_table(table if "." in table else f"public.{table}")
         with closing(connect(source, "source")) as connection:
             columns = read_columns(connection, counted)
         proposal = propose(counted, columns, [name.strip() for name in by.split(",") if name])
-        written = write_project(folder, proposal)
+        fact = write_project(folder, proposal)
         typer.echo(f"{proposal.name} counts the rows of {counted}:")
         for column in proposal.dimensions:
             values = "" if column.values is None else f", about {column.values:,.0f} values"
             typer.echo(f"  by {column.name} ({column.type_}{values})")
-        for path in written:
-            typer.echo(f"Wrote {path}")
-        jobs = shlex.quote(str(shipped_files.FOLDER / "spark"))
-        typer.echo(
-            "\nNext:\n"
-            f"  cd {shlex.quote(str(folder))}\n"
-            "  dbt deps\n"
-            "  loader setup --check    # says what the database lacks\n"
-            "  loader setup\n"
-            f"  spark-submit {jobs}/seed.py\n"
-            "  loader run --build"
-        )
+        typer.echo(f"Wrote the dbt project {folder}, with the fact in {fact}")
+        missing = missing_tools(Path(sys.executable).parent)
+        steps = next_steps(folder, proposal.name, missing)
+        typer.echo("\n".join(["", "Next:", *(f"  {step}" for step in steps)]))

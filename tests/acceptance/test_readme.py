@@ -1,42 +1,92 @@
-"""The README's own commands, from a source with rows to a tested fact."""
+"""The README's own commands, from a table with rows to a live fact."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from demo.cluster import Cluster
 from tests.acceptance.pipeline import Pipeline
-from tests.support import ROOT, Database, wait_until
+from tests.support import LOADER, ROOT, Database, wait_until
 from tests.support.commands import RunningLoader
+from waltally.errors import NotSetUp
 
-IS_BUILT = "select to_regclass('analytics.ft_service_stats') is not null"
+ORDERS = """
+    create type state as enum ('new', 'paid', 'sent');
+    create table orders (
+        id serial primary key, status state not null, channel text, placed_at timestamptz
+    );
+    alter table orders replica identity full;
+    insert into orders (status, channel)
+    select (array['new', 'paid', 'sent'])[1 + n % 3]::state, (array['web', 'shop', null])[1 + n % 3]
+    from generate_series(1, 300) as n;
+    analyze orders
+"""
+HAS_FACT = "select to_regclass('analytics.ft_orders') is not null"
+FACT = """
+    select status, channel, row_count from analytics.ft_orders where row_count > 0 order by 1, 2
+"""
+RECOUNT = "select status::text, channel, count(*) from orders group by 1, 2 order by 1, 2"
 
 
-def commands() -> list[str]:
-    block = re.search(
+def blocks() -> list[list[str]]:
+    """Return the lines of each block that this test runs."""
+    found = re.findall(
         r"<!-- the acceptance test runs this block -->\n```sh\n(.*?)```",
         (ROOT / "README.md").read_text(),
         re.DOTALL,
     )
-    assert block
-    return block[1].splitlines()
+    return [block.splitlines() for block in found]
 
 
-def test_the_readme_s_commands_make_an_exact_fact(
+def run(lines: list[str], cwd: Path, environment: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join(lines)], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
+    source: Database, tmp_path: Path
+) -> None:
+    source.execute(ORDERS)
+    environment = source.environment(
+        LOADER_MANIFEST="",
+        PATH=f"{LOADER.parent}{os.pathsep}{os.environ['PATH']}",
+        DBT_SEND_ANONYMOUS_USAGE_STATS="false",
+    )
+    (*first, check), (*rest, follow) = blocks()
+    assert first[0] == "loader init facts --table public.orders"
+    run(first, tmp_path, environment)
+    project = tmp_path / "facts"
+    findings = subprocess.run(
+        check.split(), cwd=project, env=environment, capture_output=True, text=True
+    )
+    assert findings.returncode == NotSetUp.exit_code, findings.stderr
+    run(rest, project, environment)
+    assert follow == "loader run --build"
+    environment |= {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project)}
+    with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
+        wait_until(lambda: source.value(HAS_FACT) is True, "the fact is built")
+        source.execute(
+            "insert into orders (status) values ('new'), ('paid');"
+            "update orders set status = 'paid', channel = 'web' where id < 50;"
+            "delete from orders where id > 290"
+        )
+        wait_until(lambda: source.execute(FACT) == source.execute(RECOUNT), "the fact is exact")
+        running.end()
+
+
+def test_the_shipped_fact_is_made_by_the_same_commands(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
     pipeline = Pipeline(cluster, database, tmp_path, "covering", 77)
-    copy, *rest, follow = commands()
-    assert copy == "cp profiles.yml.example profiles.yml", "the pipeline has copied it"
-    assert [command.split()[0] for command in rest] == ["loader", "spark-submit"]
-    for command in rest:
-        pipeline.run(*command.split())
-    assert follow == "loader run --build"
-    arguments = follow.removeprefix("loader run ").split()
-    with RunningLoader(pipeline.environment, tmp_path / "run.log", *arguments) as running:
-        wait_until(lambda: pipeline.database.value(IS_BUILT) is True, "the fact is built")
-        running.end()
+    pipeline.run("loader", "setup")
+    pipeline.run("spark-submit", "spark/seed.py")
+    pipeline.run("loader", "run", "--once", "--build")
     pipeline.run("dbt", "test")
     assert pipeline.differences() == []
     tables = pipeline.database.execute(

@@ -35,6 +35,8 @@ def test_the_project_that_it_writes_is_registered_and_built_exactly(
     folder = tmp_path / "facts"
     said = init(orders, folder, "--by", "state,channel")
     assert "by channel (text, about 1 values)" in said
+    assert "spark-submit spark/seed.py" in said
+    assert (folder / "spark" / "seed.py").exists()
     environment = orders.environment(
         LOADER_MANIFEST="", DBT_PROJECT_DIR=str(folder), DBT_PROFILES_DIR=str(folder)
     )
@@ -61,6 +63,13 @@ def test_a_table_that_is_not_there_is_one_sentence_with_those_that_are(
     assert "no table public.nowhere" in sentence(done.stderr)
     assert "public.Orders" in done.stderr
     assert not (tmp_path / "facts").exists()
+
+
+@pytest.mark.parametrize("name", ["public.orders,public.lines", "public.", '"a".b.c', ".b"])
+def test_what_is_no_table_is_refused(orders: Database, tmp_path: Path, name: str) -> None:
+    done = orders.loader("init", str(tmp_path / "facts"), "--table", name)
+    assert done.returncode == 2
+    assert "is no table" in sentence(done.stderr)
 
 
 def test_a_folder_with_files_is_left_alone(orders: Database, tmp_path: Path) -> None:

@@ -23,17 +23,27 @@ def column(name: str, type_: str = "text", **more: object) -> Column:
     return Column(name, type_, **given)  # type: ignore[arg-type]
 
 
-def test_the_columns_with_the_fewest_values_come_first() -> None:
+def test_enums_come_first_and_then_those_with_the_fewest_values() -> None:
     columns = [
         column("id", "uuid", is_key=True, values=5),
         column("email", values=900_000),
         column("channel", values=4),
-        column("shop", "integer", values=120),
+        column("shop", values=120),
         column("constant", values=1),
         column("status", "enum", values=8),
         column("warehouse", values=12),
     ]
-    assert [each.name for each in likely(columns)] == ["channel", "status", "warehouse"]
+    assert [each.name for each in likely(columns)] == ["status", "channel", "warehouse"]
+
+
+def test_numbers_and_dates_come_last_unless_they_name_a_row() -> None:
+    columns = [
+        column("quantity", "integer", values=2),
+        column("due", "date", values=3),
+        column("customer_id", "integer", values=90, is_foreign_key=True),
+        column("channel", values=400),
+    ]
+    assert [each.name for each in likely(columns)] == ["customer_id", "channel", "quantity"]
 
 
 def test_without_statistics_types_and_foreign_keys_tell() -> None:
@@ -79,4 +89,9 @@ def test_the_model_declares_the_table_and_its_nulls() -> None:
     assert "{'sum': 'amount', 'of': 'web_orders'}" in text
     assert "{'date_of': 'placed_at', 'timezone': 'Europe/London'}" in text
     (model,) = yaml.safe_load(model_yaml(proposal))["models"]
-    assert [each["data_type"] for each in model["columns"]] == ["uuid", "text", "text", "bigint"]
+    assert [each["name"] for each in model["columns"]] == ["id", "status", "channel", "row_count"]
+
+
+def test_a_name_is_quoted_only_where_it_must_be() -> None:
+    text = model_sql(propose(Table("public", "orders"), [column("status", values=3)], []))
+    assert "tables={'orders': 'public.orders'}" in text

@@ -1,0 +1,40 @@
+"""What `loader init` tells a person to type."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from loader import shipped_files
+from loader.scaffold import next_steps
+from loader.scaffold.next_steps import missing_tools
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Path:
+    """The bin folder of an environment that has what `make install` puts there."""
+    shutil.copy(shipped_files.FOLDER / "ops" / "spark-submit", tmp_path)
+    return tmp_path
+
+
+def test_nothing_is_missing_after_make_install(commands: Path) -> None:
+    assert missing_tools(commands) == []
+
+
+def test_pip_s_spark_submit_is_replaced(commands: Path) -> None:
+    (commands / "spark-submit").write_text("pip's")
+    shipped = shipped_files.FOLDER / "ops" / "spark-submit"
+    assert missing_tools(commands) == [f"install -m 755 {shipped} {commands}/"]
+
+
+def test_spark_is_installed_in_the_loader_s_environment(
+    commands: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(next_steps, "find_spec", lambda name: None)
+    (commands / "spark-submit").unlink()
+    pip, submit = missing_tools(commands)
+    assert pip.startswith(f"{commands}/python -m pip install -c ")
+    assert pip.endswith(" 'waltally[spark]'")
+    assert submit.startswith("install -m 755 ")
