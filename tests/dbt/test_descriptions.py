@@ -65,9 +65,10 @@ def declared(node: Any) -> set[str]:
     declaration = meta.get("waltally")
     if declaration is None:
         return set()
-    parts = (declaration["dimensions"], declaration["measures"])
-    names = {part["name"] for each in parts for part in each} | set(meta["derived"])
-    return names if declaration["kind"] == "current_rows" else names | {"id"}
+    names = {each["name"] for each in declaration["dimensions"]}
+    if declaration["kind"] == "current_rows":
+        return names
+    return names | {each["name"] for each in declaration["measures"]} | {"id", *meta["derived"]}
 
 
 @pytest.mark.parametrize("name", example.names())
@@ -86,7 +87,7 @@ def test_a_build_puts_the_descriptions_into_the_database(warehouse: Warehouse) -
     built = [
         node
         for node in manifest.nodes.values()
-        if node.resource_type == "model" and "examples" not in node.fqn
+        if node.resource_type == "model" and not node.original_file_path.startswith("examples/")
     ]
     assert {node.config.materialized for node in built} == {
         *("waltally_fact", "kept_table", "kept_view")

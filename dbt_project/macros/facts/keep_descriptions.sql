@@ -15,12 +15,12 @@
         {%- set table = 'pg_catalog.to_regclass('
             ~ waltally.quote_literal(this.include(database=false) | string) ~ ')' -%}
         {%- set found = run_query(
-            "select '' as name, pg_catalog.obj_description(" ~ table ~ ", 'pg_class') as description "
-            ~ 'union all '
-            ~ 'select attname::text, pg_catalog.col_description(attrelid, attnum) '
-            ~ 'from pg_catalog.pg_attribute '
-            ~ 'where attrelid = ' ~ table ~ ' and attnum > 0 and not attisdropped '
-            ~ 'order by name'
+            "select coalesce(a.attname::text, '') as name, d.description from ("
+            ~ 'select attnum, attname from pg_catalog.pg_attribute where attrelid = ' ~ table
+            ~ ' and attnum > 0 and not attisdropped union all select 0, null'
+            ~ ') as a left join pg_catalog.pg_description as d '
+            ~ "on d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass "
+            ~ 'and d.objoid = ' ~ table ~ ' and d.objsubid = a.attnum order by a.attnum'
         ).rows -%}
         {%- do waltally.note_found(found) -%}
         {%- set different = [] -%}
