@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.manifest import Manifest
+from dbt.contracts.graph.nodes import ModelNode
 
 from demo import example
 from tests.dbt.project import QUIET, messages
@@ -42,7 +43,7 @@ def parse(name: str, home: Path) -> Manifest:
 def undescribed(manifest: Manifest) -> list[str]:
     """Return what a manifest has no description of: models, sources, columns, macros, exposures."""
     found: list[Any] = [
-        *(node for node in manifest.nodes.values() if node.resource_type == "model"),
+        *(node for node in manifest.nodes.values() if isinstance(node, ModelNode)),
         *manifest.sources.values(),
         *manifest.exposures.values(),
         *(each for each in manifest.macros.values() if each.package_name == "waltally"),
@@ -76,7 +77,7 @@ def test_everything_is_described(name: str, tmp_path: Path) -> None:
     manifest = parse(name, tmp_path)
     assert undescribed(manifest) == []
     for node in manifest.nodes.values():
-        if node.resource_type == "model":
+        if isinstance(node, ModelNode):
             assert node.config.persist_docs == {"relation": True, "columns": True}, node.name
 
 
@@ -87,7 +88,7 @@ def test_a_build_puts_the_descriptions_into_the_database(warehouse: Warehouse) -
     built = [
         node
         for node in manifest.nodes.values()
-        if node.resource_type == "model" and not node.original_file_path.startswith("examples/")
+        if isinstance(node, ModelNode) and not node.original_file_path.startswith("examples/")
     ]
     assert {node.config.materialized for node in built} == {
         *("waltally_fact", "kept_table", "kept_view")
