@@ -116,7 +116,10 @@ def list_folder(path: str) -> str:
 def collect() -> dict[str, str | Path]:
     """Return what the site has, by its path there: a file, or the Markdown of a made page."""
     found: dict[str, str | Path] = {page: ROOT / page for page in pages()}
-    for page in list(found):
+    # All of them: an <img> in a page is no link of Markdown.
+    for picture in (path for path in ROOT.glob("docs/figures/*") if path.suffix in PICTURES):
+        found[str(picture.relative_to(ROOT))] = picture
+    for page in pages():
         for path in links(page, (ROOT / page).read_text()):
             name = place(path)
             if (ROOT / name).is_file():
