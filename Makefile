@@ -98,12 +98,13 @@ lint-containers: install  ## Check ops/ by hadolint and by Kubernetes' own schem
 DBT_DOCS := target/dbt-docs/index.html
 .PHONY: docs
 
-# The site opens from the disk. Its packages are no part of requirements.lock.
+# The site opens from the disk. Its packages are no part of requirements.lock. Not `mkdocs --quiet`:
+# strict mode would not see the warnings.
 docs: $(DBT_DOCS)  ## Build the docs as a site, with dbt's own beside them: target/site/index.html
 	test -x .venv-docs/bin/python || $(BIN)/python -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		-r docs/site/requirements.txt
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
 
 $(DBT_DOCS): docs/site/dbt_docs.py dbt_project.yml \
 		$(shell find dbt_project examples/notify/models -name '*.sql' -o -name '*.yml') | $(INSTALLED)
