@@ -99,16 +99,19 @@ def title(page: str) -> str:
 def show_file(path: str) -> str:
     """Return the Markdown of a page that shows a file."""
     text = (ROOT / path).read_text().rstrip()
-    # A declaration is a call with dictionaries; the lexers of Jinja give it no colours.
-    language = "python" if "{{" in text else _LANGUAGES.get(Path(path).suffix, "text")
+    language = _LANGUAGES.get(Path(path).suffix, "text")
+    if language == "sql" and text.startswith("{{"):
+        language = "python"  # a declaration is a call with dictionaries
     heading = f"# {posixpath.basename(path)}\n\n`{path}`"
     return f"{_UNSEARCHED}{heading}\n\n``````{language}\n{text}\n``````\n"
 
 
 def list_folder(path: str) -> str:
-    """Return the Markdown of a page that lists the pages below a folder."""
+    """Return the Markdown of a page that lists the pages below a folder, or else its files."""
     names = [page for page in pages() if page.startswith(f"{path}/")]
-    lines = [f"- [{title(name)}]({posixpath.relpath(name, path)})" for name in names]
+    lines = [f"- [{title(name)}]({posixpath.relpath(name, path)})" for name in names] or [
+        f"- `{file.name}`" for file in sorted((ROOT / path).iterdir()) if file.is_file()
+    ]
     heading = posixpath.basename(path).capitalize()
     return f"{_UNSEARCHED}# {heading}\n\n" + "\n".join(lines) + "\n"
 

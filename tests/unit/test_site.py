@@ -56,6 +56,7 @@ def test_a_made_page_shows_the_whole_file_or_folder() -> None:
         for name in re.findall(r"\]\((.*?)\)", str(SITE["docs/decisions/index.md"]))
     ]
     assert listed == [page for page in pages.pages() if page.startswith("docs/decisions/")]
+    assert "\n- `waltally-loader.service`\n" in pages.list_folder("ops/systemd")
 
 
 def test_a_browser_asks_no_other_site() -> None:
