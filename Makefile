@@ -68,7 +68,8 @@ check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@echo "Types (mypy)"
-	@$(BIN)/mypy --no-error-summary waltally loader spark demo examples tests benchmarks
+	@$(BIN)/mypy --no-error-summary waltally loader spark demo examples tests benchmarks \
+		docs/site dbt_project/describe_macros.py
 	@echo "Import rules (import-linter)"
 	@found=$$(PYTHONPATH=spark $(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
 	@echo "Lint of SQL (sqlfluff)"
@@ -104,6 +105,21 @@ lint-containers: install  ## Check ops/ by hadolint and by Kubernetes' own schem
 	.venv-lint/bin/kubernetes-validate --strict --kubernetes-version 1.31 \
 		$(filter-out %/kustomization.yaml,$(wildcard ops/kubernetes/*.yaml))
 
+DBT_DOCS := target/dbt-docs/index.html
+.PHONY: docs
+
+# The site opens from the disk. Its packages are no part of requirements.lock. Not `mkdocs --quiet`:
+# strict mode would not see the warnings.
+docs: $(DBT_DOCS)  ## Build the docs as a site, with dbt's own beside them: target/site/index.html
+	test -x .venv-docs/bin/python || $(BIN)/python -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		-r docs/site/requirements.txt
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
+
+$(DBT_DOCS): docs/site/dbt_docs.py dbt_project.yml \
+		$(shell find dbt_project examples/notify/models -name '*.sql' -o -name '*.yml') | $(INSTALLED)
+	$(BIN)/python -m docs.site.dbt_docs $(@D)
+
 STAGES := capture apply freshness alternatives catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES)
@@ -121,7 +137,8 @@ install-debezium: install  ## Install the engine that bench-capture compares wit
 	.venv-debezium/bin/python -m pip install --disable-pip-version-check \
 		-r benchmarks/capture/debezium-requirements.txt
 
-fix:  ## Format and mend what the linters can
+fix:  ## Format and mend what the linters can; write the macros' descriptions for dbt's docs
+	$(BIN)/python dbt_project/describe_macros.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -131,4 +148,4 @@ lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPG
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built
-	rm -rf .venv .venv-lint .venv-release dist build target logs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-lint .venv-docs .venv-release dist build target logs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -17,6 +17,10 @@ profile: waltally
 
 model-paths: [models]
 
+models:
+  # psql's \\d+ shows the descriptions of tables and columns.
+  +persist_docs: {relation: true, columns: true}
+
 flags:
   send_anonymous_usage_stats: false
 """

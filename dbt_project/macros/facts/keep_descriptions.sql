@@ -1,5 +1,6 @@
 {# Put the descriptions of the model and of its columns where psql shows them, as its persist_docs
-   asks for. Nothing is written where they are there: dbt's own macro writes all of them each time. #}
+   asks for. Nothing is written where they are there: dbt's own macro writes all of them each time.
+   A description of a column that the table lacks is left out. #}
 {% macro keep_descriptions(relation) %}
     {%- set wanted = {} -%}
     {%- if config.persist_relation_docs() and model.description -%}
@@ -11,21 +12,19 @@
         {%- endfor -%}
     {%- endif -%}
     {%- if wanted -%}
+        {%- set table = 'pg_catalog.to_regclass('
+            ~ waltally.quote_literal(this.include(database=false) | string) ~ ')' -%}
         {%- set found = run_query(
-            "select coalesce(a.attname::text, '') as name, d.description "
-            ~ 'from pg_catalog.pg_description as d left join pg_catalog.pg_attribute as a '
-            ~ 'on a.attrelid = d.objoid and a.attnum = d.objsubid and d.objsubid > 0 '
-            ~ "where d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass "
-            ~ 'and d.objoid = pg_catalog.to_regclass('
-            ~ waltally.quote_literal(this.include(database=false) | string) ~ ') order by d.objsubid'
+            "select coalesce(a.attname::text, '') as name, d.description from ("
+            ~ 'select attnum, attname from pg_catalog.pg_attribute where attrelid = ' ~ table
+            ~ ' and attnum > 0 and not attisdropped union all select 0, null'
+            ~ ') as a left join pg_catalog.pg_description as d '
+            ~ "on d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass "
+            ~ 'and d.objoid = ' ~ table ~ ' and d.objsubid = a.attnum order by a.attnum'
         ).rows -%}
         {%- do waltally.note_found(found) -%}
-        {%- set present = {} -%}
-        {%- for name, description in found -%}
-            {%- do present.update({name or '': description}) -%}
-        {%- endfor -%}
         {%- set different = [] -%}
-        {%- for name, description in wanted.items() if present.get(name) != description -%}
+        {%- for name, description in found if name in wanted and wanted[name] != description -%}
             {%- do different.append(name) -%}
         {%- endfor -%}
         {%- if different -%}{%- do persist_docs(relation, model) -%}{%- endif -%}

@@ -1,5 +1,5 @@
-{# The materialization of a table that the facts fill: made once, with its contract, then left
-   alone. The lock lets one of two first builds at once make it. #}
+{# The materialization of a table that the facts fill: made once, with its contract and its
+   descriptions, then left alone. The lock lets one of two first builds at once make it. #}
 {% materialization kept_table, adapter='postgres' %}
     {%- set relation = this.incorporate(type='table') -%}
 
@@ -26,6 +26,7 @@ $make_table$
 
     {%- if is_new or grants -%}
         {% do apply_grants(relation, grants, should_revoke=not is_new) %}
+        {% if is_new %}{% do waltally.keep_descriptions(relation) %}{% endif %}
         {{ adapter.commit() }}
     {%- endif -%}
 

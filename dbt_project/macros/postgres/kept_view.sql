@@ -45,7 +45,7 @@ $make_view$
         config.get('grants'),
         should_revoke=should_revoke(existing, full_refresh_mode=false)
     ) %}
-    {% do persist_docs(relation, model) %}
+    {% do waltally.keep_descriptions(relation) %}
     {{ adapter.commit() }}
 
     {{ return({'relations': [relation]}) }}

@@ -1,0 +1,63 @@
+"""Writes the descriptions of the macros for dbt's docs: the comment that each file begins with.
+
+python dbt_project/describe_macros.py
+
+dbt reads descriptions from YAML alone. `make fix` writes it, and a test compares.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FOLDERS = (
+    *sorted(path for path in (HERE / "macros").iterdir() if path.is_dir()),
+    HERE / "tests" / "generic",
+)
+HEADER = "# Written by `make fix` from the comments of the macros.\nversion: 2\n\nmacros:\n"
+
+_FILE = re.compile(
+    r"\A\{#-?(?P<comment>.*?)-?#\}\s*\{%-? (?P<kind>macro|test|materialization) (?P<name>\w+)",
+    re.DOTALL,
+)
+_PREFIXES = {"macro": "", "test": "test_", "materialization": "materialization_"}
+_SUFFIXES = {"materialization": "_postgres"}
+
+
+def describe(text: str) -> tuple[str, str] | None:
+    """Return dbt's name and the description of a file's macro; None without a comment."""
+    found = _FILE.match(text)
+    if found is None:
+        return None
+    kind = found["kind"]
+    name = _PREFIXES[kind] + found["name"] + _SUFFIXES.get(kind, "")
+    return name, _markdown(found["comment"])
+
+
+def _markdown(comment: str) -> str:
+    """Return a comment without its indentation; what is laid out in columns stays so."""
+    lines = [line.removeprefix("   ").rstrip() for line in comment.strip().splitlines()]
+    paragraphs = "\n".join(lines).split("\n\n")
+    return "\n\n".join(
+        re.sub("^", "    ", each, flags=re.MULTILINE) if re.match(r"\w+ {2,}", each) else each
+        for each in paragraphs
+    )
+
+
+def write_yaml(folder: Path) -> tuple[Path, str]:
+    """Return the file of a folder's descriptions and what it has to hold."""
+    text = HEADER
+    for path in sorted(folder.glob("*.sql")):
+        if described := describe(path.read_text()):
+            name, description = described
+            block = re.sub("^(?=.)", " " * 6, description, flags=re.MULTILINE)
+            indicator = "|6" if description.startswith(" ") else "|"
+            text += f"  - name: {name}\n    description: {indicator}\n{block}\n\n"
+    return folder / f"_{folder.name}.yml", text.rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    for folder in FOLDERS:
+        path, text = write_yaml(folder)
+        path.write_text(text)
