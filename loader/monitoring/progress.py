@@ -1,14 +1,17 @@
-"""Progress of `loader run`: one live line on a terminal, plain lines in a log."""
+"""Progress of `loader run`: a living line on a terminal, a plain one at intervals in a log."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from loader.capture.events import BuildBroke, Building, Built, Event, Failed, Following
 from loader.capture.run_state import RunState
+from loader.monitoring.amounts import counted, duration, size
 from waltally import lsn
 
 if TYPE_CHECKING:
@@ -17,14 +20,75 @@ if TYPE_CHECKING:
 log = logging.getLogger("loader")
 
 _LOG_SECONDS = 10.0
+_IDLE_LOG_SECONDS = 300.0
+"""An idle loader has little to say, but a silent log is no proof that it works."""
 _TERMINAL_SECONDS = 0.5
+_MARGIN = 6
+"""Columns that the spinner and an echoed ^C take beside the living line."""
+_LONG_BUILD_SECONDS = 2.0
+"""A shorter build is not worth a word of its own: there may be two in each second."""
+
+
+class Stage:
+    """Takes the events of a run and says in words what it is doing. Pure."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._is_following = False
+        self._waits = False
+        self._building_since: float | None = None
+        self._built_at: float | None = None
+        self._broke_at: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        match event:
+            case Following():
+                self._is_following, self._waits = True, False
+            case Failed():
+                self._is_following, self._waits = False, True
+            case Building():
+                self._building_since = self._clock()
+            case Built():
+                self._built_at, self._building_since = self._clock(), None
+                self._broke_at = None
+            case BuildBroke():
+                self._broke_at, self._building_since = self._clock(), None
+
+    @property
+    def is_building(self) -> bool:
+        """Whether a build is under way, or dbt is being loaded for the first one."""
+        return self._building_since is not None
+
+    @property
+    def following(self) -> str:
+        """Why nothing is read, empty where the slot is followed."""
+        if self._is_following:
+            return ""
+        return "not connected, trying again" if self._waits else "connecting"
+
+    @property
+    def build(self) -> str:
+        """What the builds are at; empty before the first one, and in a run that does not build."""
+        now, since = self._clock(), self._building_since
+        if self._broke_at is not None:
+            return f"the last build failed {duration(now - self._broke_at)} ago"
+        if since is not None and (self._built_at is None or now - since > _LONG_BUILD_SECONDS):
+            first = "the first build began" if self._built_at is None else "a build began"
+            return f"{first} {duration(now - since)} ago"
+        return "" if self._built_at is None else f"built {duration(now - self._built_at)} ago"
 
 
 class Progress:
-    """Shows how far a run has come, in a thread of its own: on the terminal where there is one."""
+    """Shows how far a run has come, in a thread of its own: on the terminal where there is one.
+
+    It takes the events of the run.
+    """
 
     def __init__(self, run_state: RunState, terminal: Console | None) -> None:
         self._run_state = run_state
+        self._stage = Stage()
+        self._is_stopping = False
         self._done = threading.Event()
         self._thread = threading.Thread(
             target=self._log if terminal is None else self._live,
@@ -33,6 +97,17 @@ class Progress:
             daemon=True,
         )
         self._began = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        self._stage(event)
+        if self._is_stopping and isinstance(event, Building):
+            log.info("stopping after this build")
+
+    def stop(self) -> None:
+        """Say that the run has been told to stop, and what it still waits for."""
+        self._is_stopping = True
+        log.info(self._stopping)
 
     def __enter__(self) -> Progress:
         self._thread.start()
@@ -49,35 +124,62 @@ class Progress:
         if error is not None:
             return
         log.info(
-            "stored %d changes in %d batches over %.1f s, position %s",
-            self._run_state.changes,
-            self._run_state.batches,
-            time.monotonic() - self._began,
+            "stored %s in %s over %s, position %s",
+            counted(self._run_state.changes, "change"),
+            f"{self._run_state.batches:,} batch{'' if self._run_state.batches == 1 else 'es'}",
+            duration(time.monotonic() - self._began),
             lsn.show(self._run_state.position_lsn),
         )
 
     def _live(self, terminal: Console) -> None:
+        from rich.text import Text
+
         before = 0
-        with terminal.status("following the slot") as line:
+        with terminal.status("connecting") as line:
             while not self._done.wait(_TERMINAL_SECONDS):
-                line.update(self._line(before, _TERMINAL_SECONDS))
+                said = self._stopping
+                if not self._is_stopping:
+                    said = self.line(before, _TERMINAL_SECONDS, terminal.width - _MARGIN)
+                line.update(Text(said, no_wrap=True))
                 before = self._run_state.changes
 
     def _log(self) -> None:
-        before = 0
+        before, said_at = 0, time.monotonic()
         while not self._done.wait(_LOG_SECONDS):
-            if self._run_state.changes > before:
-                log.info(self._line(before, _LOG_SECONDS))
-            elif since := self._run_state.open_since:
+            now, since = time.monotonic(), self._run_state.open_since
+            is_moving = self._run_state.changes > before
+            if not is_moving and since is not None and now - since >= _LOG_SECONDS:
                 # A large transaction, or a target that does not answer: nothing else would show.
-                open_for = time.monotonic() - since
-                if open_for >= _LOG_SECONDS:
-                    log.info("a batch has been open for %.0f s, nothing is lost", open_for)
+                log.info("a batch has been open for %s, nothing is lost", duration(now - since))
+            elif is_moving or now - said_at >= _IDLE_LOG_SECONDS:
+                log.info(self.line(before, _LOG_SECONDS))
+                said_at = now
             before = self._run_state.changes
 
-    def _line(self, before: int, seconds: float) -> str:
-        changes = self._run_state.changes
-        rate = (changes - before) / seconds
-        return (
-            f"{changes:,} changes, {rate:,.0f}/s, position {lsn.show(self._run_state.position_lsn)}"
-        )
+    @property
+    def _stopping(self) -> str:
+        return "stopping after this build" if self._stage.is_building else "stopping"
+
+    def line(self, before: int, seconds: float, width: int = 1000) -> str:
+        """Return how far the run has come; it had stored `before` changes `seconds` ago.
+
+        What does not fit in the width is left out, the position first.
+        """
+        state = self._run_state
+        if self._stage.following:
+            return self._stage.following
+        newest = "no change yet"
+        if state.newest_commit_at is not None:
+            newest = f"newest change {duration(time.time() - state.newest_commit_at)} ago"
+        parts = [
+            newest,
+            f"lag {size(state.lag_bytes)}",
+            self._stage.build,
+            f"{(state.changes - before) / seconds:,.0f}/s",
+            counted(state.changes, "change"),
+            f"position {lsn.show(state.position_lsn)}",
+        ]
+        parts = [part for part in parts if part]
+        while len(parts) > 1 and len(", ".join(parts)) > width:
+            parts.pop()
+        return ", ".join(parts)

@@ -13,6 +13,7 @@ from waltally.errors import LoaderError
 Source = Annotated[
     str,
     typer.Option(
+        metavar="DSN",
         envvar="LOADER_SOURCE_DSN",
         show_default="libpq's PG* variables",
         help="The application's database: a libpq string or URL.",
@@ -21,14 +22,15 @@ Source = Annotated[
 Target = Annotated[
     str,
     typer.Option(
+        metavar="DSN",
         envvar="LOADER_TARGET_DSN",
         show_default="the source",
         help="The database that holds the change log: a libpq string or URL.",
     ),
 ]
-Slot = Annotated[str, typer.Option(envvar="LOADER_SLOT", help="The replication slot's name.")]
+Slot = Annotated[str, typer.Option(metavar="NAME", envvar="LOADER_SLOT", help="The replication slot's name.")]
 Schema = Annotated[
-    str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema at the target.")
+    str, typer.Option(metavar="NAME", envvar="LOADER_SCHEMA", help="The staging schema at the target.")
 ]
 
 
