@@ -28,9 +28,12 @@ Target = Annotated[
         help="The database that holds the change log: a libpq string or URL.",
     ),
 ]
-Slot = Annotated[str, typer.Option(metavar="NAME", envvar="LOADER_SLOT", help="The replication slot's name.")]
+Slot = Annotated[
+    str, typer.Option(metavar="NAME", envvar="LOADER_SLOT", help="The replication slot's name.")
+]
 Schema = Annotated[
-    str, typer.Option(metavar="NAME", envvar="LOADER_SCHEMA", help="The staging schema at the target.")
+    str,
+    typer.Option(metavar="NAME", envvar="LOADER_SCHEMA", help="The staging schema at the target."),
 ]
 
 

@@ -69,7 +69,11 @@ def run_command(
     ] = 0,
     metrics_address: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", envvar="LOADER_METRICS_ADDRESS", help="The address to serve metrics on."),
+        typer.Option(
+            metavar="ADDRESS",
+            envvar="LOADER_METRICS_ADDRESS",
+            help="The address to serve metrics on.",
+        ),
     ] = "127.0.0.1",
 ) -> None:
     """Follow the slot into the change log until stopped by SIGTERM or Ctrl-C.

@@ -13,7 +13,12 @@ from waltally.settings import DEFAULT_SCHEMA, complete_conninfo
 
 def stats_command(
     fact: Annotated[
-        str, typer.Argument(metavar="FACT", show_default=False, help="The fact's name; without one, which there are.")
+        str,
+        typer.Argument(
+            metavar="FACT",
+            show_default=False,
+            help="The fact's name; without one, which there are.",
+        ),
     ] = "",
     where: Annotated[
         list[str] | None,
