@@ -61,6 +61,12 @@ class Stage:
         return self._building_since is not None
 
     @property
+    def builds_long(self) -> bool:
+        """Whether the build that is under way takes long."""
+        since = self._building_since
+        return since is not None and self._clock() - since > _LONG_BUILD_SECONDS
+
+    @property
     def following(self) -> str:
         """Why nothing is read, empty where the slot is followed."""
         if self._is_following:
@@ -73,7 +79,7 @@ class Stage:
         now, since = self._clock(), self._building_since
         if self._broke_at is not None:
             return f"the last build failed {duration(now - self._broke_at)} ago"
-        if since is not None and (self._built_at is None or now - since > _LONG_BUILD_SECONDS):
+        if since is not None and (self._built_at is None or self.builds_long):
             first = "the first build began" if self._built_at is None else "a build began"
             return f"{first} {duration(now - since)} ago"
         return "" if self._built_at is None else f"built {duration(now - self._built_at)} ago"
@@ -151,7 +157,7 @@ class Progress:
             if not is_moving and since is not None and now - since >= _LOG_SECONDS:
                 # A large transaction, or a target that does not answer: nothing else would show.
                 log.info("a batch has been open for %s, nothing is lost", duration(now - since))
-            elif is_moving or now - said_at >= _IDLE_LOG_SECONDS:
+            elif is_moving or self._stage.builds_long or now - said_at >= _IDLE_LOG_SECONDS:
                 log.info(self.line(before, _LOG_SECONDS))
                 said_at = now
             before = self._run_state.changes

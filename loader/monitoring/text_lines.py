@@ -14,11 +14,15 @@ REMEDY = "Try: "
 """What a line with a remedy has. It stays one line, so that its SQL can be pasted."""
 
 
-def echo(lines: Iterable[str]) -> None:
-    """Print the lines; on a terminal, break those between words that are too long for it."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def echo(lines: Iterable[str], err: bool = False) -> None:
+    """Print the lines; on a terminal, break those between words that are too long for it.
+
+    `err`: to standard error.
+    """
+    is_terminal = (sys.stderr if err else sys.stdout).isatty()
+    width = shutil.get_terminal_size().columns
     for line in lines:
-        typer.echo(line if width is None else broken(line, width))
+        typer.echo(broken(line, width) if is_terminal else line, err=err)
 
 
 def broken(text: str, width: int) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from loader.monitoring import text_lines
 from waltally.errors import LoaderError
 
 Source = Annotated[
@@ -43,5 +44,5 @@ def reported() -> Iterator[None]:
     try:
         yield
     except LoaderError as error:
-        typer.echo(f"Error: {error.sentence}", err=True)
+        text_lines.echo(f"Error: {error.sentence}".split("\n"), err=True)
         raise typer.Exit(error.exit_code) from None
