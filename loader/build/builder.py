@@ -62,7 +62,7 @@ def apply_all(
         log.warning(
             "%s could not count some changes, the newest at %s\n"
             "Try: select * from %s.rejected_changes order by commit_lsn desc; "
-            "and `loader setup --check` where a table is the cause",
+            "-- and `loader setup --check` where a table is the cause",
             model,
             lsn.show(rejected),
             quoted(model.rpartition(".")[0]),
@@ -184,7 +184,8 @@ class Builder:
             # Any exception: staging must go on, or the slot would hold WAL because of a model.
             self._disconnect()
             error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
-            log.error("%s; %s", error.sentence, outlook)
+            # The remedy comes last: what followed it would be pasted with its SQL.
+            log.error("%s; %s%s", error, outlook, f"\nTry: {error.remedy}" if error.remedy else "")
             self._notify(BuildBroke(error))
             return False
         return True

@@ -129,12 +129,13 @@ class Progress:
         self._thread.join()
         if error is not None:
             return
+        state = self._run_state
         log.info(
-            "stored %s in %s over %s, position %s",
-            counted(self._run_state.changes, "change"),
-            f"{self._run_state.batches:,} batch{'' if self._run_state.batches == 1 else 'es'}",
+            "stored %s in %s over %s%s",
+            counted(state.changes, "change"),
+            f"{state.batches:,} batch{'' if state.batches == 1 else 'es'}",
             duration(time.monotonic() - self._began),
-            lsn.show(self._run_state.position_lsn),
+            f", position {lsn.show(state.position_lsn)}" if state.position_lsn else "",
         )
 
     def _live(self, terminal: Console) -> None:
