@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from loader.capture.events import BuildBroke, Building, Built, Event, Failed, Following
+from loader.capture.events import Building, Event
 from loader.capture.run_state import RunState
 from loader.monitoring.amounts import counted, duration, size
+from loader.monitoring.stage import Stage
 from waltally import lsn
 
 if TYPE_CHECKING:
@@ -25,64 +25,6 @@ _IDLE_LOG_SECONDS = 300.0
 _TERMINAL_SECONDS = 0.5
 _MARGIN = 6
 """Columns that the spinner and an echoed ^C take beside the living line."""
-_LONG_BUILD_SECONDS = 2.0
-"""A shorter build is not worth a word of its own: there may be two in each second."""
-
-
-class Stage:
-    """Takes the events of a run and says in words what it is doing. Pure."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._is_following = False
-        self._waits = False
-        self._building_since: float | None = None
-        self._built_at: float | None = None
-        self._broke_at: float | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Take an event."""
-        match event:
-            case Following():
-                self._is_following, self._waits = True, False
-            case Failed():
-                self._is_following, self._waits = False, True
-            case Building():
-                self._building_since = self._clock()
-            case Built():
-                self._built_at, self._building_since = self._clock(), None
-                self._broke_at = None
-            case BuildBroke():
-                self._broke_at, self._building_since = self._clock(), None
-
-    @property
-    def is_building(self) -> bool:
-        """Whether a build is under way, or dbt is being loaded for the first one."""
-        return self._building_since is not None
-
-    @property
-    def builds_long(self) -> bool:
-        """Whether the build that is under way takes long."""
-        since = self._building_since
-        return since is not None and self._clock() - since > _LONG_BUILD_SECONDS
-
-    @property
-    def following(self) -> str:
-        """Why nothing is read, empty where the slot is followed."""
-        if self._is_following:
-            return ""
-        return "not connected, trying again" if self._waits else "connecting"
-
-    @property
-    def build(self) -> str:
-        """What the builds are at; empty before the first one, and in a run that does not build."""
-        now, since = self._clock(), self._building_since
-        if self._broke_at is not None:
-            return f"the last build failed {duration(now - self._broke_at)} ago"
-        if since is not None and (self._built_at is None or self.builds_long):
-            first = "the first build began" if self._built_at is None else "a build began"
-            return f"{first} {duration(now - since)} ago"
-        return "" if self._built_at is None else f"built {duration(now - self._built_at)} ago"
 
 
 class Progress:

@@ -33,6 +33,7 @@ PURE = (
     "loader.monitoring.amounts",
     "loader.monitoring.health",
     "loader.monitoring.progress",
+    "loader.monitoring.stage",
     "loader.monitoring.stats_query",
     "loader.monitoring.summary",
     "loader.monitoring.text_lines",
