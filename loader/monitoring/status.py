@@ -70,7 +70,8 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         )
     else:
         first = [facts.finding] if facts.finding else []
-        findings = [*first, *findings, *_waiting(found), *passed(body, thresholds)]
+        limits = passed(body, thresholds, is_followable=facts.finding is None)
+        findings = [*first, *findings, *_waiting(found), *limits]
     body["findings"] = [
         {
             "code": finding.exit_code,

@@ -22,11 +22,16 @@ class Thresholds:
     """Counts only where the slot also holds more than is left: the server's limit may be lower."""
 
 
-def passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
-    """Return a finding for each threshold that is passed."""
+def passed(
+    body: dict[str, Any], thresholds: Thresholds, is_followable: bool = True
+) -> list[LoaderError]:
+    """Return a finding for each threshold that is passed.
+
+    Where the slot is not followable another finding says so: a loader cannot run.
+    """
     slot, limit = body["slot"], thresholds.lag_seconds
     findings: list[LoaderError] = []
-    if (stands := body["position"]["lag_seconds"]) > limit:
+    if is_followable and (stands := body["position"]["lag_seconds"]) > limit:
         findings.append(_stands(bool(slot.get("active_pid")), stands))
     for fact in body["facts"]:
         # One that waits stands still until its seed is there, which is a finding of its own.

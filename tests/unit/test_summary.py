@@ -154,6 +154,12 @@ def test_sql_in_a_remedy_is_one_line_whoever_reads_it() -> None:
         assert f"Try: {SQL}" in render(judged(body(findings=findings)))
 
 
+def test_a_slot_that_is_gone_is_not_answered_with_starting_the_loader() -> None:
+    found = body(pid=None, lag=(50_000, 400))
+    assert len(passed(found, LIMITS)) == 1
+    assert passed(found, LIMITS, is_followable=False) == []
+
+
 def test_a_row_is_one_line_and_no_value_is_cut() -> None:
     name = "ft_" + "x" * 120
     lines = render(judged(body(fact(name=name, lag_bytes=10**12, lag_seconds=1.0))))
