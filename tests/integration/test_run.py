@@ -45,7 +45,12 @@ def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(
     environment = source.environment(**profiles(tmp_path))
     with RunningLoader(environment, log, "--build", limits=limits) as running:
         running.wait_for("following the slot")
-        wait_until(lambda: source.insert(1) or "built 0." in running.said(), "it was built")
+
+        def is_built() -> bool:
+            source.insert(1)
+            return "built 0." in running.said()
+
+        wait_until(is_built, "a line says so")
         lock = connect(source.cluster.dsn(source.name))
         lock.autocommit = False
         lock.cursor().execute("lock table analytics.ft_service_stats in share mode")
