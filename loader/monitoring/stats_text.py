@@ -19,7 +19,8 @@ def render(stats: Stats) -> list[str]:
     last = ["total" if not number else "" for number in range(len(by))]
     rows.append([*last, *(_shown(stats.totals[name]) for name in measures)])
     lines = aligned(rows, right=range(len(by), len(rows[0])))
-    rule = "-" * max(map(len, lines))
+    # In a narrow terminal a longer rule would be two.
+    rule = "-" * min(80, max(map(len, lines)))
     where = ", ".join(f"{name} = {value}" for name, value in stats.query.where.items())
     return [
         f"{stats.query.fact.relation}" + (f" where {where}" if where else ""),
