@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loader.monitoring.amounts import counted, duration, size
+from waltally.tables import quoted
 
 _RECENT_SECONDS = 10.0
 """What is older may be a quiet source or a delay, so the sentence says which."""
@@ -50,7 +51,13 @@ def summarize(body: dict[str, Any]) -> Summary:
             f"behind: {waiting}, and more is staged; {_exact(body, facts)}",
             "see that `loader run --build` or a scheduled `dbt build` runs",
         )
-    return Summary(f"healthy, {_exact(body, facts)}")
+    schemas = [each["relation"].rpartition(".")[0] for each in facts if rejected(each)]
+    return Summary(
+        f"healthy, {_exact(body, facts)}",
+        f"select * from {quoted(schemas[0])}.rejected_changes order by commit_lsn desc;"
+        if schemas
+        else "",
+    )
 
 
 def rejected(fact: dict[str, Any]) -> str:

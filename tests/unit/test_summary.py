@@ -19,6 +19,7 @@ SQL = 'alter table "public"."notifications" replica identity full; -- ' + "a wor
 def fact(**other: Any) -> dict[str, Any]:
     return {
         "name": "ft_orders",
+        "relation": "analytics.ft_orders",
         "is_registered": True,
         "rows": 1234,
         "waits_for": None,
@@ -88,7 +89,7 @@ SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
     "some changes are not counted": (
         body(fact(rejected_lsn="0/10", rejected_count=1)),
         "healthy, exact as of 0.2 s ago; except 1 change that ft_orders could not count",
-        "",
+        'select * from "analytics".rejected_changes order by commit_lsn desc;',
     ),
     "not built yet": (
         body(fact(waits_for=NEXT_BUILD), age=None),
