@@ -120,7 +120,8 @@ def connection_error(said: str, place: str, sqlstate: str | None) -> LoaderError
     `sqlstate` is why the server refused the login; None where it was not reached, or did not say.
     What is not known to be permanent is waited for.
     """
-    said = " ".join(said.split())
+    # libpq's own hints, indented, ask what the remedy says.
+    said = " ".join(" ".join(line for line in said.splitlines() if line[:1] != "\t").split())
     variables = f"LOADER_{place.upper()}_DSN and the PG* variables"
     if is_login_refused(said, sqlstate):
         return LoginRefused(

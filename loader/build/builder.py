@@ -13,7 +13,7 @@ from psycopg2 import extensions
 
 from loader.build.models import Models
 from loader.build.planned_models import PlannedModels
-from loader.capture.events import BuildBroke, Built, Committed, Event, Notify, ignore
+from loader.capture.events import BuildBroke, Building, Built, Committed, Event, Notify, ignore
 from loader.staging import watermarks
 from waltally import libpq, login, lsn
 from waltally.database import connect
@@ -62,7 +62,7 @@ def apply_all(
         log.warning(
             "%s could not count some changes, the newest at %s\n"
             "Try: select * from %s.rejected_changes order by commit_lsn desc; "
-            "and `loader setup --check` where a table is the cause",
+            "-- and `loader setup --check` where a table is the cause",
             model,
             lsn.show(rejected),
             quoted(model.rpartition(".")[0]),
@@ -70,17 +70,20 @@ def apply_all(
     return watermarks.freshness(connection, settings.schema, settings.slot, first, after)
 
 
-def apply_once(settings: Settings) -> None:
+def apply_once(settings: Settings, notify: Notify = ignore) -> None:
     """Run the models in this thread until they hold what is staged.
 
     Raises BuildFailed, LoginRefused, CannotConnect.
     """
+    notify(Building())
+    started = time.monotonic()
     export_target(settings)
     with (
         closing(connect(settings.target, "target")) as connection,
         closing(PlannedModels(Models())) as models,
     ):
-        apply_all(connection, settings, models)
+        freshness = apply_all(connection, settings, models)
+    notify(Built(time.monotonic() - started, freshness))
 
 
 class Builder:
@@ -146,6 +149,8 @@ class Builder:
         self._disconnect()
 
     def _run(self) -> None:
+        # Loading dbt takes seconds, and is part of the first build.
+        self._notify(Building())
         try:
             self._models = PlannedModels(Models())
         except LoaderError as error:
@@ -179,13 +184,15 @@ class Builder:
             # Any exception: staging must go on, or the slot would hold WAL because of a model.
             self._disconnect()
             error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
-            log.error("%s; %s", error.sentence, outlook)
+            # The remedy comes last: what followed it would be pasted with its SQL.
+            log.error("%s; %s%s", error, outlook, f"\nTry: {error.remedy}" if error.remedy else "")
             self._notify(BuildBroke(error))
             return False
         return True
 
     def _apply(self) -> None:
         assert self._models is not None
+        self._notify(Building())
         started = time.monotonic()
         if self._connection is None:
             # Here and not at the start, because the loader waits for a target that is down.

@@ -55,6 +55,8 @@ class Batcher:
         self.rows = 0
         self.transactions = 0
         """How many source transactions the rows of the batch come from."""
+        self.newest_commit_at: float | None = None
+        """When the newest transaction with rows was committed, in seconds since 1970."""
         self.xids: set[int] = set()
         """All transactions, also those without rows, since the last batch was stored."""
         self._size = 0
@@ -132,8 +134,10 @@ class Batcher:
         elif isinstance(message, Commit):
             if self._begin is None or self._begin.end_lsn != message.end_lsn:
                 raise ValueError("a transaction ends that did not begin")
+            if self._ordinal:
+                self.transactions += 1
+                self.newest_commit_at = self._begin.committed_seconds
             self._begin = None
-            self.transactions += self._ordinal > 0
             self.received_lsn = max(self.received_lsn, message.end_lsn)
         elif isinstance(message, Keepalive) and self._begin is None:
             self.received_lsn = max(self.received_lsn, message.position)

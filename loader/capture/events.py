@@ -33,6 +33,11 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class Building:
+    """A build begins."""
+
+
+@dataclass(frozen=True)
 class Built:
     """The models hold what was staged when the build began."""
 
@@ -48,7 +53,7 @@ class BuildBroke:
     error: LoaderError
 
 
-Event = Following | Committed | Failed | Built | BuildBroke
+Event = Following | Committed | Failed | Building | Built | BuildBroke
 Notify = Callable[[Event], None]
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+_EPOCH = 946_684_800
+"""2000-01-01 UTC, in seconds since 1970."""
+
 
 class Begin(NamedTuple):
     """The start of a source transaction; it already has the position of the end."""
@@ -15,6 +18,11 @@ class Begin(NamedTuple):
     xid: int
     committed_at: int
     """Microseconds since 2000-01-01 UTC, the wire form of a timestamptz."""
+
+    @property
+    def committed_seconds(self) -> float:
+        """When it was committed, in seconds since 1970."""
+        return _EPOCH + self.committed_at / 1e6
 
 
 class Commit(NamedTuple):

@@ -21,7 +21,8 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
 
     `slot` is empty while the connection logs in.
     """
-    said = ServerError(" ".join(str(error).split()), error.sqlstate, text=str(error))
+    message = " ".join(str(error).split()).removeprefix("ERROR: ")
+    said = ServerError(message, error.sqlstate, text=str(error))
     finding = slot_finding(said, slot, major=error.major)
     if finding is not None:
         return finding

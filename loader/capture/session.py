@@ -139,6 +139,7 @@ class Session:
         batcher, rows = self._batcher, self._rows
         while not self._is_done(until):
             self._note_timeline()
+            self._run_state.wal_end = self._monitor.wal_end
             self._confirm_held()
             if rows.begin(_WAIT):
                 self._store_batch()
@@ -227,6 +228,7 @@ class Session:
         # Only now: a build that starts earlier would not see the batch.
         run_state.changes += changes
         run_state.batches += changes > 0
+        run_state.newest_commit_at = batcher.newest_commit_at or run_state.newest_commit_at
         self._idle_since = time.monotonic()
         self._notify(Committed(changes, transactions, self._idle_since - since))
 

@@ -20,6 +20,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader.preflight import standby_facts
+from waltally import lsn
 from waltally.database import connect, explained
 from waltally.errors import LoaderError, unexpected
 
@@ -34,7 +35,8 @@ _CLOSE_SECONDS = 3.0
 
 _CHECK = (
     "select current_setting('synchronous_standby_names'), (select active_pid = %(pid)s from "
-    "pg_replication_slots where slot_name = %(slot)s)"
+    "pg_replication_slots where slot_name = %(slot)s), case when pg_is_in_recovery() "
+    "then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end"
 )
 _TERMINATE = (
     "select pg_terminate_backend(active_pid) from pg_replication_slots "
@@ -57,6 +59,8 @@ class SourceMonitor:
         self._slot = slot
         self._pid = 0
         self._has_slot = True
+        self.wal_end = 0
+        """Where the source's WAL ended when it last answered here; 0 before that."""
         self._answered_at = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source monitor", daemon=True)
@@ -130,7 +134,8 @@ class SourceMonitor:
     def _check(self) -> None:
         if self._connection is None:
             self._connection = self._connect()
-        names, has_slot = self._ask(_CHECK)
+        names, has_slot, wal_end = self._ask(_CHECK)
+        self.wal_end = lsn.parse(str(wal_end or "0/0"))
         self._has_slot = bool(has_slot)
         # Another server may have taken over the address: its timeline says nothing of our stream.
         if self._is_standby and has_slot:

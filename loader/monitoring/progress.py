@@ -1,4 +1,4 @@
-"""Progress of `loader run`: one live line on a terminal, plain lines in a log."""
+"""Progress of `loader run`: a living line on a terminal, a plain one at intervals in a log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from loader.capture.events import Building, Event
 from loader.capture.run_state import RunState
+from loader.monitoring.amounts import counted, duration, size
+from loader.monitoring.stage import Stage
 from waltally import lsn
 
 if TYPE_CHECKING:
@@ -17,14 +20,23 @@ if TYPE_CHECKING:
 log = logging.getLogger("loader")
 
 _LOG_SECONDS = 10.0
+_IDLE_LOG_SECONDS = 300.0
+"""An idle loader has little to say, but a silent log is no proof that it works."""
 _TERMINAL_SECONDS = 0.5
+_MARGIN = 6
+"""Columns that the spinner and an echoed ^C take beside the living line."""
 
 
 class Progress:
-    """Shows how far a run has come, in a thread of its own: on the terminal where there is one."""
+    """Shows how far a run has come, in a thread of its own: on the terminal where there is one.
+
+    It takes the events of the run.
+    """
 
     def __init__(self, run_state: RunState, terminal: Console | None) -> None:
         self._run_state = run_state
+        self._stage = Stage()
+        self._is_stopping = False
         self._done = threading.Event()
         self._thread = threading.Thread(
             target=self._log if terminal is None else self._live,
@@ -33,6 +45,17 @@ class Progress:
             daemon=True,
         )
         self._began = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        self._stage(event)
+        if self._is_stopping and isinstance(event, Building):
+            log.info("stopping after this build")
+
+    def stop(self) -> None:
+        """Say that the run has been told to stop, and what it still waits for."""
+        self._is_stopping = True
+        log.info(self._stopping)
 
     def __enter__(self) -> Progress:
         self._thread.start()
@@ -48,36 +71,64 @@ class Progress:
         self._thread.join()
         if error is not None:
             return
+        state = self._run_state
         log.info(
-            "stored %d changes in %d batches over %.1f s, position %s",
-            self._run_state.changes,
-            self._run_state.batches,
-            time.monotonic() - self._began,
-            lsn.show(self._run_state.position_lsn),
+            "stored %s in %s over %s%s",
+            counted(state.changes, "change"),
+            f"{state.batches:,} batch{'' if state.batches == 1 else 'es'}",
+            duration(time.monotonic() - self._began),
+            f", position {lsn.show(state.position_lsn)}" if state.position_lsn else "",
         )
 
     def _live(self, terminal: Console) -> None:
+        from rich.text import Text
+
         before = 0
-        with terminal.status("following the slot") as line:
+        with terminal.status("connecting") as line:
             while not self._done.wait(_TERMINAL_SECONDS):
-                line.update(self._line(before, _TERMINAL_SECONDS))
+                said = self._stopping
+                if not self._is_stopping:
+                    said = self.line(before, _TERMINAL_SECONDS, terminal.width - _MARGIN)
+                line.update(Text(said, no_wrap=True))
                 before = self._run_state.changes
 
     def _log(self) -> None:
-        before = 0
+        before, said_at = 0, time.monotonic()
         while not self._done.wait(_LOG_SECONDS):
-            if self._run_state.changes > before:
-                log.info(self._line(before, _LOG_SECONDS))
-            elif since := self._run_state.open_since:
+            now, since = time.monotonic(), self._run_state.open_since
+            is_moving = self._run_state.changes > before
+            if not is_moving and since is not None and now - since >= _LOG_SECONDS:
                 # A large transaction, or a target that does not answer: nothing else would show.
-                open_for = time.monotonic() - since
-                if open_for >= _LOG_SECONDS:
-                    log.info("a batch has been open for %.0f s, nothing is lost", open_for)
+                log.info("a batch has been open for %s, nothing is lost", duration(now - since))
+            elif is_moving or self._stage.builds_long or now - said_at >= _IDLE_LOG_SECONDS:
+                log.info(self.line(before, _LOG_SECONDS))
+                said_at = now
             before = self._run_state.changes
 
-    def _line(self, before: int, seconds: float) -> str:
-        changes = self._run_state.changes
-        rate = (changes - before) / seconds
-        return (
-            f"{changes:,} changes, {rate:,.0f}/s, position {lsn.show(self._run_state.position_lsn)}"
-        )
+    @property
+    def _stopping(self) -> str:
+        return "stopping after this build" if self._stage.is_building else "stopping"
+
+    def line(self, before: int, seconds: float, width: int = 1000) -> str:
+        """Return how far the run has come; it had stored `before` changes `seconds` ago.
+
+        What does not fit in the width is left out, the position first.
+        """
+        state = self._run_state
+        if self._stage.following:
+            return self._stage.following
+        newest = "no change yet"
+        if state.newest_commit_at is not None:
+            newest = f"newest change {duration(time.time() - state.newest_commit_at)} ago"
+        parts = [
+            newest,
+            f"lag {size(state.lag_bytes)}",
+            self._stage.build,
+            f"{(state.changes - before) / seconds:,.0f}/s",
+            counted(state.changes, "change"),
+            f"position {lsn.show(state.position_lsn)}",
+        ]
+        parts = [part for part in parts if part]
+        while len(parts) > 1 and len(", ".join(parts)) > width:
+            parts.pop()
+        return ", ".join(parts)

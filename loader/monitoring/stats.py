@@ -12,6 +12,8 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
+from loader.monitoring.amounts import counted
+from loader.monitoring.known_values import unknown_values
 from loader.monitoring.stats_query import Query, parse_query
 from loader.staging.fact_states import rejected_count
 from loader.staging.watermarks import MORE_IS_STAGED
@@ -81,6 +83,8 @@ class Stats:
     """By slot; None where this role may not see that."""
     notes: list[str] | None
     """What the numbers lack, one sentence per reason; None where this role may not see that."""
+    hints: list[str]
+    """What a person may have meant, where nothing was found."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON contract (docs/reading.md); a number that is not whole is a text."""
@@ -142,6 +146,7 @@ def read_stats(
                 lines,
                 _totals(query.fact, lines),
                 *_freshness(cursor, schema, query.fact, relation),
+                [] if lines else unknown_values(cursor, query, relation),
             )
 
 
@@ -174,7 +179,7 @@ def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dic
     except psycopg2.DataError as error:
         raise SettingError(
             f"A value does not fit its dimension: {error.diag.message_primary}",
-            "the types are: " + ", ".join(f"{n} {types[n]}" for n in query.where),
+            "write values of these types: " + ", ".join(f"{n} {types[n]}" for n in query.where),
         ) from None
     names = [*query.by, *(each.name for each in fact.measures)]
     found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -211,12 +216,13 @@ def _freshness(
         if rejected:
             count = rejected_count(cursor, str(relation), slot)
             notes.append(
-                f"{'Some' if count is None else f'{count:,}'} changes, of all groups, could not "
-                f"be counted, the newest at {rejected}. Try: select * from "
+                f"{'Some changes' if count is None else counted(count, 'change')}, of all groups, "
+                f"could not be counted, the newest at {rejected}. Try: select * from "
                 f"{quoted(relation.schema)}.rejected_changes order by commit_lsn desc;"
             )
         if lacking := sum((left_out or {}).values()):
-            notes.append(f"{lacking:,} rows, of all groups, lack a dimension and are left out.")
+            are = "lacks a dimension and is" if lacking == 1 else "lack a dimension and are"
+            notes.append(f"{counted(lacking, 'row')}, of all groups, {are} left out.")
     return found, notes
 
 

@@ -25,8 +25,9 @@ def parse_query(facts: Sequence[Fact], name: str, where: Sequence[str], by: str)
     fact = next((each for each in facts if each.name == name), None)
     if fact is None:
         raise SettingError(
-            f"There is no fact {name}",
-            "name one of: " + ", ".join(each.name for each in facts),
+            f"There is no fact {name}" if name else "No fact is named",
+            "name one of: "
+            + "; ".join(f"{each.name} (by {', '.join(_dimensions(each))})" for each in facts),
         )
     wanted = {}
     for text in where:
@@ -34,7 +35,7 @@ def parse_query(facts: Sequence[Fact], name: str, where: Sequence[str], by: str)
         if not separator:
             raise SettingError(
                 f"{text!r} is not dimension=value",
-                f"write for instance {_dimensions(fact)[0]}=…" if _dimensions(fact) else "leave it",
+                "write one of: " + ", ".join(f"{each}=…" for each in _dimensions(fact)),
             )
         wanted[_dimension(fact, dimension)] = value
     names = [_dimension(fact, each.strip()) for each in by.split(",") if each.strip()]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from loader.monitoring import waiting
+from loader.monitoring.summary import summarize
+from loader.monitoring.thresholds import Thresholds, passed
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.preflight import failover, slot_facts, standby_facts
 from loader.preflight.findings import table_findings, tables_replaced
-from loader.preflight.remedies import RELOAD
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import Baseline, FactState, TargetState
@@ -22,16 +23,6 @@ from waltally.settings import Settings
 
 JSON_VERSION = 2
 """Increased whenever a field of the JSON changes its meaning or is removed."""
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """What counts as unhealthy."""
-
-    lag_seconds: float
-    wal_held_bytes: int
-    min_safe_wal_bytes: int = 2**30
-    """Counts only where the slot also holds more than is left: the server's limit may be lower."""
 
 
 def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], LoaderError | None]:
@@ -71,10 +62,16 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         "thresholds": asdict(thresholds),
     }
     if found is None:
-        findings.append(NotSetUp(f"The slot {settings.slot} is not set up", "run `loader setup`"))
+        findings.append(
+            NotSetUp(
+                f"The slot {settings.slot} is not set up in schema {settings.schema} of the target",
+                "run `loader setup`",
+            )
+        )
     else:
         first = [facts.finding] if facts.finding else []
-        findings = [*first, *findings, *_waiting(found), *_passed(body, thresholds)]
+        limits = passed(body, thresholds, is_followable=facts.finding is None)
+        findings = [*first, *findings, *_waiting(found), *limits]
     body["findings"] = [
         {
             "code": finding.exit_code,
@@ -85,6 +82,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         for finding in findings
     ]
     body["healthy"] = not findings
+    body["summary"] = asdict(summarize(body))
     return body, findings[0] if findings else None
 
 
@@ -113,10 +111,19 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
 
 def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
     if found is None:
-        return {"position": None, "facts": [], "logged_tables": [], "last_error": None}
+        return {
+            **_exact(None, None),
+            "position": None,
+            "facts": [],
+            "logged_tables": [],
+            "last_error": None,
+        }
     position = found.record.position_lsn
     behind = max(0, server.wal_end - position)
+    applied = [each.watermark for each in found.facts if each.fact and each.watermark]
+    moments = [mark.newest_commit_at for mark in applied if mark.newest_commit_at]
     return {
+        **_exact(found, min(moments, default=None if applied else found.newest_commit_at)),
         "position": {
             "lsn": lsn.show(position),
             "start_lsn": lsn.show(found.record.start_lsn),
@@ -138,10 +145,18 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
     }
 
 
+def _exact(found: TargetState | None, moment: datetime | None) -> dict[str, Any]:
+    return {
+        "exact_as_of": _iso(moment),
+        "exact_age_seconds": found.age(moment) if found and moment else None,
+    }
+
+
 def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
     mark, waits = state.watermark, waiting.why(found, state)
     position = found.record.position_lsn
-    is_behind = mark is not None and mark.is_behind
+    waits_since = mark.waits_since if mark else None
+    is_behind = mark is not None and waits_since is not None
     return {
         "name": state.name,
         "relation": state.relation,
@@ -153,7 +168,9 @@ def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
         "applied_lsn": _show(mark.applied_lsn if mark else None),
         "moved_at": _iso(mark.moved_at if mark else None),
         "lag_bytes": max(0, position - mark.applied_lsn) if mark and is_behind else 0,
-        "lag_seconds": found.age(mark.moved_at) if mark and is_behind else 0.0,
+        # A source that was quiet for long is not behind for long.
+        "lag_seconds": found.age(max(mark.moved_at, waits_since)) if mark and waits_since else 0.0,
+        **_exact(found, mark.newest_commit_at if mark else None),
         "rejected_lsn": _show(mark.rejected_lsn if mark else None),
         "rejected_count": mark.rejected_count if mark else 0,
         "left_out": mark.left_out if mark else None,
@@ -183,60 +200,6 @@ def _waiting(found: TargetState) -> list[LoaderError]:
         for name, each in waits
         if each is not None and each.is_finding
     ]
-
-
-def _passed(body: dict[str, Any], thresholds: Thresholds) -> list[LoaderError]:
-    """Return a finding for each threshold that is passed."""
-    findings: list[LoaderError] = []
-    limit = thresholds.lag_seconds
-    if body["position"]["lag_seconds"] > limit:
-        findings.append(
-            Unhealthy(
-                f"The position has stood still for {body['position']['lag_seconds']:.0f} s while "
-                "the source went on",
-                "see that `loader run` runs and what it logs",
-            )
-        )
-    for fact in body["facts"]:
-        # One that waits stands still until its seed is there, which is a finding of its own.
-        waits = fact["waits_for"] is not None and fact["waits_for"]["is_finding"]
-        if fact["lag_seconds"] > limit and not waits:
-            findings.append(
-                Unhealthy(
-                    f"The fact {fact['name']} was last applied {fact['lag_seconds']:.0f} s ago "
-                    "and more is staged",
-                    "see that `loader run --build` or a scheduled `dbt build` runs",
-                )
-            )
-    held = body["slot"].get("wal_held_bytes") or 0
-    if held > thresholds.wal_held_bytes:
-        findings.append(
-            Unhealthy(
-                f"The slot holds {held / 2**30:.1f} GiB of WAL on the source's disk",
-                "start the loader, or end the oldest transaction of the source",
-            )
-        )
-    idle, timeout = body["slot"].get("inactive_seconds"), body["slot"].get("idle_timeout_seconds")
-    if idle and timeout and idle > timeout / 2 and body["slot"]["wal_status"] != "lost":
-        findings.append(
-            Unhealthy(
-                f"Nobody has followed the slot for {idle:.0f} s, and after {timeout:.0f} s the "
-                "source gives it up (idle_replication_slot_timeout)",
-                "start the loader; to gain time: alter system set idle_replication_slot_timeout = "
-                f"0; {RELOAD}",
-            )
-        )
-    safe = body["slot"].get("safe_wal_bytes")
-    if safe is not None and safe < min(thresholds.min_safe_wal_bytes, held):
-        findings.append(
-            Unhealthy(
-                f"The slot is lost after {max(0, safe) / 2**20:.0f} MiB more of the source's WAL "
-                "(max_slot_wal_keep_size)",
-                "start the loader, or end the oldest transaction of the source; raising "
-                "max_slot_wal_keep_size there gains time",
-            )
-        )
-    return findings
 
 
 def _show(position: int | None) -> str | None:

@@ -58,7 +58,7 @@ class ChangeLog:
         found = read_slot_position(self.connection, self._schema, self._slot)
         if found is None:
             raise NotSetUp(
-                f"The slot {self._slot} has no row in {self._schema}.slot_position",
+                f"The slot {self._slot} is not set up in schema {self._schema} of the target",
                 "run `loader setup`",
             )
         return found

@@ -7,18 +7,17 @@ from typing import Any
 from psycopg2 import extensions, sql
 
 from loader.staging.records import Baseline, FactState, Registration, Watermark
-from loader.staging.watermarks import MORE_IS_STAGED
 from waltally import lsn
 from waltally.tables import Table
 
-_FACTS = f"""
+_FACTS = """
 with known as (
     select *, fact.relation_schema || '.' || fact.relation_name as relation
-    from {{0}}.fact where fact.slot_name = %(slot)s
+    from {0}.fact where fact.slot_name = %(slot)s
 ),
 
 marks as (
-    select * from {{0}}.model_watermark as mark where mark.slot_name = %(slot)s
+    select * from {0}.model_watermark as mark where mark.slot_name = %(slot)s
 )
 
 select
@@ -33,7 +32,18 @@ select
     ),
     mark.applied_lsn,
     mark.moved_at,
-    {MORE_IS_STAGED},
+    (
+        select staged.staged_at from {0}.change_log as staged
+        where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
+        order by staged.slot_name, staged.commit_lsn, staged.ordinal
+        limit 1
+    ),
+    (
+        select applied.committed_at from {0}.change_log as applied
+        where applied.slot_name = mark.slot_name and applied.commit_lsn < mark.applied_lsn
+        order by applied.slot_name desc, applied.commit_lsn desc, applied.ordinal desc
+        limit 1
+    ),
     -- A model that does not record its rejections has the end of its last batch there.
     case when mark.rejected_lsn < mark.applied_lsn then mark.rejected_lsn end,
     mark.left_out,
@@ -45,7 +55,7 @@ select
     baseline.declaration = known.declaration
 from known
 full join marks as mark on mark.model_name = known.relation
-left join {{0}}.baseline
+left join {0}.baseline
     on baseline.slot_name = known.slot_name and baseline.fact_name = known.fact_name
 order by name, relation
 """
@@ -89,8 +99,9 @@ def _state(
     row: tuple[Any, ...],
 ) -> FactState:
     name, relation, rows = row[:3]
-    applied, moved_at, is_behind, rejected_lsn, left_out, built_on, is_declared = row[3:10]
-    baseline_id, snapshot, counted_at, is_counted = row[10:]
+    applied, moved_at, waits_since, newest_commit_at = row[3:7]
+    rejected_lsn, left_out, built_on, is_declared = row[7:11]
+    baseline_id, snapshot, counted_at, is_counted = row[11:]
     return FactState(
         name,
         relation,
@@ -101,12 +112,14 @@ def _state(
         else Watermark(
             lsn.parse(applied),
             moved_at,
-            is_behind,
+            waits_since is not None,
             lsn.parse(rejected_lsn) if rejected_lsn else None,
             rejected_count(cursor, relation, slot) if rejected_lsn else 0,
             left_out,
             built_on,
             is_declared,
+            waits_since,
+            newest_commit_at,
         ),
         None
         if baseline_id is None

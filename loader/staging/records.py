@@ -69,6 +69,10 @@ class Watermark:
     """The baseline that it was built on; None where it was built on none."""
     is_of_declaration: bool
     """Whether its rows were counted by the declaration that is registered."""
+    waits_since: datetime | None = None
+    """When the oldest change was staged that it has not applied; None where it is not behind."""
+    newest_commit_at: datetime | None = None
+    """When the newest change that it has applied was committed; None where none is in the log."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,11 @@ def read_slot_position(
     with explained("target"), connection, connection.cursor() as cursor:
         try:
             cursor.execute(query, (slot,))
+        except pg.UndefinedTable:
+            raise NotSetUp(
+                f"Nothing is set up in schema {schema} of the target",
+                "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
+            ) from None
         except pg.UndefinedColumn:
             raise NotSetUp(
                 f"The schema {schema} was made by an older loader", "run `loader setup`"

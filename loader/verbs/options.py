@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from loader.monitoring import text_lines
 from waltally.errors import LoaderError
 
 Source = Annotated[
     str,
     typer.Option(
+        metavar="DSN",
         envvar="LOADER_SOURCE_DSN",
         show_default="libpq's PG* variables",
         help="The application's database: a libpq string or URL.",
@@ -21,14 +23,18 @@ Source = Annotated[
 Target = Annotated[
     str,
     typer.Option(
+        metavar="DSN",
         envvar="LOADER_TARGET_DSN",
         show_default="the source",
         help="The database that holds the change log: a libpq string or URL.",
     ),
 ]
-Slot = Annotated[str, typer.Option(envvar="LOADER_SLOT", help="The replication slot's name.")]
+Slot = Annotated[
+    str, typer.Option(metavar="NAME", envvar="LOADER_SLOT", help="The replication slot's name.")
+]
 Schema = Annotated[
-    str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema at the target.")
+    str,
+    typer.Option(metavar="NAME", envvar="LOADER_SCHEMA", help="The staging schema at the target."),
 ]
 
 
@@ -38,5 +44,5 @@ def reported() -> Iterator[None]:
     try:
         yield
     except LoaderError as error:
-        typer.echo(f"Error: {error.sentence}", err=True)
+        text_lines.echo(f"Error: {error.sentence}".split("\n"), err=True)
         raise typer.Exit(error.exit_code) from None

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.monitoring import text_lines
 from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+
+log = logging.getLogger("loader")
 
 if TYPE_CHECKING:
     import threading
@@ -37,14 +40,16 @@ def run_command(
     build_interval: Annotated[
         float,
         typer.Option(
+            metavar="SECONDS",
             envvar="LOADER_BUILD_INTERVAL",
             min=0,
-            help="Seconds from the start of one build to the next at least; 0: as fresh as can be.",
+            help="From the start of one build to the next at least; 0: as fresh as can be.",
         ),
     ] = 0.0,
     columns: Annotated[
         str,
         typer.Option(
+            metavar="COLUMN,...",
             envvar="LOADER_COLUMNS",
             show_default="all",
             help="Keep only these columns, keys, and what the facts need; the rest is not stored.",
@@ -54,6 +59,7 @@ def run_command(
     metrics_port: Annotated[
         int,
         typer.Option(
+            metavar="PORT",
             envvar="LOADER_METRICS_PORT",
             min=0,
             max=65535,
@@ -63,7 +69,11 @@ def run_command(
     ] = 0,
     metrics_address: Annotated[
         str,
-        typer.Option(envvar="LOADER_METRICS_ADDRESS", help="The address to serve metrics on."),
+        typer.Option(
+            metavar="ADDRESS",
+            envvar="LOADER_METRICS_ADDRESS",
+            help="The address to serve metrics on.",
+        ),
     ] = "127.0.0.1",
 ) -> None:
     """Follow the slot into the change log until stopped by SIGTERM or Ctrl-C.
@@ -79,17 +89,23 @@ def run_command(
     from loader.stop_signals import stop_event
 
     terminal = _log_to_stderr(verbose)
-    with reported(), stop_event(signal.SIGTERM, signal.SIGINT) as stop:
+    run_state = RunState()
+    progress = Progress(run_state, terminal)
+    with reported(), stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
-        run_state = RunState()
         port = 0 if once else metrics_port
         threads = [SIGNAL_THREAD, *([builder.THREAD] if with_build else [])]
         with (
             observed(
                 settings, _served(settings, run_state, stop, threads, metrics_address, port)
-            ) as notify,
-            Progress(run_state, terminal),
+            ) as observe,
+            progress,
         ):
+
+            def notify(event: Event) -> None:
+                progress(event)
+                observe(event)
+
             if with_build and not once:
                 background = builder.Builder(settings, stop, notify, build_interval)
 
@@ -107,7 +123,8 @@ def run_command(
             else:
                 follow(settings, stop, run_state, once, notify)
                 if with_build:
-                    builder.apply_once(settings)
+                    log.info("applying the models")
+                    builder.apply_once(settings, notify)
 
 
 def _served(
@@ -129,17 +146,28 @@ def _served(
     return metrics.served(settings, run_state, stop, threads, address, port)
 
 
+class _TerminalHandler(logging.Handler):
+    """Prints above the living line; SQL in a remedy can be pasted."""
+
+    def __init__(self, terminal: Console) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = text_lines.broken(self.format(record), self._terminal.width)
+        self._terminal.print(said, markup=False, soft_wrap=True)
+
+
 def _log_to_stderr(verbose: bool) -> Console | None:
     """Return the terminal that stderr is, None where it is a file or a pipe."""
     terminal = None
     handler: logging.Handler
     if sys.stderr.isatty():
         from rich.console import Console
-        from rich.logging import RichHandler
 
-        terminal = Console(stderr=True)
-        handler = RichHandler(console=terminal, show_path=False)
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        terminal = Console(stderr=True, highlight=False)
+        handler = _TerminalHandler(terminal)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
     else:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

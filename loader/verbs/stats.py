@@ -12,13 +12,20 @@ from waltally.settings import DEFAULT_SCHEMA, complete_conninfo
 
 
 def stats_command(
-    fact: Annotated[str, typer.Argument(metavar="FACT", help="The fact's name.")],
+    fact: Annotated[
+        str,
+        typer.Argument(
+            metavar="FACT",
+            show_default=False,
+            help="The fact's name; without one, which there are.",
+        ),
+    ] = "",
     where: Annotated[
         list[str] | None,
         typer.Argument(metavar="[DIMENSION=VALUE]...", help="Only groups with these values."),
     ] = None,
     by: Annotated[
-        str, typer.Option(help="Dimensions that get a line per value: dimension,dimension.")
+        str, typer.Option(metavar="DIMENSION,...", help="Dimensions that get a line per value.")
     ] = "",
     source: Source = "",
     target: Target = "",
@@ -26,6 +33,7 @@ def stats_command(
     dbt_schema: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             envvar="DBT_SCHEMA",
             show_default="where the fact is registered",
             help="The schema that dbt builds in.",
@@ -45,7 +53,6 @@ def stats_command(
         if as_json:
             typer.echo(json.dumps(found.as_json(), indent=2))
         else:
-            from loader.monitoring import stats_table
-            from loader.monitoring.status_table import output_console
+            from loader.monitoring import stats_text, text_lines
 
-            output_console().print(stats_table.render(found))
+            text_lines.echo(stats_text.render(found))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from loader.verbs.options import Schema, Slot, Source, Target, reported
+from waltally.errors import SettingError
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -21,6 +22,7 @@ def status_command(
     max_lag_seconds: Annotated[
         float,
         typer.Option(
+            metavar="SECONDS",
             envvar="LOADER_MAX_LAG_SECONDS",
             help="Unhealthy when a position has not moved for so long although there is more.",
         ),
@@ -28,43 +30,44 @@ def status_command(
     max_wal_held_bytes: Annotated[
         int,
         typer.Option(
+            metavar="BYTES",
             envvar="LOADER_MAX_WAL_HELD_BYTES",
-            help="Unhealthy when the slot holds more WAL than this.",
+            help="Unhealthy when the slot holds more WAL than this; the default is 8 GiB.",
         ),
     ] = 8 * 2**30,
     min_safe_wal_bytes: Annotated[
         int,
         typer.Option(
+            metavar="BYTES",
             envvar="LOADER_MIN_SAFE_WAL_BYTES",
             help="Unhealthy when less WAL than this, and than it holds, is left until the slot "
-            "is lost.",
+            "is lost; the default is 1 GiB.",
         ),
     ] = 2**30,
 ) -> None:
-    """Show slot, lag, WAL held back and watermarks; the exit code says whether all is well.
+    """Show whether all is well and as of when the facts are exact; the exit code says it too.
 
     Example: loader status --json
     """
-    from loader.monitoring import status
+    from loader.monitoring import status, status_text
+    from loader.monitoring.thresholds import Thresholds
 
     with reported():
+        if as_json and watch:
+            raise SettingError("--json prints one report and --watch many", "leave one of them out")
         settings = Settings.of(source, target, slot, schema)
-        thresholds = status.Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
+        thresholds = Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
 
         def report() -> dict[str, Any]:
             return status.report(settings, thresholds)[0]
 
-        if as_json and not watch:
-            body = report()
+        if watch:
+            status_text.watch(report)
+            return
+        body = report()
+        if as_json:
             typer.echo(json.dumps(body, indent=2))
         else:
-            from loader.monitoring import status_table
-
-            console = status_table.output_console()
-            if watch:
-                status_table.watch(report, console)
-                return
-            body = report()
-            console.print(status_table.render(body))
+            status_text.show(body)
         if body["findings"]:
             raise typer.Exit(body["findings"][0]["code"])

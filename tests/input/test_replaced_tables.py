@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from loader.monitoring import status
+from loader.monitoring.thresholds import Thresholds
 from loader.preflight import setup
 from tests.support.pipeline import Pipeline
 from tests.support.spark_jobs import run_job
@@ -30,7 +31,7 @@ REPLACEMENTS = {
 
 
 def problems(pipeline: Pipeline) -> list[str]:
-    body, problem = status.report(pipeline.loader_settings, status.Thresholds(300, 2**40))
+    body, problem = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
     assert (problem is None) == body["healthy"]
     # The tables were empty at setup: there is nothing to seed, and tests/operations has that one.
     return [
@@ -80,7 +81,7 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(
     pipeline.must_be_exact()
     pipeline.source.execute(REPLACEMENTS[kind].replace("notifications", "notification_history"))
     pipeline.source.execute(f"{insert} limit 1")
-    body, _ = status.report(pipeline.loader_settings, status.Thresholds(300, 2**40))
+    body, _ = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
     (problem,) = [found for found in body["findings"] if found["kind"] == "TableReplaced"]
     run_job(problem["remedy"].split("`")[1], pipeline.environment())
     pipeline.must_be_exact()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import signal
+from pathlib import Path
+
 import psycopg2
 import pytest
 
 from demo.cluster import Cluster
 from loader.staging.pruned import MARK
 from tests.support import Database, paste, wait_until
+from tests.support.commands import RunningLoader, profiles
 from tests.support.databases import application_database
 from tests.support.following import end, following, is_copying, peak_memory
 from tests.support.second_opinion import change_log, other_slot, second_opinion
@@ -29,6 +34,40 @@ def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database)
     source.must("run", "--once")
     assert change_log(source) == second_opinion(source, other)
     assert source.staged() == 5 + 5 + 1 + 4
+
+
+def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(
+    source: Database, tmp_path: Path
+) -> None:
+    source.must("setup")
+    log = tmp_path / "log"
+    limits = {"loader.monitoring.progress._LOG_SECONDS": 0.2}
+    environment = source.environment(**profiles(tmp_path))
+    with RunningLoader(environment, log, "--build", limits=limits) as running:
+        running.wait_for("following the slot")
+
+        def is_built() -> bool:
+            source.insert(1)
+            return "built 0." in running.said()
+
+        wait_until(is_built, "a line says so")
+        lock = connect(source.cluster.dsn(source.name))
+        lock.autocommit = False
+        lock.cursor().execute("lock table analytics.ft_service_stats in share mode")
+        source.insert(1)
+        wait_until(lambda: "a build began" in running.said(), "a build waits")
+        running.process.send_signal(signal.SIGTERM)
+        running.wait_for("INFO stopping after this build")
+        lock.close()
+        running.end()
+    progress = [line for line in running.said().splitlines() if "newest change" in line]
+    form = r"newest change [\d.]+ s ago, lag [\d.]+ \w+, built [\d.]+ s ago, \d+/s, \d+ changes?, "
+    assert any(re.search(form + "position [0-9A-F]+/[0-9A-F]+$", line) for line in progress), (
+        progress
+    )
+    assert re.search(
+        r"INFO stored \d+ changes? in \d+ batch(es)? over [\d.]+ s, position", running.said()
+    )
 
 
 def test_running_again_stores_nothing_again(source: Database) -> None:

@@ -16,10 +16,12 @@ from threading import Event
 import pytest
 
 from loader.monitoring import status
+from loader.monitoring.thresholds import Thresholds
 from loader.preflight import setup
 from loader.preflight.manifest import read_manifest
 from loader.preflight.register_facts import Wanted
-from tests.support import LOADER, ROOT, Database, wait_until
+from tests.support import LOADER, ROOT, Database, paste, wait_until
+from tests.support.commands import profiles
 from tests.support.databases import application_database
 from tests.support.following import end, following
 from tests.support.servers import Server, connect
@@ -70,7 +72,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert body["healthy"] is True
     assert set(body) == {
         "version", "source", "slot", "position", "facts", "logged_tables", "last_error",
-        "thresholds", "findings", "healthy",
+        "thresholds", "findings", "healthy", "summary", "exact_as_of", "exact_age_seconds",
     }  # fmt: skip
     assert body["slot"]["name"] == source.slot
     assert body["position"]["lsn"] == source.value("select position_lsn from cdc.slot_position")
@@ -85,7 +87,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert fact["waits_for"]["is_finding"] is False
     source.take_baseline()
     (seeded,) = json.loads(source.must("status", "--json"))["facts"]
-    parts = (fact, fact["waits_for"], seeded["baseline"])
+    parts = (fact, fact["waits_for"], seeded["baseline"], body["summary"])
     for part in (body, body["slot"], body["position"], body["thresholds"], *parts):
         for field in part:
             assert f"`{field}" in documented, field
@@ -132,13 +134,55 @@ def test_status_as_a_person_reads_it(source: Database) -> None:
         wait_until(lambda: source.staged() == 1234, "all is staged")
         shown = " ".join(source.must("status").split())
         end(process)
+    assert shown.startswith("healthy, but ft_service_stats waits for its first build Try: `dbt")
     assert f"slot {source.slot} followed by pid" in shown
     assert re.search(r"WAL held back [\d.]+ \w+ \(reserved\), no limit", shown)
-    assert re.search(r"position [0-9A-F]+/[0-9A-F]+, moved \d+ s ago", shown)
-    assert re.search(r"newest change committed \d+ s ago", shown)
-    assert re.search(r"stored 1,234 changes fact rows", shown)
-    assert shown.endswith("ft_service_stats waits for its first build healthy")
-    assert "not followed" in source.must("status")
+    assert re.search(r"newest change committed [\d.]+ s ago stored 1,234 changes position", shown)
+    assert re.search(r"position [0-9A-F]+/[0-9A-F]+, moved [\d.]+ s ago$", shown)
+    shown = source.must("status")
+    assert shown.startswith("no loader is running: ")
+    assert "\nTry: start `loader run --build`\n" in shown
+    assert "not followed" in shown
+
+
+def test_status_begins_with_what_is_wrong_and_sql_that_can_be_pasted(source: Database) -> None:
+    source.must("setup")
+    source.execute("alter table notifications replica identity default")
+    done = source.loader("status")
+    assert done.returncode == 18
+    sentence, remedy, *_ = done.stdout.splitlines()
+    assert sentence.startswith("not healthy: The replica identity of public.notifications does not")
+    paste(source.cluster, source.name, remedy.removeprefix("Try: "))
+    assert source.loader("status").returncode == 0
+
+
+def test_status_says_as_of_when_the_facts_are_exact(source: Database, tmp_path: Path) -> None:
+    """Of what was committed, staged and built, the build is the last."""
+    source.must("setup")
+    source.take_baseline()
+    source.insert(3)
+    committed = source.value("select clock_timestamp()")
+    source.must("run", "--once", "--build", **profiles(tmp_path))
+    with following(source) as process:
+        body = json.loads(source.must("status", "--json"))
+        as_of = datetime.fromisoformat(body["exact_as_of"])
+        assert abs((committed - as_of).total_seconds()) < 1
+        assert body["facts"][0]["exact_as_of"] == body["exact_as_of"]
+        assert body["summary"]["sentence"].startswith("healthy, exact as of ")
+        source.execute("update cdc.model_watermark set moved_at = moved_at - interval '1 day'")
+        source.insert(2)
+        wait_until(lambda: source.staged() == 5, "it is stored")
+        body = json.loads(source.must("status", "--json"))
+        assert datetime.fromisoformat(body["exact_as_of"]) == as_of, "no build has applied more"
+        assert body["facts"][0]["lag_seconds"] < 60, "a source that was quiet is not behind"
+        source.execute("update cdc.change_log set staged_at = staged_at - interval '20 s'")
+        shown = source.must("status")
+        assert shown.startswith("behind: ft_service_stats was not built for 2"), shown
+        source.execute("update cdc.change_log set staged_at = staged_at - interval '1 hour'")
+        done = source.loader("status")
+        assert done.returncode == 3
+        assert "The builds have stopped" in done.stdout.splitlines()[0]
+        end(process)
 
 
 def test_a_staging_schema_of_an_older_loader_asks_for_setup(source: Database) -> None:
@@ -185,6 +229,10 @@ def safe_bytes(database: Database) -> int:
     return int(database.value("select safe_wal_size from pg_replication_slots"))
 
 
+WELL = " UTC\nno loader is running: "
+"""A page that begins with the status itself; while a server is away, an error comes first."""
+
+
 def test_watching_outlasts_a_server_that_is_away(limited: Database, tmp_path: Path) -> None:
     shown = tmp_path / "shown"
     with shown.open("w") as out:
@@ -192,22 +240,18 @@ def test_watching_outlasts_a_server_that_is_away(limited: Database, tmp_path: Pa
             [str(LOADER), "status", "--watch"], env=limited.environment(), cwd=ROOT, stdout=out
         )
     try:
-        wait_until(lambda: shown.read_text().count("healthy") > 1, "it refreshes")
+        wait_until(lambda: shown.read_text().count(WELL) > 1, "it refreshes")
         limited.connection.close()
         limited.cluster.stop()
         wait_until(lambda: "Error: The source cannot be reached" in shown.read_text(), "it says so")
         before = len(shown.read_text())
         limited.cluster.start()
-        wait_until(lambda: said_healthy_last(shown.read_text()[before:]), "it shows it again")
+        wait_until(lambda: WELL in shown.read_text()[before:], "it shows it again")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
     finally:
         process.kill()
         process.wait()
-
-
-def said_healthy_last(shown: str) -> bool:
-    return shown.rfind("healthy") > shown.rfind("asking again")
 
 
 @pytest.mark.parametrize("looks", [25, pytest.param(100, marks=pytest.mark.slow)])
@@ -216,7 +260,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: in
     source.must("setup")
     settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
     wanted = Wanted.of(read_manifest(source.manifest), ())
-    thresholds = status.Thresholds(300, 2**40)
+    thresholds = Thresholds(300, 2**40)
     stop = Event()
 
     def write() -> None:

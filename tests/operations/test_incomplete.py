@@ -108,7 +108,7 @@ def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
     model = fact(status(pipeline)[1])
     assert model["rejected_lsn"] in said
     shown = " ".join(pipeline.loader("status").stdout.split())
-    assert f"up to {model['rejected_lsn']}" in shown
+    assert f", the newest at {model['rejected_lsn']}" in shown
     assert "could not be counted, the newest at" in notes(pipeline)[0]
 
     # Each row of the list names its fact.
@@ -119,7 +119,7 @@ def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
     model = fact(status(pipeline)[1])
     assert model["rejected_count"] == listed
     shown = " ".join(pipeline.loader("status").stdout.split())
-    assert f"{listed} up to {model['rejected_lsn']}" in shown
+    assert f"could not count {listed} changes, the newest at {model['rejected_lsn']}" in shown
     assert notes(pipeline)[0].startswith(f"{listed} changes")
 
 
@@ -142,7 +142,9 @@ def test_rows_that_are_left_out_are_counted_where_a_person_sees_them(pipeline: P
         FACT,
     )
     assert fact(status(pipeline)[1])["left_out"] == left_out
-    assert "1,203 live" in " ".join(pipeline.must("status").split())
+    assert "leaves out rows that lack a dimension: 1,203 of live" in " ".join(
+        pipeline.must("status").split()
+    )
     assert notes(pipeline) == ["1,203 rows, of all groups, lack a dimension and are left out."]
 
 

@@ -166,7 +166,7 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
     served.wait_for("waltally_build_duration_seconds_count", built + 1)
     assert served.value("waltally_has_rejected_changes", fact=FACT) == 1
     shown = " ".join(run([str(LOADER), "status"], served.environment).stdout.split())
-    assert re.search(r"up to [0-9A-F]+/[0-9A-F]+", shown)
+    assert re.search(r"could not count \d+ changes?, the newest at [0-9A-F]+/[0-9A-F]+", shown)
 
 
 def test_no_password_and_no_row_is_in_a_scrape_or_in_the_log(served: Served) -> None:

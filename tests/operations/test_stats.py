@@ -138,6 +138,17 @@ def test_a_reader_of_the_fact_needs_to_read_its_declaration_alone(built: Databas
     assert (found["totals"]["live_count"], found["freshness"], found["notes"]) == (7, None, None)
 
 
+def test_a_value_that_no_group_has_is_answered_with_those_that_there_are(built: Database) -> None:
+    said = built.must("stats", FACT, "notification_type=fax", "notification_status=created")
+    assert "No group has notification_type = fax. The values are: email, sms\n" in said
+    assert "notification_status = created. The" not in said, "this one is there"
+    assert "No group has" not in built.must("stats", FACT, "notification_type=sms")
+
+
+def test_a_remedy_has_a_line_of_its_own(built: Database) -> None:
+    assert "\nTry: `spark-submit spark/seed.py`, then `dbt build`\n" in built.must("stats", FACT)
+
+
 def test_a_group_that_nobody_has_counts_nothing(built: Database) -> None:
     found = as_json(built, f"service_id={NOBODY}")
     assert (found["lines"], found["totals"]) == ([], {"live_count": 0, "archived_count": 0})
@@ -147,7 +158,8 @@ def test_a_group_that_nobody_has_counts_nothing(built: Database) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "there_is"),
     [
-        (("ft_other",), "There is no fact ft_other", "name one of: ft_service_stats"),
+        (("ft_other",), "There is no fact ft_other", "ft_service_stats (by service_id, template"),
+        ((), "No fact is named", "name one of: ft_service_stats (by service_id, template_id"),
         ((FACT, "service=7"), "has no dimension 'service'", "service_id, template_id, notif"),
         ((FACT, "service_id"), "'service_id' is not dimension=value", "service_id="),
         ((FACT, "--by", "status"), "has no dimension 'status'", "service_id, template_id, notif"),

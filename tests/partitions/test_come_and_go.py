@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loader.monitoring import status
+from loader.monitoring.thresholds import Thresholds
 from tests.partitions.conftest import full
 from tests.support.databases import paste
 from tests.support.pipeline import Pipeline
@@ -32,7 +33,7 @@ WITHOUT_CHANGES = {
 
 
 def waits(pipeline: Pipeline) -> bool:
-    body, _ = status.report(pipeline.loader_settings, status.Thresholds(300, 2**40))
+    body, _ = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
     return any("waits for a seed" in found["message"] for found in body["findings"])
 
 
@@ -144,7 +145,7 @@ def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) ->
         running.end()
     partitioned.catch_up()
     assert len(partitioned.rejected()) == 1
-    body, _ = status.report(partitioned.loader_settings, status.Thresholds(300, 2**40))
+    body, _ = status.report(partitioned.loader_settings, Thresholds(300, 2**40))
     assert "IdentityTooNarrow" in [found["kind"] for found in body["findings"]]
 
 

@@ -1,0 +1,181 @@
+"""The status for a person: lines of text, and a view that refreshes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from loader.monitoring.amounts import ago, counted, duration, size
+from loader.monitoring.summary import rejected
+from loader.monitoring.text_lines import REMEDY, aligned, echo
+from waltally.errors import TRANSIENT, LoaderError
+
+_REFRESH_SECONDS = 2.0
+_CLEAR = "\x1b[2J\x1b[H"
+"""What empties a terminal and goes to its first line."""
+
+
+def show(body: dict[str, Any], rate: float | None = None) -> None:
+    """Print the report; a terminal shows in colour whether all is well."""
+    first, *lines = render(body, rate)
+    well = "yellow" if body["summary"]["remedy"] else "green"
+    echo([typer.style(first, fg=well if body["healthy"] else "red", bold=True), *lines])
+
+
+def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
+    """Return the report's lines: how it is and what to do, the facts, then the positions.
+
+    A remedy is one line, so that its SQL can be pasted. `rate` is in changes per second, where it
+    is known.
+    """
+    summary, facts = body["summary"], body["facts"]
+    lines = [summary["sentence"]]
+    lines += [f"{REMEDY}{summary['remedy']}"] if summary["remedy"] else []
+    for finding in body["findings"][1:]:
+        lines += [f"and: {finding['message']}", f"{REMEDY}{finding['remedy']}"]
+    if facts:
+        lines += ["", *_facts(facts)]
+        lines += [line for fact in facts for line in _remarks(fact)]
+    if error := body["last_error"]:
+        lines += ["", f"last error, {duration(error['age_seconds'])} ago: {error['message']}"]
+    return [*lines, "", *aligned(_positions(body, rate))]
+
+
+def watch(report: Callable[[], dict[str, Any]]) -> None:
+    """Show the report until Ctrl-C: refreshed in place on a terminal, else one after another.
+
+    A server that cannot be reached for a while is shown as such. Raises other LoaderErrors.
+    """
+    # A shell starts background processes with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before: tuple[float, dict[str, Any]] | None = None
+    try:
+        while True:
+            try:
+                body, asked_at = report(), time.monotonic()
+            except TRANSIENT as error:
+                _begin_page()
+                _show_away(error, before[1] if before else None)
+            else:
+                since = asked_at - before[0] if before else 0.0
+                _begin_page()
+                show(body, _rate(before[1], body, since) if before else None)
+                before = asked_at, body
+            sys.stdout.flush()
+            time.sleep(_REFRESH_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+def _begin_page() -> None:
+    if sys.stdout.isatty():
+        typer.echo(_CLEAR, nl=False)
+    else:
+        typer.echo(f"--- {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _show_away(error: LoaderError, last: dict[str, Any] | None) -> None:
+    typer.secho(f"Error: {error.sentence}", fg="red")
+    typer.echo(f"asking again every {_REFRESH_SECONDS:g} s")
+    if last:
+        typer.echo("\nbefore that:")
+        show(last)
+
+
+def _rate(before: dict[str, Any], body: dict[str, Any], seconds: float) -> float | None:
+    if not (before["position"] and body["position"] and seconds):
+        return None
+    stored = body["position"]["stored_changes"] - before["position"]["stored_changes"]
+    return float(stored) / seconds
+
+
+def _facts(facts: list[dict[str, Any]]) -> list[str]:
+    rows = [("fact", "rows", "as of", "behind", "baseline")]
+    for fact in facts:
+        count, baseline, age = fact["rows"], fact["baseline"], fact["exact_age_seconds"]
+        rows.append(
+            (
+                fact["name"],
+                "none" if count is None else f"{count:,}",
+                "not built"
+                if not fact["applied_lsn"]
+                else "its baseline"
+                if age is None
+                else f"{duration(age)} ago",
+                duration(fact["lag_seconds"]) if fact["lag_bytes"] else "no",
+                "none" if baseline is None else f"{duration(baseline['age_seconds'])} old",
+            )
+        )
+    return aligned(rows, right=[1])
+
+
+def _remarks(fact: dict[str, Any]) -> list[str]:
+    """Return what else there is to say of a fact; what is a finding is said there."""
+    name, waits, baseline = fact["name"], fact["waits_for"], fact["baseline"]
+    said = []
+    if waits is not None and not waits["is_finding"]:
+        said.append(f"{name} {waits['reason']}")
+    if changes := rejected(fact):
+        said.append(f"{name} could not count {changes}, the newest at {fact['rejected_lsn']}")
+    if baseline is not None and baseline["rejected_count"]:
+        reasons = "; ".join(f"{why} ({n:,})" for why, n in baseline["rejected_reasons"].items())
+        rows = counted(baseline["rejected_count"], "row")
+        said.append(f"{name}: its baseline could not count {rows}: {reasons}")
+    left_out = [f"{n:,} of {part}" for part, n in (fact["left_out"] or {}).items() if n]
+    if left_out:
+        said.append(f"{name} leaves out rows that lack a dimension: {', '.join(left_out)}")
+    return said
+
+
+def _positions(body: dict[str, Any], rate: float | None) -> list[tuple[str, str]]:
+    slot, position = body["slot"], body["position"]
+    lines = [("slot", slot["name"])]
+    if not slot["exists"]:
+        lines.append(("", "the source does not have it"))
+    else:
+        pid = slot["active_pid"]
+        lines.append(("", f"followed by pid {pid}" if pid else _not_followed(slot)))
+        if where := _kept_where(slot, body["source"]):
+            lines.append(("", where))
+        lines.append(("WAL held back", _held(slot)))
+    if position:
+        lines.append(("lag", f"{size(position['lag_bytes'])}, {duration(position['lag_seconds'])}"))
+        if position["newest_commit_at"]:
+            lines.append(("newest change", f"committed {ago(position['newest_commit_at'])}"))
+        stored = counted(position["stored_changes"], "change")
+        lines.append(("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s"))
+    if body["logged_tables"]:
+        lines.append(("only logged", ", ".join(body["logged_tables"])))
+    if position:
+        lines.append(("position", f"{position['lsn']}, moved {ago(position['moved_at'])}"))
+    for fact in body["facts"]:
+        if fact["applied_lsn"]:
+            lines.append(("applied", f"{fact['applied_lsn']} by {fact['name']}"))
+    return lines
+
+
+def _not_followed(slot: dict[str, Any]) -> str:
+    idle, timeout = slot["inactive_seconds"], slot["idle_timeout_seconds"]
+    if slot["invalidation_reason"]:
+        return f"given up by the server: {slot['invalidation_reason']}"
+    said = "not followed" if idle is None else f"not followed for {duration(idle)}"
+    return f"{said}; given up after {duration(timeout)}" if timeout else said
+
+
+def _kept_where(slot: dict[str, Any], source: dict[str, Any]) -> str:
+    said = ["on a standby"] if source["in_recovery"] else []
+    return ", ".join(said + (["kept by standbys"] if slot["failover"] else []))
+
+
+def _held(slot: dict[str, Any]) -> str:
+    held = f"{size(slot['wal_held_bytes'] or 0)} ({slot['wal_status']})"
+    safe = slot["safe_wal_bytes"]
+    if safe is None:
+        return f"{held}, no limit"
+    return f"{held}, lost after {size(max(0, safe))} more"

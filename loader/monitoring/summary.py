@@ -1,0 +1,86 @@
+"""The one sentence that a status report begins with, and what to do. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from loader.monitoring.amounts import counted, duration, size
+from waltally.tables import quoted
+
+_RECENT_SECONDS = 10.0
+"""What is older may be a quiet source or a delay, so the sentence says which."""
+_UNREAD_BYTES = 10**6
+"""An idle loader leaves less WAL than this unread."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How the pipeline is."""
+
+    sentence: str
+    remedy: str = ""
+    """Empty where nothing has to be done."""
+
+
+def summarize(body: dict[str, Any]) -> Summary:
+    """Return the summary of a status report (docs/status.md)."""
+    findings, facts = body["findings"], [f for f in body["facts"] if f["is_registered"]]
+    if findings:
+        first = findings[0]
+        more = "" if len(findings) == 1 else f" ({len(findings)} findings)"
+        return Summary(f"not healthy{more}: {first['message']}", first["remedy"])
+    # A report without findings has a position, or it would say that nothing is set up.
+    if not body["slot"]["active_pid"]:
+        return Summary(f"no loader is running: {_exact(body, facts)}", "start `loader run --build`")
+    waits = [(each["name"], each["waits_for"]) for each in facts if each["waits_for"]]
+    if waits:
+        return Summary(
+            "healthy, but " + "; ".join(f"{name} {wait['reason']}" for name, wait in waits),
+            f"{waits[0][1]['remedy']}; where `loader run --build` runs, it does that by itself",
+        )
+    if (stands := body["position"]["lag_seconds"]) > _RECENT_SECONDS:
+        return Summary(
+            f"behind: the loader has stored nothing for {duration(stands)}; {_exact(body, facts)}",
+            "see what `loader run` logs; a large transaction takes its time",
+        )
+    late = max(facts, key=lambda each: float(each["lag_seconds"]), default=None)
+    if late is not None and late["lag_seconds"] > _RECENT_SECONDS:
+        waiting = f"{late['name']} was not built for {duration(late['lag_seconds'])}"
+        return Summary(
+            f"behind: {waiting}, and more is staged; {_exact(body, facts)}",
+            "see that `loader run --build` or a scheduled `dbt build` runs",
+        )
+    schemas = [each["relation"].rpartition(".")[0] for each in facts if rejected(each)]
+    return Summary(
+        f"healthy, {_exact(body, facts)}",
+        f"select * from {quoted(schemas[0])}.rejected_changes order by commit_lsn desc;"
+        if schemas
+        else "",
+    )
+
+
+def rejected(fact: dict[str, Any]) -> str:
+    """Return how many changes a fact could not count, empty where it counted all."""
+    if not fact["rejected_lsn"]:
+        return ""
+    count = fact["rejected_count"]
+    return "some changes" if count is None else counted(count, "change")
+
+
+def _exact(body: dict[str, Any], facts: list[dict[str, Any]]) -> str:
+    """Return until when everything that was committed is counted, and what is not."""
+    age, unread = body["exact_age_seconds"], body["position"]["lag_bytes"]
+    is_behind = any(fact["lag_seconds"] for fact in facts)
+    if age is None:
+        said = "exact: the change log is empty, so nothing is left to count"
+    elif age < _RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:
+        said = f"exact as of {duration(age)} ago"
+    else:
+        said = f"exact as of the newest change, {duration(age)} ago"
+    if unread > _UNREAD_BYTES:
+        said += f", and {size(unread)} of the source's WAL are still to be read"
+    lacking = [
+        f"{what} that {fact['name']} could not count" for fact in facts if (what := rejected(fact))
+    ]
+    return said + (f"; except {' and '.join(lacking)}" if lacking else "")
