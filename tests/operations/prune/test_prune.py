@@ -48,7 +48,9 @@ def planned(pipeline: Pipeline) -> list[Outcome]:
 def fates(pipeline: Pipeline) -> dict[str, str]:
     """What it would do with each partition of `backfill`; it keeps the pipeline's own."""
     found = {each.partition.name: each.status for each in planned(pipeline)}
-    old = {str(number): found.pop(f"change_log_{number:08x}") for number in DAYS_OLD}
+    old: dict[str, str] = {
+        str(number): found.pop(f"change_log_{number:08x}") for number in DAYS_OLD
+    }
     assert set(found.values()) == {"kept"}
     return old
 
