@@ -14,7 +14,6 @@ from demo.source import transaction
 from loader.build.builder import export_target
 from loader.build.models import Models
 from loader.staging.change_log import ChangeLog
-from loader.staging.layout import PARTITION_BITS
 from waltally import lsn
 from waltally.settings import Settings
 
@@ -22,7 +21,9 @@ SLOT = "growth"
 _SCHEMA = "cdc"
 _BUILT_NAME = "warehouse"
 
-_FIRST = 16 << PARTITION_BITS
+_PARTITION_BITS = 32
+"""A log that begins as far below as the slot's own has partitions of 4 GiB."""
+_FIRST = 16 << _PARTITION_BITS
 """Where the log begins; the server's own WAL is far below."""
 _STEP = 1300
 """Bytes of the source's WAL between two commits."""
@@ -96,7 +97,7 @@ class Warehouse:
         self._groups, self._counted = groups, groups
         self._administer(f"create database {self._name} template postgres")
         for number in range(partitions):
-            self._next = _FIRST + (number << PARTITION_BITS)
+            self._next = _FIRST + (number << _PARTITION_BITS)
             self._append(rows // partitions, _APPLIED, 1)
         with transaction(self._dsn) as cursor:
             cursor.execute(_BASELINE, {"slot": SLOT, "groups": groups})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from loader.capture import wal2json
 from loader.capture.messages import Begin, Commit, Keepalive, Message
 from loader.capture.wal2json import action
-from loader.staging.layout import COLUMNS, partition_number
+from loader.staging.layout import COLUMNS
 from waltally import lsn
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
@@ -63,7 +63,7 @@ class Batcher:
         self._limits = limits or Limits()
         self._clock = clock
         self._started = 0.0
-        self._first_partition = 0
+        self._end_lsn: int | None = None
         self._begin: Begin | None = None
         self._ordinal = 0
         self._skips = False
@@ -113,11 +113,15 @@ class Batcher:
     def fits(self, message: Message) -> bool:
         """Say whether this message may join the batch; a begin far ahead in the WAL may not.
 
-        A batch has the partition of its first change and the next one.
+        The log has partitions only up to a position; see `end_before`.
         """
-        if not self.rows or not isinstance(message, Begin):
+        if not self.rows or not isinstance(message, Begin) or self._end_lsn is None:
             return True
-        return partition_number(message.commit_lsn) <= self._first_partition + 1
+        return message.commit_lsn < self._end_lsn
+
+    def end_before(self, position: int) -> None:
+        """End the batch before the first transaction that commits at or after the position."""
+        self._end_lsn = position
 
     def accept(self, message: Message) -> bytes:
         """Return the row that the message makes, empty where it makes none.
@@ -206,7 +210,6 @@ class Batcher:
             payloads += size
         if count and first:
             self._started = self._clock()
-            self._first_partition = partition_number(self._begin.commit_lsn)
         if count:
             self._last_head = last[: wal2json.HEAD]
         self._ordinal = ordinal

@@ -182,7 +182,7 @@ class Session:
     def _store_batch(self) -> None:
         """Append one batch and move the position with it, then let it be confirmed."""
         self._run_state.open_since = time.monotonic()
-        self._log.ensure_partitions(self._batcher.commit_lsn)
+        self._batcher.end_before(self._log.ensure_partitions(self._batcher.commit_lsn))
         try:
             self._log.append(self._rows)
         except LoaderError as error:

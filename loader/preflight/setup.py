@@ -73,7 +73,8 @@ def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[Lo
                 found += keeping_findings(ask_server(source, settings.slot))
             if facts.record is None:
                 unready = NotSetUp(
-                    f"The slot {settings.slot} is not set up yet", "run `loader setup`"
+                    f"Server and tables are fit; the slot {settings.slot} is not set up yet",
+                    "run `loader setup`",
                 )
                 return found or [unready]
             if failover and facts.state is not None and not facts.state.is_failover:

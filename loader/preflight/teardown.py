@@ -13,6 +13,7 @@ from loader.preflight import slot_facts
 from loader.preflight.begin_log import writable
 from loader.preflight.slot_admin import drop_origin, drop_slot, foreign_slot_finding
 from loader.staging import migrate
+from loader.staging.layout import PARTITION_NAME
 from loader.staging.pruned import IS_LIKE_THE_LOG
 from loader.staging.target_state import SLOT_POSITIONS, slot_position
 from waltally.database import connect, explained
@@ -40,7 +41,7 @@ from pg_class as c
 inner join pg_class as log on log.oid = %(log)s::regclass
 where c.relnamespace = %(schema)s::regnamespace and c.relkind = 'r'
 and (
-    c.relname ~ '^change_log_[0-9a-f]{{8}}$'
+    c.relname ~ '{PARTITION_NAME}'
     and not exists (select from pg_inherits where inhrelid = c.oid)
     and {IS_LIKE_THE_LOG}
     or c.relname ~ '^baseline_group_incoming_[0-9a-f]{{16}}$'

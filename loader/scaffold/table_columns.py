@@ -42,6 +42,11 @@ inner join pg_namespace as n on n.oid = c.relnamespace
 where
     c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p'
     and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+    -- Neither what setup stages nor what dbt builds.
+    and not exists (
+        select from pg_class as ours
+        where ours.relnamespace = n.oid and ours.relname in ('slot_position', 'rejected_changes')
+    )
 order by greatest(c.reltuples, 0) desc, 1, 2
 limit 10
 """
@@ -58,7 +63,7 @@ def read_columns(connection: extensions.connection, table: Table) -> tuple[Colum
         there = format_tables(Table(*row) for row in cursor.fetchall())
     raise SettingError(
         f"The source has no table {table}",
-        f"name one with --table, for instance {there.replace(',', ' or ')}"
+        f"name one with --table, for instance {there.replace(',', ', ')}"
         if there
         else "connect to the application's database with --source; this one has no tables",
     )

@@ -10,7 +10,7 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
 from loader.staging import registration
-from loader.staging.layout import COLUMNS, partition_number
+from loader.staging.layout import COLUMNS, Block
 from loader.staging.make_partition import make_partition
 from loader.staging.records import Registration, SlotPosition
 from loader.staging.target_state import read_slot_position
@@ -39,7 +39,8 @@ class ChangeLog:
         """Connect. Raises LoginRefused, CannotConnect."""
         self._slot = slot
         self._schema = schema
-        self._partitions: set[int] = set()
+        self._partitions: tuple[Block, ...] = ()
+        """Those that `ensure_partitions` found or made last."""
         self.connection: extensions.connection = connect(dsn, "target")
         with explained("target"), self.connection, self.connection.cursor() as cursor:
             # Only what is durable is confirmed. A setting that the session does not set itself
@@ -149,16 +150,23 @@ class ChangeLog:
         with explained("target"), self.connection, self.connection.cursor() as cursor:
             cursor.execute("set client_encoding to %s", (name,))
 
-    def ensure_partitions(self, position: int) -> None:
+    def ensure_partitions(self, position: int) -> int:
         """Make the partition that holds a commit LSN, and the next one, where they are missing.
 
-        Raises what `make_partition` raises.
+        Return where the next one ends. Raises what `make_partition` raises.
         """
-        for number in (partition_number(position), partition_number(position) + 1):
-            if number not in self._partitions:
-                with explained("target"), self.connection, self.connection.cursor() as cursor:
-                    make_partition(cursor, self._schema, number)
-                self._partitions.add(number)
+        present = self._partition_at(position)
+        following = self._partition_at(present.to_lsn)
+        self._partitions = (present, following)
+        return following.to_lsn
+
+    def _partition_at(self, position: int) -> Block:
+        for block in self._partitions:
+            if block.holds(position):
+                return block
+        log_size = position - self.record().start_lsn
+        with explained("target"), self.connection, self.connection.cursor() as cursor:
+            return make_partition(cursor, self._schema, position, log_size)
 
     def append(self, rows: Rows) -> None:
         """Copy the rows into the change log, in a transaction that `commit_position` ends.

@@ -47,7 +47,8 @@ from {0}.fact
 inner join {0}.slot_position as log on log.slot_name = fact.slot_name
 order by fact.fact_name
 """
-_ARCHIVES = "select slot_name, from_lsn, archived_lsn from {0}.archive_position"
+_ARCHIVES = "select slot_name, from_lsn, archived_lsn, location from {0}.archive_position"
+_STILL = "select slot_name, extract(epoch from now() - moved_at)::float8 from {0}.slot_position"
 
 
 def read_consumers(session: PruneSession, lock: bool = False) -> Consumers:
@@ -68,7 +69,8 @@ def read_consumers(session: PruneSession, lock: bool = False) -> Consumers:
             for name, slot, relation, at, is_seeded in session.query(_FACTS)
         ),
         tuple(
-            Archive(slot, lsn.parse(first), lsn.parse(end))
-            for slot, first, end in session.query(_ARCHIVES)
+            Archive(slot, lsn.parse(first), lsn.parse(end), location)
+            for slot, first, end, location in session.query(_ARCHIVES)
         ),
+        dict(session.query(_STILL)),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from loader.staging.records import SlotPosition
 
@@ -44,6 +45,12 @@ class Archive:
     slot: str
     from_lsn: int
     to_lsn: int
+    location: str = ""
+
+    @property
+    def place(self) -> str:
+        """The folder, as it was given to the archive."""
+        return self.location.removesuffix(f"/slot={self.slot}")
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Consumers:
     watermarks: tuple[Watermark, ...]
     facts: tuple[RegisteredFact, ...]
     archives: tuple[Archive, ...]
+    still_seconds: Mapping[str, float] = field(default_factory=dict)
+    """By slot, for how long its position has not moved."""
 
     def slots_starting_before(self, end: int) -> list[SlotPosition]:
         """Return the slots whose log has to be complete from a position before `end`."""

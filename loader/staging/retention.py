@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loader.staging.layout import partition_bounds, partition_name
-from loader.staging.log_consumers import Consumers, Watermark
+from loader.staging.layout import Block
+from loader.staging.log_consumers import Archive, Consumers, Watermark
 from loader.staging.records import SlotPosition
+from loader.staging.units import show_age, show_size
 from waltally import lsn
-from waltally.errors import SettingError
 from waltally.tables import Table, literal
 
 State = Literal["attached", "pending", "detached"]
 """Pending: a detach has begun and waits for sessions that were reading the log before."""
 
-_AGE = re.compile(r"(\d+)([smhdw])")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_STILL_SECONDS = 86_400
+"""A slot that has not moved for so long may be one that nobody follows any more."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition of the change log; `age` is its newest row's in seconds, None without rows."""
+    """A partition of the change log, of `size` bytes with its indexes.
 
-    number: int
+    `age` is its newest row's in seconds, None without rows.
+    """
+
+    block: Block
     state: State
     size: int
     age: float | None
+    rows: int = 0
+    rows_estimated: bool = False
     is_pruned: bool = False
     """Whether a prune has marked it. Nobody needs its rows since then."""
 
     @property
     def name(self) -> str:
         """The table's name in the staging schema."""
-        return partition_name(self.number)
+        return self.block.name
 
     @property
     def from_lsn(self) -> int:
         """The first position that belongs to it."""
-        return partition_bounds(self.number)[0]
+        return self.block.from_lsn
 
     @property
     def to_lsn(self) -> int:
         """The first position that belongs to the next."""
-        return partition_bounds(self.number)[1]
+        return self.block.to_lsn
 
 
 @dataclass(frozen=True)
@@ -56,22 +61,6 @@ class Blocker:
     remedy: str = ""
 
 
-def parse_age(text: str) -> int:
-    """Return the seconds of an age such as `7d`. Raises SettingError."""
-    match = _AGE.fullmatch(text.strip())
-    if match is None:
-        raise SettingError(
-            f"--keep is {text!r}: not a number with s, m, h, d or w", "--keep 7d keeps seven days"
-        )
-    return int(match[1]) * _UNITS[match[2]]
-
-
-def show_age(seconds: float) -> str:
-    """Return an age in the largest unit that it fills."""
-    unit = next((u for u in ("d", "h", "m") if seconds >= _UNITS[u]), "s")
-    return f"{seconds / _UNITS[unit]:.3g}{unit}"
-
-
 def plan(
     partitions: Sequence[Partition], consumers: Consumers, keep: float
 ) -> Iterator[tuple[Partition, list[Blocker]]]:
@@ -80,19 +69,24 @@ def plan(
     `keep` is in seconds. A partition is dropped only when all older ones are, so that the log has
     no gap.
     """
-    last = max((each.number for each in partitions if each.state == "attached"), default=None)
+    last = max((each.block for each in partitions if each.state == "attached"), default=None)
     is_held = False
-    for partition in sorted(partitions, key=lambda each: each.number):
+    for partition in sorted(partitions, key=lambda each: each.block):
         if partition.state != "attached":
             found = find_detached_blockers(partition, consumers)
-        elif partition.number == last:
-            found = [Blocker("it is the newest partition")]
+        elif partition.block == last:
+            found = [Blocker(_newest(partition))]
         else:
             found = find_blockers(partition, consumers, keep)
             if is_held and not found:
                 found = [Blocker("an older partition is kept")]
             is_held = is_held or bool(found)
         yield partition, found
+
+
+def _newest(partition: Partition) -> str:
+    what = " and empty" if partition.age is None else ""
+    return f"it is the newest partition{what}: the log goes on in it"
 
 
 def find_detached_blockers(partition: Partition, consumers: Consumers) -> list[Blocker]:
@@ -103,8 +97,7 @@ def find_detached_blockers(partition: Partition, consumers: Consumers) -> list[B
     table, log = (Table(consumers.schema, name).quoted for name in (partition.name, "change_log"))
     drop = f"drop table {table};"
     if not partition.is_pruned:
-        bounds = (lsn.show(partition.from_lsn), lsn.show(partition.to_lsn))
-        attach = attach_sql(table, log, bounds)
+        attach = attach_sql(table, log, partition.block)
         drop = f"{attach} -- or, only where its rows are of no use: {drop}"
     return [
         Blocker(
@@ -116,9 +109,9 @@ def find_detached_blockers(partition: Partition, consumers: Consumers) -> list[B
     ]
 
 
-def attach_sql(table: str, log: str, bounds: tuple[str, str]) -> str:
+def attach_sql(table: str, log: str, block: Block) -> str:
     """Return the SQL that makes a table a partition of the log again; names in quotes."""
-    first, end = bounds
+    first, end = lsn.show(block.from_lsn), lsn.show(block.to_lsn)
     return f"alter table {log} attach partition {table} for values from ('{first}') to ('{end}');"
 
 
@@ -126,7 +119,7 @@ def find_blockers(partition: Partition, consumers: Consumers, keep: float) -> li
     """Return everything that keeps an attached partition."""
     found = []
     for slot in consumers.slots_starting_before(partition.to_lsn):
-        found += _slot_blockers(partition, slot) or [
+        found += _slot_blockers(partition, slot, consumers) or [
             *_model_blockers(partition, slot, consumers),
             *_rebuild_blockers(partition, slot, consumers),
         ]
@@ -137,17 +130,22 @@ def find_blockers(partition: Partition, consumers: Consumers, keep: float) -> li
     return found
 
 
-def _slot_blockers(partition: Partition, slot: SlotPosition) -> list[Blocker]:
+def _slot_blockers(partition: Partition, slot: SlotPosition, consumers: Consumers) -> list[Blocker]:
     if slot.position_lsn >= partition.to_lsn:
         return []
     name = slot.slot_name
-    return [
-        Blocker(
-            f"slot {name} is at {lsn.show(slot.position_lsn)} and may still write to it",
-            f"loader run for slot {name}, if it does not run; only where the source has no "
-            f"such slot any more and nobody will renew it: loader teardown --slot {name}",
-        )
-    ]
+    still = consumers.still_seconds.get(name, 0.0)
+    if still >= _STILL_SECONDS:
+        return [
+            Blocker(
+                f"slot {name} is at {lsn.show(slot.position_lsn)}, where it has been for "
+                f"{show_age(still)}, and may still write to it",
+                f"`loader run --slot {name}`; or, only where its source is gone for good: "
+                f"`loader teardown --slot {name}`",
+            )
+        ]
+    rest = show_size(partition.to_lsn - slot.position_lsn)
+    return [Blocker(f"slot {name} still writes to it: it ends after {rest} more of WAL")]
 
 
 def _model_blockers(
@@ -164,7 +162,7 @@ def _model_blockers(
     ]
     return [
         *(
-            Blocker(f"{fact.name} has applied nothing of slot {slot.slot_name}", "dbt build")
+            Blocker(f"{fact.name} has applied nothing of slot {slot.slot_name}", "`dbt build`")
             for fact in unbuilt
         ),
         *(
@@ -181,8 +179,8 @@ def _model_blockers(
 
 def _catch_up(mark: Watermark, schema: str) -> str:
     if mark.awaits_seed_of is not None:
-        return f"spark-submit spark/seed.py --fact {mark.awaits_seed_of}; then dbt build"
-    return "dbt build" if mark.exists else _delete_watermark_sql(mark, schema)
+        return f"`spark-submit spark/seed.py --fact {mark.awaits_seed_of}`, then `dbt build`"
+    return "`dbt build`" if mark.exists else _delete_watermark_sql(mark, schema)
 
 
 def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
@@ -198,11 +196,10 @@ def _rebuild_blockers(
 ) -> list[Blocker]:
     """A rebuild reads the log from the fact's baseline on, unless an archive has that part."""
     first = max(partition.from_lsn, slot.start_lsn)
-    if any(
-        each.slot == slot.slot_name and each.from_lsn <= first and each.to_lsn >= partition.to_lsn
-        for each in consumers.archives
-    ):
+    archives = [each for each in consumers.archives if each.slot == slot.slot_name]
+    if any(each.from_lsn <= first and each.to_lsn >= partition.to_lsn for each in archives):
         return []
+    lacking, archive = _lacking(archives, first, partition.to_lsn)
     return [
         Blocker(
             f"a rebuild of {fact.name} from slot {slot.slot_name} needs it: there is "
@@ -211,10 +208,28 @@ def _rebuild_blockers(
                 if fact.baseline_lsn is None
                 else f"a baseline at {lsn.show(fact.baseline_lsn)}"
             )
-            + " and no archive of it",
-            "spark-submit spark/seed.py, or spark-submit spark/archive.py",
+            + f" and {lacking}",
+            f"{archive}; or count anew, `spark-submit spark/seed.py --fact {fact.name}`, then "
+            "`dbt build`",
         )
         for fact in consumers.facts_of(slot)
         if not fact.awaits_seed
         and (fact.baseline_lsn is None or fact.baseline_lsn < partition.to_lsn)
     ]
+
+
+def _lacking(archives: Sequence[Archive], first: int, end: int) -> tuple[str, str]:
+    """Return what the archives lack of these positions, and the command that archives it."""
+    growing = [each for each in archives if each.from_lsn <= first]
+    if not growing:
+        # An archive that begins later can only go on from where it ends.
+        late = "".join(
+            f"; {each.place} has only what is after {lsn.show(each.from_lsn)}" for each in archives
+        )
+        return f"no archive of it{late}", "`spark-submit spark/archive.py --to FOLDER`, a new one"
+    newest = max(growing, key=lambda each: each.to_lsn)
+    return (
+        f"the archive in {newest.place} lacks {show_size(end - max(first, newest.to_lsn))} of WAL "
+        f"from {lsn.show(max(first, newest.to_lsn))} on",
+        f"`spark-submit spark/archive.py --to {shlex.quote(newest.place)}`",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -36,6 +37,19 @@ Schema = Annotated[
     str,
     typer.Option(metavar="NAME", envvar="LOADER_SCHEMA", help="The staging schema at the target."),
 ]
+
+
+@contextmanager
+def shown(what: str) -> Iterator[None]:
+    """On a terminal, say what goes on while the block runs: seconds of silence look like a hang."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    typer.echo(f"{what} ...", err=True, nl=False)
+    try:
+        yield
+    finally:
+        typer.echo("\r\x1b[K", err=True, nl=False)
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loader.verbs.options import Schema, Source, Target, reported
+from loader.verbs.options import Schema, Source, Target, reported, shown
 from waltally import lsn
 from waltally.errors import Interrupted
+from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 if TYPE_CHECKING:
@@ -33,44 +36,82 @@ def prune_command(
 ) -> None:
     """Drop partitions of the change log that every model has applied and a seed or archive covers.
 
-    A loader and builds may run meanwhile. What could not be dropped goes the next time.
+    A partition is a quarter of the log at most, or 16 MiB of the source's WAL.
+    The newest one stays. A loader and builds may run meanwhile.
 
     Example: loader prune --keep 7d --dry-run
     """
     from loader.staging.prune import prune
-    from loader.staging.retention import parse_age
+    from loader.staging.units import parse_age
 
     with reported():
         settings = Settings.of(source, target, DEFAULT_SLOT, schema)
-        outcomes = prune(settings, parse_age(keep), timeout, dry_run)
+        with shown("looking at the change log" if dry_run else "pruning the change log"):
+            outcomes = prune(settings, parse_age(keep), timeout, dry_run)
         if as_json:
             typer.echo(json.dumps(_body(outcomes), indent=2))
         else:
-            for outcome in outcomes:
-                typer.echo("\n".join(_lines(outcome)))
+            typer.echo("\n".join(report(outcomes)))
         left = [outcome.partition.name for outcome in outcomes if outcome.status == "left"]
         if left:
             raise Interrupted(
                 f"{', '.join(left)} could not be dropped now",
-                "`loader prune` again; what was begun is finished then",
+                "`loader prune` again: it finishes what was begun",
             )
 
 
-def _lines(outcome: Outcome) -> list[str]:
-    from loader.staging.retention import show_age
+_ROW = "{:<10}  {:<21}  {:>11}  {:>14}  {:>7}"
+_HEADS = ("", "partition", "size", "rows", "age")
 
-    partition = outcome.partition
-    age = "empty" if partition.age is None else f"newest row {show_age(partition.age)} old"
-    said = (
-        f"{partition.name}  {lsn.show(partition.from_lsn)} to {lsn.show(partition.to_lsn)}  "
-        f"{partition.size / 2**20:,.1f} MB  {age}: {outcome.status}"
+
+def report(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield what a person reads: a line for each partition, what keeps them, and the sum."""
+    from loader.staging.units import show_age, show_size
+
+    yield _ROW.format(*_HEADS).rstrip()
+    for outcome in outcomes:
+        partition = outcome.partition
+        about = "~" if partition.rows_estimated else ""
+        age = "" if partition.age is None else show_age(partition.age)
+        yield _ROW.format(
+            outcome.status,
+            partition.name,
+            show_size(partition.size),
+            f"{about}{partition.rows:,}",
+            age,
+        ).rstrip()
+    # The oldest that stays: no other can go before it, and most are kept for the same reasons.
+    staying = next((each for each in outcomes if each.blockers), None)
+    if staying is not None:
+        yield f"What keeps {staying.partition.name}:"
+        for blocker in staying.blockers:
+            yield f"- {blocker.reason}"
+            if blocker.remedy:
+                yield f"  Try: {blocker.remedy}"
+    yield _sum(outcomes)
+
+
+def _sum(outcomes: Sequence[Outcome]) -> str:
+    from loader.staging.units import show_size
+
+    going = [each.partition for each in outcomes if each.status in ("would drop", "dropped")]
+    if not going:
+        return "Nothing to drop."
+    about = "about " if any(each.rows_estimated for each in going) else ""
+    newest = min((each.age for each in going if each.age is not None), default=None)
+    until = "" if newest is None else f", staged up to {_ago(newest)}"
+    verb = "Dropped" if any(each.status == "dropped" for each in outcomes) else "Would drop"
+    return (
+        f"{verb} {plural(len(going), 'partition')}: "
+        f"{about}{plural(sum(each.rows for each in going), 'row')}, "
+        f"{show_size(sum(each.size for each in going))}, "
+        f"positions before {lsn.show(going[-1].to_lsn)}{until}"
     )
-    lines = [said]
-    for blocker in outcome.blockers:
-        lines.append(f"  {blocker.reason}")
-        if blocker.remedy:
-            lines.append(f"  Try: {blocker.remedy}")
-    return lines
+
+
+def _ago(seconds: float) -> str:
+    moment = datetime.now(UTC) - timedelta(seconds=seconds)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _body(outcomes: list[Outcome]) -> dict[str, object]:
@@ -82,6 +123,8 @@ def _body(outcomes: list[Outcome]) -> dict[str, object]:
                 "from_lsn": lsn.show(outcome.partition.from_lsn),
                 "to_lsn": lsn.show(outcome.partition.to_lsn),
                 "bytes": outcome.partition.size,
+                "rows": outcome.partition.rows,
+                "rows_estimated": outcome.partition.rows_estimated,
                 "newest_row_age_seconds": outcome.partition.age,
                 "status": outcome.status,
                 "reasons": [

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loader.verbs.options import Schema, Slot, Source, Target, reported
+from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -64,15 +64,24 @@ def setup_command(
 
     with reported():
         settings = Settings.of(source, target, slot, schema)
-        wanted = Wanted.of(find_facts(manifest), parse_tables(tables))
+        with shown("dbt parses the project"):
+            facts = find_facts(manifest)
+        wanted = Wanted.of(facts, parse_tables(tables))
         if check:
-            found = setup.check(settings, wanted, failover)
+            with shown("checking servers and tables"):
+                found = setup.check(settings, wanted, failover)
             for finding in found:
                 typer.echo(f"Error: {finding.sentence}", err=True)
             if found:
                 raise typer.Exit(found[0].exit_code)
             typer.echo("Everything is set up.")
             return
-        done = setup.set_up(settings, wanted, timeout, renew, failover)
+        with shown("checking servers and tables, making what is missing"):
+            done = setup.set_up(settings, wanted, timeout, renew, failover)
         for line in done or ["Everything is set up already."]:
             typer.echo(line)
+        if any(line.startswith("made the slot") for line in done):
+            typer.echo(
+                "Next: `loader run` follows the slot; `spark-submit spark/seed.py` counts the rows "
+                "from before"
+            )

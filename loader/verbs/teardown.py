@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loader.verbs.options import Schema, Slot, Source, Target, reported
+from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -31,6 +31,11 @@ def teardown_command(
         settings = Settings.of(source, target, slot, schema)
         what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")
         if not yes:
-            typer.confirm(f"Drop {what}?", abort=True)
-        for line in teardown.tear_down(settings, purge) or ["There was nothing to drop."]:
+            typer.confirm(
+                f"Drop {what}? The counts then stand still; to go on later needs a new seed",
+                abort=True,
+            )
+        with shown(f"dropping {what}"):
+            done = teardown.tear_down(settings, purge)
+        for line in done or ["There was nothing to drop."]:
             typer.echo(line)

@@ -32,6 +32,18 @@ class Folder:
         self._files: Any = given.getFileSystem(hadoop)
         self.uri: str = self._files.makeQualified(given).toString().rstrip("/")
 
+    @property
+    def remedy(self) -> str:
+        """What helps where files are missing that executors have just written."""
+        is_alone = str(self._spark.sparkContext.master).startswith("local")
+        if is_alone or not self.uri.startswith("file:"):
+            return "run the archive again"
+        return (
+            f"give --to a place that all machines of the cluster share: s3a:, hdfs: or a mounted"
+            f" folder. {self.uri} is a folder of each machine's own; where it is mounted on all,"
+            " run the archive again"
+        )
+
     def path(self, name: str) -> str:
         """Return the whole path of a name."""
         return f"{self.uri}/{name}"

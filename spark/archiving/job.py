@@ -26,6 +26,7 @@ from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
 from waltally.errors import NotSetUp
 from waltally.facts import Fact
+from waltally.plural import plural
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,21 @@ class Summary:
         return {"version": 2, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
 
     def __str__(self) -> str:
-        added = ", ".join(self.baselines)
-        baselines = f", and the baselines of {added}" if added else ""
+        baselines = f"baseline{'' if len(self.baselines) == 1 else 's'} of " + ", ".join(
+            self.baselines
+        )
+        if not self.slices:
+            added = f"the {baselines}" if self.baselines else "nothing new"
+            return (
+                f"{added}; the archive in {self.location} ends at {lsn.show(self.to_lsn)}, as the"
+                f" change log does; {self.seconds:.1f} s"
+            )
         return (
-            f"{self.rows:,} changes from {lsn.show(self.from_lsn)} up to {lsn.show(self.to_lsn)}"
-            f" in {self.slices} slices, {self.files} files{baselines}; {self.seconds:.1f} s"
+            f"{plural(self.rows, 'change')} from {lsn.show(self.from_lsn)} up to"
+            f" {lsn.show(self.to_lsn)} in {plural(self.slices, 'slice')},"
+            f" {plural(self.files, 'file')}"
+            + (f", and the {baselines}" if self.baselines else "")
+            + f"; {self.seconds:.1f} s"
         )
 
 
@@ -90,7 +101,9 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
             added.append(written)
             contents = replace(contents, slices=(*contents.slices, written))
             continuity.record(target, settings, folder.uri, contents)
-            print_status(f"{written.rows:,} changes up to {lsn.show(written.to_lsn)} are archived")
+            print_status(
+                f"archived {plural(written.rows, 'change')} up to {lsn.show(written.to_lsn)}"
+            )
         baselines = store_baselines(spark, target, settings, folder, contents, slot)
     return Summary(
         settings.slot,
@@ -160,8 +173,8 @@ def store_changes(
         )
     if stored != rows:
         raise CountingFailed(
-            f"the files of {part.name} have {stored:,} changes and the log has {rows:,}",
-            "run the archive again",
+            f"the files of {part.name} have {plural(stored, 'change')} and the log has {rows:,}",
+            folder.remedy,
         )
     folder.make_durable(names)
     failpoints.reach("archive-files")
@@ -198,7 +211,7 @@ def store_baselines(
                 f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
                 f" {count:,} groups with {', '.join(totals)}, and the baseline has"
                 f" {each.groups:,} with {', '.join(each.totals)}",
-                "run the archive again",
+                folder.remedy,
             )
         folder.make_durable(names)
         whole = replace(each, files=tuple(sorted(names)))

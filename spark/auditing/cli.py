@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
+from common import console
 from common.errors import AuditDiffers
 from common.options import AsJson, Facts, Partitions, Schema, Slot, Source, Target, Timeout, run_job
 from common.settings import DEFAULT_TIMEOUT, Settings
@@ -14,6 +16,7 @@ from rich.console import Console
 from auditing.job import audit
 from auditing.report import FactReport
 from waltally.errors import LoaderError, combine
+from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 _WIDTH = 200
@@ -56,7 +59,11 @@ def run(
     if as_json:
         print(json.dumps(report.as_json()), flush=True)
     else:
-        Console(width=_WIDTH, markup=False, highlight=False).print(report.render())
+        width = get_terminal_size().columns if console.stdout_is_terminal() else _WIDTH
+        printer = Console(width=width, markup=False, highlight=False)
+        for line in report.lines(width):
+            # A command in a sentence is pasted whole: the terminal breaks lines, not we.
+            printer.print(line, soft_wrap=isinstance(line, str))
     found: list[LoaderError] = [*map(finding, report.differing), *report.refused.values()]
     if found:
         raise combine(found)
@@ -66,7 +73,7 @@ def finding(report: FactReport) -> AuditDiffers:
     """Return the error for a fact that differs from its tables."""
     return AuditDiffers(
         f"{report.relation} differs from the tables in"
-        f" {report.comparison.difference_count:,} values",
+        f" {plural(report.comparison.difference_count, 'value')}",
         f"{report.remedy()} (docs/runbook.md, The audit differs)",
     )
 

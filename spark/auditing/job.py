@@ -24,6 +24,7 @@ from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
 from warehouse.fact import Built
+from warehouse.loader_progress import LoaderLock
 from warehouse.rejected import Rejected
 
 from auditing import comparing, evaluation, purged_rows
@@ -33,6 +34,7 @@ from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
 from waltally.errors import LoaderError, SourceBehind, TableReplaced, combine
 from waltally.facts import Fact, source_tables
+from waltally.plural import plural
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,8 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         if not facts:
             raise combine(list(refused.values()))
         checks.tables(source, facts)
-        # A standby's slot shows nowhere else.
-        watched = None if slot.on_standby else source
-        if watched is not None:
-            loader_progress.require_follower(watched, settings, print_status)
+        watched = LoaderLock(target, settings.schema) if slot.on_standby else source
+        loader_progress.require_follower(watched, settings, print_status)
         spark = stack.enter_context(session.running(work))
         executors.wait_for_one(spark, settings.timeout)
 
@@ -275,7 +275,7 @@ def notes(built: Built, rejected: Rejected) -> list[str]:
         found.append("the fact does not stand on the newest baseline yet: `dbt build`")
     if rejected.count:
         found.append(
-            f"{rejected.count:,} changes could not be counted, the first at"
+            f"{plural(rejected.count, 'change')} could not be counted, the first at"
             f" {lsn.show(rejected.first_lsn or 0)}; rejected_changes says why"
         )
     return found

@@ -7,6 +7,7 @@ since then. A TRUNCATE empties the part in the fact too: only rows purged after 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from warehouse.fact import Built
 
 from waltally import lsn
 from waltally.facts import Fact, FactTable
+from waltally.plural import plural
 from waltally.tables import Table, literal
 
 _TRUNCATES = "action is null or action = 'T'"
@@ -132,7 +134,7 @@ def _of_part(
     start = warehouse_fact.slot(target, settings).start_lsn
     unseen = None
     if last is None or start > begin:
-        unseen = why_unseen(built, start)
+        unseen = why_unseen(built, start, archive_place(target, settings))
     emptied = built.emptied.get(str(part.table), 0)
     if unseen is None and emptied > begin:
         unseen = (
@@ -144,16 +146,19 @@ def _of_part(
         rows = rows.unionByName(remembered.select("dimensions", "sums"))
     if unseen is None and unknown is not None:
         unseen = (
-            f"{unknown['change_count']:,} changes in the log, the first at"
-            f" {lsn.show(unknown['first_lsn'])}, may be deletes from {part.table} and do not say of"
-            " which group; `loader setup --check` says where the table is the cause, and after"
-            f" {_anew(fact)} they no longer matter"
+            f"the log has {plural(unknown['change_count'], 'change')} without a group, the first"
+            f" at {lsn.show(unknown['first_lsn'])}, that may be of deletes from {part.table};"
+            " `loader setup --check` says where the table is the cause, and after"
+            f" {_anew(fact)} this no longer matters"
         )
     return rows, unseen
 
 
-def why_unseen(built: Built, start: int) -> str | None:
-    """Return why the log lacks purges since the fact's baseline; None where it has all."""
+def why_unseen(built: Built, start: int, archive: str | None = None) -> str | None:
+    """Return why the log lacks purges since the fact's baseline; None where it has all.
+
+    `archive` is the folder of an archive, which may have what the log lacks.
+    """
     if built.baseline_lsn is None or built.baseline_id is None:
         return f"the fact has no baseline; {_anew(built.fact)}"
     if not built.is_on_newest_baseline:
@@ -161,10 +166,24 @@ def why_unseen(built: Built, start: int) -> str | None:
     if start > built.baseline_lsn:
         return (
             f"the change log begins at {lsn.show(start)}, after the baseline at"
-            f" {lsn.show(built.baseline_lsn)}; after {_anew(built.fact)},"
-            " all purges from then on are known"
+            f" {lsn.show(built.baseline_lsn)}. An archive has what was pruned: `spark-submit"
+            f" spark/replay.py --from {shlex.quote(archive or 'FOLDER')} --fact {built.fact.name}"
+            f" --compare` counts with it. After {_anew(built.fact)}, the audit knows all purges"
+            " from then on"
         )
     return None
+
+
+def archive_place(target: Connection, settings: Settings) -> str | None:
+    """Return the folder that the slot is archived to; None without one, or without the right."""
+    table = Table(settings.schema, "archive_position").quoted
+    if target.execute("select has_table_privilege(%s, 'select')", (table,)).fetchone() != (True,):
+        return None
+    row = target.execute(
+        f"select location from {table} where slot_name = %s order by from_lsn, location limit 1",
+        (settings.slot,),
+    ).fetchone()
+    return None if row is None else str(row[0]).removesuffix(f"/slot={settings.slot}")
 
 
 def _anew(fact: Fact) -> str:

@@ -7,15 +7,18 @@ from dataclasses import asdict, dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from warehouse.rejected import Rejected
 
 from waltally import lsn
 from waltally.errors import LoaderError
+from waltally.plural import plural
 
 JSON_VERSION = 3
 """To be raised when a field of the JSON changes its meaning or is removed."""
+
+_WIDEST = 100_000
 
 _EXACT = Context(prec=40_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
@@ -41,6 +44,11 @@ class Difference(_Compared):
     measure: str
     fact: str
     counted: str
+
+    def __str__(self) -> str:
+        group = ", ".join(f"{name} {text or 'null'}" for name, text in self.dimensions.items())
+        value, right, difference = _numbers(self)
+        return f"{group}: {self.measure} is {value}, counted {right}, difference {difference}"
 
 
 @dataclass(frozen=True)
@@ -133,29 +141,36 @@ class FactReport:
             "notes": list(self.notes),
         }
 
-    def lines(self, snapshot_lsn: int) -> Iterator[RenderableType]:
-        """Yield the fact's part of the report."""
+    def lines(self, snapshot_lsn: int, width: int) -> Iterator[RenderableType]:
+        """Yield the fact's part of the report, for a screen of this width."""
         comparison = self.comparison
         if comparison.differences:
-            yield _differences(comparison.differences)
+            yield from _differences(comparison.differences, width)
         if hidden := comparison.difference_count - len(comparison.differences):
-            yield f"and {hidden:,} differences that are not larger; --limit shows more"
+            are = "is" if hidden == 1 else "are"
+            yield f"and {plural(hidden, 'difference')} that {are} not larger; --limit shows more"
         if comparison.difference_count:
             yield from (f"Note: {note}" for note in self.notes)
         for each in self.left_out:
-            yield f"Left out: {each.row_count:,} rows of {each.source_table}: {each.reason}"
+            yield f"Left out: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
         for measure, amount in self.purged.items():
             if measure not in self.unseen:
-                yield f"{_shown(amount)} of {measure} is of rows that were purged"
-        for measure, why in self.unseen.items():
-            yield f"{measure} may be wrong without being listed, as not all purged rows are" + (
+                yield (
+                    f"{_shown(amount)} of {measure} is of rows that were purged: the tables lack"
+                    " them, the baseline and the change log have them"
+                )
+        for why in dict.fromkeys(self.unseen.values()):
+            measures = ", ".join(name for name, each in self.unseen.items() if each == why)
+            yield (
+                f"{measures} may be too high without being listed, as not all purged rows are"
                 f" known: {why}"
             )
         yield _totals(comparison)
         yield (
-            f"{comparison.difference_count:,} differences in {comparison.group_count:,} groups of"
-            f" {self.relation}, read at {lsn.show(self.fact_lsn)}, and the tables at"
-            f" {lsn.show(snapshot_lsn)}, {self.change_count:,} changes later"
+            f"{plural(comparison.difference_count, 'difference')} in"
+            f" {plural(comparison.group_count, 'group')} of {self.relation}, read at"
+            f" {lsn.show(self.fact_lsn)}, and the tables at {lsn.show(snapshot_lsn)},"
+            f" {plural(self.change_count, 'change')} later"
         )
 
 
@@ -186,13 +201,15 @@ class Report:
             "seconds": round(self.seconds, 1),
         }
 
-    def render(self) -> RenderableType:
-        """Return the report as tables."""
-        lines = [line for each in self.facts for line in each.lines(self.snapshot_lsn)]
-        return Group(*lines, f"{self.seconds:.1f} s")
+    def lines(self, width: int) -> Iterator[RenderableType]:
+        """Yield the report, for a screen of this width: tables and lines of any length."""
+        for each in self.facts:
+            yield from each.lines(self.snapshot_lsn, width)
+        yield f"{self.seconds:.1f} s"
 
 
-def _differences(found: Sequence[Difference]) -> Table:
+def _differences(found: Sequence[Difference], width: int) -> list[RenderableType]:
+    """Return a table, or lines where the screen is narrower than the table."""
     table = Table(*found[0].dimensions, "measure", box=None)
     for name in ("fact", "counted", "difference"):
         table.add_column(name, justify="right")
@@ -201,7 +218,8 @@ def _differences(found: Sequence[Difference]) -> Table:
         table.add_row(*texts, each.measure, *_numbers(each))
     for column in table.columns:
         column.no_wrap = True
-    return table
+    widest = Console(width=_WIDEST).measure(table).maximum
+    return [table] if widest <= width else list(map(str, found))
 
 
 def _totals(comparison: Comparison) -> Table:

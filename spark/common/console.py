@@ -35,11 +35,23 @@ class SubmitterStderr(io.TextIOBase):
 
     def isatty(self) -> bool:
         """Return whether spark-submit, the parent process, writes to a terminal."""
-        try:
-            target = str(Path(f"/proc/{os.getppid()}/fd/2").readlink())
-        except OSError:
-            return False
-        return target.startswith(("/dev/pts/", "/dev/tty"))
+        return _is_terminal(2)
+
+
+def _is_terminal(descriptor: int) -> bool:
+    """Return whether the file of spark-submit, the parent process, is a terminal."""
+    try:
+        target = str(Path(f"/proc/{os.getppid()}/fd/{descriptor}").readlink())
+    except OSError:
+        return False
+    return target.startswith(("/dev/pts/", "/dev/tty"))
+
+
+def stdout_is_terminal() -> bool:
+    """Return whether what we print goes to a terminal, also through spark-submit."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _is_terminal(1)
+    return sys.stdout.isatty()
 
 
 def restore_stderr() -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from common import bundle, shown_passwords
 from common.console import quiet_spark
 from common.errors import NoExecutor
+from common.progress import print_status
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -63,6 +64,8 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
     shown_passwords.refuse(conf.getAll())
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
+    if sys.stderr.isatty():
+        print_status("starting Spark")
     SparkContext._ensure_initialized(conf=conf)
     quiet_spark()
     try:

@@ -14,6 +14,7 @@ from common.settings import parse_lsn
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
 from waltally.errors import combine
+from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -30,7 +31,12 @@ def run(
         str | None, typer.Option(help="Write each fact to a new folder in this one, as Parquet.")
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare with the facts, at each fact's position.")
+        bool,
+        typer.Option(
+            "--compare",
+            help="Compare with the facts, at each fact's position. The archive must have reached"
+            " it: under traffic let no build run between archive and replay.",
+        ),
     ] = False,
     source: Source = "",
     target: Target = "",
@@ -63,9 +69,9 @@ def run(
             [
                 ReplayDiffers(
                     f"{each.fact.relation} differs from the replay in"
-                    f" {each.difference_count:,} groups",
-                    f"spark-submit spark/audit.py --fact {each.fact.name}, which says whether the"
-                    " fact or the archive is wrong",
+                    f" {plural(each.difference_count or 0, 'group')}",
+                    f"`spark-submit spark/audit.py --fact {each.fact.name}`: where it differs too"
+                    " the fact is wrong, else the archive",
                 )
                 for each in result.differing
             ]

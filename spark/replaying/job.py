@@ -13,6 +13,7 @@ from common import session
 from common.arrow_source import Snapshot
 from common.connections import connect, database_errors, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete
+from common.progress import print_status
 from common.registration import registered_facts
 from common.spark_errors import spark_errors
 from deltas import sums
@@ -23,6 +24,7 @@ from warehouse import groups, watermark
 from replaying import positions, replayed_fact
 from replaying.result import Difference, Replay, ReplayedFact
 from replaying.settings import ReplaySettings
+from waltally import lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
 
@@ -88,11 +90,13 @@ def compared(
             with exported_snapshot(target) as name:
                 built = watermark.read(target, settings.schema, settings.slot, fact)
                 position = built.applied_lsn
+                positions.require_reached(archive.contents, fact, position, settings.path)
                 baseline = positions.baseline_of(archive.contents, fact, built.baseline_id)
                 query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
                 snapshot = Snapshot(resolved(target), name)
                 # A checkpoint, so that the target does not keep an old snapshot meanwhile.
                 present = groups.read(archive.spark, snapshot, [query], fact).localCheckpoint()
+            print_status(f"{fact.relation} is read at {lsn.show(position)}; builds may go on")
             found.append(replayed(archive, position, fact, baseline, output, present))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -47,6 +48,18 @@ def require(contents: Contents, begin: int, end: int) -> None:
             f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the archive"
             f" holds those from {lsn.show(contents.from_lsn)} up to {lsn.show(contents.to_lsn)}",
             "archive again, or ask for another position",
+        )
+
+
+def require_reached(contents: Contents, fact: Fact, position: int, path: str) -> None:
+    """Raise ArchiveIncomplete where the archive ends before the position of the fact."""
+    if position > contents.to_lsn:
+        raise ArchiveIncomplete(
+            f"{fact.relation} is at {lsn.show(position)}, {position - contents.to_lsn:,} bytes of"
+            f" WAL after the archive's end at {lsn.show(contents.to_lsn)}",
+            f"`spark-submit spark/archive.py --to {shlex.quote(path)}`, then this again, without a"
+            " build in between: under traffic stop `loader run --build`, or the timer of dbt, until"
+            " the replay says that it has read the fact",
         )
 
 

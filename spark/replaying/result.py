@@ -10,6 +10,7 @@ from archiving.manifests import Baseline
 
 from waltally import lsn
 from waltally.facts import Fact
+from waltally.plural import plural
 
 JSON_VERSION = 2
 """To be raised when a field of the JSON changes its meaning or is removed."""
@@ -65,10 +66,12 @@ class ReplayedFact:
         """Yield what a person reads."""
         yield from map(str, self.differences)
         if self.difference_count is not None:
-            yield f"{self.difference_count:,} groups differ from the fact"
+            differ = "differs" if self.difference_count == 1 else "differ"
+            yield f"{plural(self.difference_count, 'group')} {differ} from {self.fact.relation}"
         totals = ", ".join(f"{name} {number}" for name, number in self.totals.items())
         yield (
-            f"{self.fact.name}: {totals} in {self.groups:,} groups as of {lsn.show(self.position)}"
+            f"{self.fact.name}: {totals} in {plural(self.groups, 'group')} as of"
+            f" {lsn.show(self.position)}"
         )
 
 

@@ -10,6 +10,7 @@ from seeding.known_facts import KnownFact
 from seeding.purged_rows import FORGET, Purged
 from seeding.store import StoredBaseline
 from waltally.facts import Fact
+from waltally.plural import plural
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,15 @@ class FactSummary:
 
     def __str__(self) -> str:
         tables = {part.name: part.table for part in self.fact.tables}
-        lines = [f"{self.fact.name}: {self.rows:,} rows in {self.groups:,} groups"]
+        lines = [f"{self.fact.name}: {plural(self.rows, 'row')} in {plural(self.groups, 'group')}"]
         lines += [
-            f"{count:,} rows of {tables[part]} are left out: a dimension is null"
+            f"{plural(count, 'row')} of {tables[part]} left out: a dimension is null"
             for part, count in self.stored.left_out.items()
             if count
         ]
         lines += [
-            f"{each.row_count:,} rows of {tables[each.part]} cannot be counted: {each.reason};"
-            f" for instance {json.dumps(each.example, ensure_ascii=False)}"
+            f"{plural(each.row_count, 'row')} of {tables[each.part]} cannot be counted:"
+            f" {each.reason}; for instance {json.dumps(each.example, ensure_ascii=False)}"
             for each in self.stored.rejections
         ]
         return "\n  ".join([*lines, *self.notes])
@@ -88,9 +89,10 @@ class Summary:
         }
 
     def __str__(self) -> str:
-        first = f"{len(self.facts)} facts" if len(self.facts) > 1 else "1 fact"
-        line = f"{first}, counted at {self.snapshot_lsn} in {self.seconds:.1f} s"
-        return "\n".join([line, *map(str, self.facts)])
+        count = plural(len(self.facts), "fact")
+        line = f"{count}, counted at {self.snapshot_lsn} in {self.seconds:.1f} s"
+        then = "The next build uses it: `dbt build`, or that of `loader run --build`"
+        return "\n".join([line, *map(str, self.facts), then])
 
 
 def purged_notes(fact: Fact, known: KnownFact | None, purged: Purged) -> list[str]:
@@ -104,11 +106,11 @@ def purged_notes(fact: Fact, known: KnownFact | None, purged: Purged) -> list[st
         ]
     if not purged.groups:
         return []
-    what = f"{purged.rows:,} rows in " if purged.rows else ""
-    found = f"{what}{purged.groups:,} groups, which were purged from {tables},"
+    what = f"{plural(purged.rows, 'row')} in " if purged.rows else ""
+    found = f"{what}{plural(purged.groups, 'group')} purged from {tables}"
     if purged.outcome == "forgotten":
-        return [f"{found} are forgotten"]
-    notes = [f"{found} stay counted; {FORGET}"]
+        return [f"forgotten: {found}"]
+    notes = [f"still counted: {found}; {FORGET}"]
     if known is not None and known.position is None:
         notes.append(
             "the change log does not go on from the fact: a row that changed its group since then"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from common.connections import Connection
 from common.errors import AuditIncomplete
@@ -17,6 +18,34 @@ _NOTIFY_SECONDS = 10.0
 _FOLLOWER_SECONDS = 6.0
 """Longer than a loader needs to follow again after it has lost its connection: 5 s."""
 _MESSAGE_BYTES = 2048
+
+
+_IS_LOCKED = """
+select exists (
+    select from pg_locks
+    where
+        locktype = 'advisory'
+        and classid = hashtext('waltally loader')::oid
+        and objid = hashtext(%s)::oid
+        and database = (select oid from pg_database where datname = current_database())
+        and granted
+)
+"""
+
+
+@dataclass(frozen=True)
+class LoaderLock:
+    """The lock that a loader holds at the target while it follows a slot.
+
+    A slot on a standby shows on no other server, so this tells whether somebody follows it.
+    """
+
+    target: Connection
+    schema: str
+
+    def is_held(self, slot: str) -> bool:
+        """Return whether a loader follows the slot; ChangeLog.acquire_slot_lock has the key."""
+        return self.target.execute(_IS_LOCKED, (f"{slot} {self.schema}",)).fetchone() == (True,)
 
 
 def emit_message(source: Connection) -> None:
@@ -34,7 +63,7 @@ def emit_message(source: Connection) -> None:
 
 
 def require_follower(
-    source: Connection,
+    source: Connection | LoaderLock,
     settings: Settings,
     notify: Callable[[str], None],
     otherwise: str | None = None,
@@ -60,7 +89,7 @@ def require_follower(
 
 
 def not_followed(
-    source: Connection, settings: Settings, otherwise: str | None = None
+    source: Connection | LoaderLock, settings: Settings, otherwise: str | None = None
 ) -> AuditIncomplete:
     """Return the error of a slot that nobody follows."""
     work = settings.work
@@ -73,7 +102,7 @@ def not_followed(
 
 def wait_for_position(
     target: Connection,
-    source: Connection | None,
+    source: Connection | LoaderLock | None,
     settings: Settings,
     position: int,
     notify: Callable[[str], None],
@@ -110,16 +139,20 @@ def wait_for_position(
         time.sleep(_POLL_SECONDS)
 
 
-def is_followed(source: Connection, slot: str) -> bool:
+def is_followed(source: Connection | LoaderLock, slot: str) -> bool:
     """Return whether a session follows the slot."""
+    if isinstance(source, LoaderLock):
+        return source.is_held(slot)
     row = source.execute(
         "select active_pid is not null from pg_replication_slots where slot_name = %s", (slot,)
     ).fetchone()
     return row == (True,)
 
 
-def follower(source: Connection, slot: str) -> str:
+def follower(source: Connection | LoaderLock, slot: str) -> str:
     """Return who follows the slot, as the end of a sentence."""
+    if isinstance(source, LoaderLock):
+        return f"{'a loader' if source.is_held(slot) else 'nobody'} follows the slot {slot}"
     row = source.execute(
         "select active_pid from pg_replication_slots where slot_name = %s", (slot,)
     ).fetchone()

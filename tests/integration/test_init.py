@@ -58,10 +58,12 @@ def test_the_project_that_it_writes_is_registered_and_built_exactly(
 def test_a_table_that_is_not_there_is_one_sentence_with_those_that_are(
     orders: Database, tmp_path: Path
 ) -> None:
+    orders.execute("create schema ours; create table ours.slot_position (position_lsn pg_lsn)")
     done = orders.loader("init", str(tmp_path / "facts"), "--table", "nowhere")
     assert done.returncode == 2
     assert "no table public.nowhere" in sentence(done.stderr)
     assert "public.Orders" in done.stderr
+    assert "ours." not in done.stderr, "what setup stages is no application's table"
     assert not (tmp_path / "facts").exists()
 
 

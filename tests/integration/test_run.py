@@ -183,7 +183,15 @@ def test_a_stop_amid_a_large_transaction_leaves_nothing_of_it(source: Database) 
     assert source.staged() == 200_000
 
 
-def test_the_log_goes_on_in_the_next_partition() -> None:
+@pytest.mark.parametrize(
+    ("start", "names"),
+    [
+        ("0/FE000000", ["00000000fe", "00000000ff", "0000000100", "0000000101"]),
+        # A log of 4 GiB goes on in partitions of 256 MiB.
+        ("0/10", ["00000000f", "000000010"]),
+    ],
+)
+def test_the_log_goes_on_in_the_next_partition(start: str, names: list[str]) -> None:
     cluster = Server({"fsync": "off"})
     try:
         cluster.create()
@@ -191,6 +199,7 @@ def test_the_log_goes_on_in_the_next_partition() -> None:
         cluster.start()
         database = application_database(cluster)
         database.must("setup")
+        database.execute("update cdc.slot_position set start_lsn = %s", start)
         for _ in range(4):
             database.insert(1000, text="x" * 15_000)
             database.execute("select pg_switch_wal()")
@@ -200,10 +209,7 @@ def test_the_log_goes_on_in_the_next_partition() -> None:
         )
     finally:
         cluster.remove()
-    assert [name for name, _ in partitions] == [
-        "cdc.change_log_00000000",
-        "cdc.change_log_00000001",
-    ]
+    assert [name for name, _ in partitions] == [f"cdc.change_log_{name}" for name in names]
     assert sum(count for _, count in partitions) == 4000
 
 
@@ -240,7 +246,8 @@ def test_a_partition_that_a_killed_prune_marked_is_made_new(source: Database) ->
 def test_another_program_s_table_with_a_partition_s_name_stays(source: Database) -> None:
     source.must("setup")
     source.insert(3)
-    names = [f"change_log_{number:08x}" for number in range(4)]
+    present = source.value("select (pg_current_wal_lsn() - '0/0')::bigint >> 24")
+    names = [f"change_log_{present + number:010x}" for number in range(4)]
     for name in names:
         # Even where it says that a prune marked it.
         source.execute(
@@ -252,7 +259,7 @@ def test_another_program_s_table_with_a_partition_s_name_stays(source: Database)
         paste(source.cluster, source.name, done.stderr.partition("Try: ")[2].splitlines()[0])
     source.must("run", "--once")
     assert source.staged() == 3
-    others = "select count(*) from pg_class where relname ~ '^change_log_[0-9]{8}_other$'"
+    others = "select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{10}_other$'"
     assert source.value(others) == 2
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 from archiving import manifests as contents
+from archiving.folder import Folder
 from archiving.job import archive
 from archiving.manifests import Origin, Slice
 from common import changes
@@ -43,18 +46,41 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
     assert archived(log.slot_home) == log.rows()
     assert (first.rows, first.slices, first.to_lsn) == (21, 4, log.position)
     assert log.noted() == [(begin, log.position)]
+    end = lsn.show(log.position)
+    assert re.fullmatch(
+        rf"21 changes from {lsn.show(begin)} up to {end} in 4 slices, \d+ files; [\d.]+ s",
+        str(first),
+    )
 
     again = archive(log.settings(), spark)
     assert (again.rows, again.slices) == (0, 0)
+    nothing = (
+        f"nothing new; the archive in {again.location} ends at {end}, as the change log does; "
+    )
+    assert str(again).startswith(nothing)
 
     log.append(4, at="2026-11-19T12:00:00Z")
     log.append(0)
     log.prune(begin + 0x30)
     kept = archived(log.slot_home)
     more = archive(log.settings(), spark)
+    assert str(more).startswith(f"4 changes from {end} up to ")
+    assert " in 1 slice, 1 file; " in str(more) or " in 2 slices, 1 file; " in str(more)
     assert (more.rows, lsn.show(more.from_lsn)) == (4, lsn.show(first.to_lsn))
     assert archived(log.slot_home) == sorted([*kept, *log.rows()[-4:]])
     assert log.noted() == [(begin, log.position)]
+
+
+def test_files_that_no_other_machine_sees_are_told_from_a_shared_folder(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = Folder(spark, str(tmp_path))
+    assert folder.remedy == "run the archive again"
+    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://one:7077"))
+    folder._spark = cluster
+    assert folder.remedy.startswith("give --to a place that all machines of the cluster share")
+    folder.uri = "s3a://backups/slot=a"
+    assert folder.remedy == "run the archive again"
 
 
 def test_an_archive_may_be_on_any_file_system_of_hadoop(

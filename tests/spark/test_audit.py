@@ -127,7 +127,7 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(
     assert LeftOut("public.notifications", reason, 1) in fact.left_out
     assert fact.rejected.count == 1
     assert fact.rejected.first_lsn in positions(audited)
-    assert "1 changes could not be counted" in fact.notes[0]
+    assert "1 change could not be counted" in fact.notes[0]
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_a_count_changed_by_hand_is_found_while_the_source_is_idle(audited: Audi
     assert left_out in fact["left_out"]
     assert fact["totals"]["live_count"]["difference"] == "1"
     assert lsn.parse(fact["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
-    assert "analytics.ft_service_stats differs from the tables in 1 values\nTry: " in err
+    assert "analytics.ft_service_stats differs from the tables in 1 value\nTry: " in err
     assert "counting ft_service_stats at" in err
     assert "Traceback" not in err
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from auditing import comparing, evaluation
+from auditing.cli import finding
 from auditing.job import notes, refuse
 from auditing.purged_rows import PurgedRows, why_unseen
 from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
@@ -241,6 +242,11 @@ def test_the_log_has_all_purges_only_since_a_baseline_that_it_reaches_back_to() 
     assert why_unseen(STORED, 20) is None
     for case, start, says in (
         (STORED, 21, "the change log begins at 0/15, after the baseline at 0/14"),
+        (
+            STORED,
+            21,
+            "`spark-submit spark/replay.py --from FOLDER --fact ft_service_stats --compare`",
+        ),
         (replace(STORED, is_on_newest_baseline=False), 10, "newest baseline yet; `dbt build`"),
         (replace(STORED, baseline_id=None), 10, "no baseline; `spark-submit"),
         (replace(STORED, baseline_lsn=None), 10, "no baseline; `spark-submit"),
@@ -268,10 +274,12 @@ REPORT = FactReport(
 )
 
 
-def lines(report: FactReport) -> list[str]:
+def lines(report: FactReport, width: int = 200) -> list[str]:
     out = io.StringIO()
     whole = Report("slot", 255, [report], {}, 2)
-    Console(file=out, width=200, markup=False).print(whole.render())
+    printer = Console(file=out, width=200, markup=False)
+    for line in whole.lines(width):
+        printer.print(line, soft_wrap=isinstance(line, str))
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 
 
@@ -301,9 +309,46 @@ def test_a_report_without_differences_says_what_it_cannot_see() -> None:
         REPORT, comparison=replace(REPORT.comparison, difference_count=0, differences=[])
     )
     [unseen] = [line for line in lines(equal) if "the log is pruned" in line]
-    assert unseen.startswith("archived_count may be wrong without being listed")
+    assert unseen.startswith("archived_count may be too high without being listed")
     assert any("4,000 rows of public.x" in line for line in lines(equal))
-    assert "3 of archived_count is of rows that were purged" in lines(replace(equal, unseen={}))
+    assert (
+        "3 of archived_count is of rows that were purged: the tables lack them, the baseline and"
+        " the change log have them"
+    ) in lines(replace(equal, unseen={}))
+
+
+def test_one_reason_is_said_once_and_numbers_agree_with_their_nouns() -> None:
+    one = replace(
+        REPORT,
+        change_count=1,
+        unseen={"a": "same", "b": "same", "c": "other"},
+        left_out=[LeftOut("public.x", "too long", 1)],
+        comparison=replace(REPORT.comparison, difference_count=2, group_count=1),
+    )
+    said = lines(one)
+    assert len([line for line in said if line.startswith("a, b may be too high")]) == 1
+    assert "and 1 difference that is not larger; --limit shows more" in said
+    assert "Left out: 1 row of public.x: too long" in said
+    assert said[-2].startswith("2 differences in 1 group of analytics.ft_service_stats, read at")
+    assert said[-2].endswith("1 change later")
+    single = replace(one, comparison=replace(one.comparison, difference_count=1))
+    assert lines(single)[-2].startswith("1 difference in 1 group of")
+    assert str(finding(single)).endswith("differs from the tables in 1 value")
+
+
+def test_a_narrow_screen_shows_a_line_for_each_difference() -> None:
+    said = lines(REPORT, 30)
+    assert (
+        "service_id s, template_id t, notification_type sms, notification_status [bold]x:"
+        " live_count is 1,002, counted 1, difference +1,001"
+    ) in said
+    assert not any("s t sms [bold]x live_count" in line for line in said)
+
+
+def test_a_long_reason_stays_on_one_line() -> None:
+    command = f"`spark-submit spark/replay.py --from {'x' * 300} --compare`"
+    said = lines(replace(REPORT, unseen={"archived_count": command}))
+    assert any(command in line for line in said)
 
 
 def test_the_remedy_is_the_one_that_mends() -> None:

@@ -222,8 +222,11 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
         "delete from cdc.change_log; update cdc.slot_position set start_lsn = position_lsn"
     )
     pipeline.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
-    with pytest.raises(ArchiveIncomplete, match="are asked for"):
+    with pytest.raises(ArchiveIncomplete, match="bytes of WAL after the archive's end") as ahead:
         replay(replace(pipeline.settings, compare=True), pipeline.spark)
+    archive = f"`spark-submit spark/archive.py --to {pipeline.archive_home}`, then this again"
+    assert ahead.value.remedy.startswith(archive)
+    assert "stop `loader run --build`" in ahead.value.remedy
     pipeline.archive()
     for number in (0, 4, len(pipeline.moments) - 1):
         moment = pipeline.moments[number]
@@ -252,7 +255,7 @@ def test_a_fact_that_differs_is_told_with_its_sizes(
     assert tuple(found["dimensions"][name] for name in DIMENSIONS) == row[:4]
     assert found["fact"] == {"live_count": str(row[4]), "archived_count": "0"}
     assert found["replay"] == {"live_count": str(row[4] - 5), "archived_count": "0"}
-    assert "differs from the replay in 1 groups\nTry: " in err
+    assert "differs from the replay in 1 group\nTry: " in err
 
 
 def test_ids_are_those_that_the_database_makes(spark: SparkSession, cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.spark.support import PARTS, TABLES, Source
+from waltally.plural import plural
 
 REJECTIONS = """
     select part, reason, row_count, length(example ->> 'notification_status')
@@ -62,4 +63,4 @@ def test_rows_with_a_null_dimension_are_counted_as_left_out(source: Source) -> N
     assert left_out == {PARTS[table]: count for table, count in expected.items()}
     assert all(expected.values())
     for table, count in expected.items():
-        assert f"{count:,} rows of {table} are left out: a dimension is null" in out
+        assert f"{plural(count, 'row')} of {table} left out: a dimension is null" in out

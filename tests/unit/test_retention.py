@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
+from loader.staging.layout import Block
 from loader.staging.log_consumers import Archive, Consumers, RegisteredFact, Watermark
 from loader.staging.records import SlotPosition
-from loader.staging.retention import (
-    Partition,
-    parse_age,
-    plan,
-    show_age,
-)
+from loader.staging.retention import Partition, State, plan
+from loader.staging.units import parse_age, show_age, show_size
 from waltally.errors import SettingError
 
 DAY = 86_400
@@ -37,17 +34,26 @@ def at(half: int) -> int:
 
 def log(*ages: float) -> list[Partition]:
     """Partitions from 1 on, of these ages in days."""
-    return [Partition(number, "attached", 0, age * DAY) for number, age in enumerate(ages, 1)]
+    return [partition(number, "attached", age * DAY) for number, age in enumerate(ages, 1)]
+
+
+def partition(number: int, state: State, age: float) -> Partition:
+    """A partition of 4 GiB."""
+    return Partition(Block(at(number), at(number + 1)), state, 0, age)
 
 
 def droppable(facts: Consumers, partitions: list[Partition], days: float = 7) -> list[int]:
-    return [each.number for each, blockers in plan(partitions, facts, days * DAY) if not blockers]
+    return [
+        each.from_lsn >> 32
+        for each, blockers in plan(partitions, facts, days * DAY)
+        if not blockers
+    ]
 
 
 def reasons(facts: Consumers, partitions: list[Partition], number: int, days: float = 7) -> str:
     """What is said of a partition, remedies included."""
     for each, blockers in plan(partitions, facts, days * DAY):
-        if each.number == number:
+        if each.from_lsn == at(number):
             return " | ".join(f"{blocker.reason} -> {blocker.remedy}" for blocker in blockers)
     raise AssertionError("no such partition")
 
@@ -93,11 +99,17 @@ def with_fact(baseline: int | None, is_slot_seeded: bool = True) -> Consumers:
 
 HELD = {
     "by the loader": (
-        with_slot(at(3), at(4) - 1),
+        with_slot(at(3), at(4) - 2**20),
         [1, 2],
-        "slot other is at 3/FFFFFFFF and may still write to it",
-        "loader run for slot other, if it does not run; only where the source has no such slot any "
-        "more and nobody will renew it: loader teardown --slot other",
+        "slot other still writes to it: it ends after 1.0 MB more of WAL -> ",
+        "",
+    ),
+    "by a slot that has not moved for long": (
+        replace(with_slot(at(3), at(4) - 1), still_seconds={"other": 2.0 * DAY}),
+        [1, 2],
+        "slot other is at 3/FFFFFFFF, where it has been for 2d, and may still write to it",
+        "`loader run --slot other`; or, only where its source is gone for good: "
+        "`loader teardown --slot other`",
     ),
     "by a fact that was never built": (
         with_fact(at(4)),
@@ -115,7 +127,7 @@ HELD = {
         replace(FACTS, watermarks=(Watermark("analytics.ft", "s", at(5), True, "ft"),)),
         [1, 2, 3, 4],
         "analytics.ft has applied slot s only up to 5/0",
-        "spark-submit spark/seed.py --fact ft; then dbt build",
+        "`spark-submit spark/seed.py --fact ft`, then `dbt build`",
     ),
     "by a model that is behind": (
         replace(FACTS, watermarks=(Watermark("analytics.ft", "s", at(5), True),)),
@@ -146,15 +158,19 @@ HELD = {
         "spark/archive.py",
     ),
     "for what the archive has not yet": (
-        stands_on(None, archives=(Archive("s", at(1) + 0x10, at(4) - 1),)),
+        stands_on(
+            None, archives=(Archive("s", at(1) + 0x10, at(4) - 3 * 2**20, "s3a://backups/slot=s"),)
+        ),
         [1, 2],
-        "no archive of it",
-        "spark/archive.py",
+        "there is no baseline and the archive in s3a://backups lacks 3.0 MB of WAL from 3/FFD00000"
+        " on",
+        "`spark-submit spark/archive.py --to s3a://backups`; or count anew, "
+        "`spark-submit spark/seed.py --fact ft`, then `dbt build`",
     ),
     "for what the archive began too late for": (
-        stands_on(None, archives=(Archive("s", at(1) + 0x11, at(9)),)),
+        stands_on(None, archives=(Archive("s", at(1) + 0x11, at(9), "/late/slot=s"),)),
         [],
-        "no archive of it",
+        "no archive of it; /late has only what is after 1/11",
         "spark/archive.py",
     ),
     "for a slot that is not in the archive": (
@@ -200,9 +216,9 @@ def test_a_slot_whose_log_starts_later_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize("state", ["pending", "detached"])
-def test_what_a_prune_left_behind_goes_whatever_its_age(state: str) -> None:
+def test_what_a_prune_left_behind_goes_whatever_its_age(state: State) -> None:
     moved = replace(FACTS, slots=(slot("s", at(2), at(9)),))
-    left = [Partition(1, state, 0, 0.0), *log(0, 0)[1:]]  # type: ignore[arg-type]
+    left = [partition(1, state, 0.0), *log(0, 0)[1:]]
     assert droppable(moved, left) == [1]
     assert droppable(FACTS, left) == []
     assert "the log of slot s starts before its end, at 1/10" in reasons(FACTS, left, 1)
@@ -227,3 +243,10 @@ def test_an_age_is_shown_in_its_largest_unit(seconds: float, text: str) -> None:
 def test_an_age_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match="--keep"):
         parse_age(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0.0 MB"), (16 * 2**20, "16.0 MB"), (4 * 2**30, "4.0 GB")]
+)
+def test_a_size_is_shown_in_megabytes_or_gigabytes(size: int, text: str) -> None:
+    assert show_size(size) == text

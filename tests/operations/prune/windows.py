@@ -8,15 +8,15 @@ from contextlib import closing, contextmanager
 
 from demo.cluster import Cluster
 from loader.staging.change_log import ChangeLog
+from loader.staging.layout import PARTITION_NAME
+from loader.staging.make_partition import make_partition
 from tests.support import LOADER, ROOT, Database, wait_until
 from tests.support.pipeline import Pipeline
 from tests.support.servers import Server
+from waltally.database import explained
 
 DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
 """The newest row of each partition that `backfill` makes."""
-
-KEPT = ["4", "5", "6"]
-"""What is left of them, and the pipeline's own, after a prune that keeps seven days."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def backfill(pipeline: Pipeline) -> None:
     dsn = pipeline.target.cluster.dsn(pipeline.target.name)
     with closing(ChangeLog(dsn, "cdc", pipeline.slot)) as log:
         for number in DAYS_OLD:
-            log.ensure_partitions(number << 32)
+            make_window(log, number)
     for number, days in DAYS_OLD.items():
         pipeline.target.execute(
             "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, "
@@ -48,6 +48,12 @@ def backfill(pipeline: Pipeline) -> None:
             days,
         )
     pipeline.target.execute("update cdc.slot_position set start_lsn = '1/0'")
+
+
+def make_window(log: ChangeLog, number: int, schema: str = "cdc") -> None:
+    """Make the partition of 4 GiB with this number, as a long log has them."""
+    with explained("target"), log.connection, log.connection.cursor() as cursor:
+        make_partition(cursor, schema, number << 32, 16 << 32)
 
 
 def partitions(database: Database) -> list[str]:
@@ -61,9 +67,15 @@ def partitions(database: Database) -> list[str]:
 
 def tables(database: Database) -> int:
     """How many tables there are for partitions, attached or not."""
-    return int(
-        database.value("select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{8}$'")
-    )
+    return int(database.value("select count(*) from pg_class where relname ~ %s", PARTITION_NAME))
+
+
+def require_pruned(database: Database) -> None:
+    """Require what a prune that keeps seven days leaves: the fourth one and the pipeline's own."""
+    left = partitions(database)
+    assert left[0] == "4"
+    assert all(name.startswith("50") for name in left[1:])
+    assert tables(database) == len(left)
 
 
 def start_prune(pipeline: Pipeline) -> subprocess.Popen[str]:

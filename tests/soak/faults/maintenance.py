@@ -14,11 +14,11 @@ from tests.support import run
 _OLD_PARTITION = """
 do $$
 begin
-    if to_regclass('cdc.change_log_00000000') is null then
-        create table cdc.change_log_00000000 (like cdc.change_log including all);
-        alter table cdc.change_log_00000000 owner to {role};
+    if to_regclass('cdc.change_log_0000000000') is null then
+        create table cdc.change_log_0000000000 (like cdc.change_log including all);
+        alter table cdc.change_log_0000000000 owner to {role};
         alter table cdc.change_log
-            attach partition cdc.change_log_00000000 for values from ('0/0') to ('1/0');
+            attach partition cdc.change_log_0000000000 for values from ('0/0') to ('0/1000000');
     end if;
 end $$
 """
