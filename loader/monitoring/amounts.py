@@ -7,11 +7,6 @@ from datetime import UTC, datetime
 _LENGTHS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return the number with its noun: `1 change`, `1,234 changes`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def duration(seconds: float) -> str:
     """Return a length of time in its largest fitting unit, such as `3.5 h` or `0.2 s`."""
     for length, unit in _LENGTHS:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from loader.capture.events import Building, Event
 from loader.capture.run_state import RunState
-from loader.monitoring.amounts import counted, duration, size
+from loader.monitoring.amounts import duration, size
 from loader.monitoring.stage import Stage
 from waltally import lsn
+from waltally.plural import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +75,7 @@ class Progress:
         state = self._run_state
         log.info(
             "stored %s in %s over %s%s",
-            counted(state.changes, "change"),
+            plural(state.changes, "change"),
             f"{state.batches:,} batch{'' if state.batches == 1 else 'es'}",
             duration(time.monotonic() - self._began),
             f", position {lsn.show(state.position_lsn)}" if state.position_lsn else "",
@@ -125,7 +126,7 @@ class Progress:
             f"lag {size(state.lag_bytes)}",
             self._stage.build,
             f"{(state.changes - before) / seconds:,.0f}/s",
-            counted(state.changes, "change"),
+            plural(state.changes, "change"),
             f"position {lsn.show(state.position_lsn)}",
         ]
         parts = [part for part in parts if part]

@@ -12,7 +12,6 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.monitoring.amounts import counted
 from loader.monitoring.known_values import unknown_values
 from loader.monitoring.stats_query import Query, parse_query
 from loader.staging.fact_states import rejected_count
@@ -20,6 +19,7 @@ from loader.staging.watermarks import MORE_IS_STAGED
 from waltally.database import connect, explained
 from waltally.errors import NotSetUp, SettingError
 from waltally.facts import Fact, parse
+from waltally.plural import plural
 from waltally.tables import Table, quoted
 
 JSON_VERSION = 2
@@ -216,13 +216,13 @@ def _freshness(
         if rejected:
             count = rejected_count(cursor, str(relation), slot)
             notes.append(
-                f"{'Some changes' if count is None else counted(count, 'change')}, of all groups, "
+                f"{'Some changes' if count is None else plural(count, 'change')}, of all groups, "
                 f"could not be counted, the newest at {rejected}. Try: select * from "
                 f"{quoted(relation.schema)}.rejected_changes order by commit_lsn desc;"
             )
         if lacking := sum((left_out or {}).values()):
             are = "lacks a dimension and is" if lacking == 1 else "lack a dimension and are"
-            notes.append(f"{counted(lacking, 'row')}, of all groups, {are} left out.")
+            notes.append(f"{plural(lacking, 'row')}, of all groups, {are} left out.")
     return found, notes
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import typer
 
-from loader.monitoring.amounts import ago, counted, duration, size
+from loader.monitoring.amounts import ago, duration, size
 from loader.monitoring.summary import rejected
 from loader.monitoring.text_lines import REMEDY, aligned, echo
 from waltally.errors import TRANSIENT, LoaderError
+from waltally.plural import plural
 
 _REFRESH_SECONDS = 2.0
 _CLEAR = "\x1b[2J\x1b[H"
@@ -125,7 +126,7 @@ def _remarks(fact: dict[str, Any]) -> list[str]:
         said.append(f"{name} could not count {changes}, the newest at {fact['rejected_lsn']}")
     if baseline is not None and baseline["rejected_count"]:
         reasons = "; ".join(f"{why} ({n:,})" for why, n in baseline["rejected_reasons"].items())
-        rows = counted(baseline["rejected_count"], "row")
+        rows = plural(baseline["rejected_count"], "row")
         said.append(f"{name}: its baseline could not count {rows}: {reasons}")
     left_out = [f"{n:,} of {part}" for part, n in (fact["left_out"] or {}).items() if n]
     if left_out:
@@ -148,7 +149,7 @@ def _positions(body: dict[str, Any], rate: float | None) -> list[tuple[str, str]
         lines.append(("lag", f"{size(position['lag_bytes'])}, {duration(position['lag_seconds'])}"))
         if position["newest_commit_at"]:
             lines.append(("newest change", f"committed {ago(position['newest_commit_at'])}"))
-        stored = counted(position["stored_changes"], "change")
+        stored = plural(position["stored_changes"], "change")
         lines.append(("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s"))
     if body["logged_tables"]:
         lines.append(("only logged", ", ".join(body["logged_tables"])))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loader.monitoring.amounts import counted, duration, size
+from loader.monitoring.amounts import duration, size
+from waltally.plural import plural
 from waltally.tables import quoted
 
 _RECENT_SECONDS = 10.0
@@ -65,7 +66,7 @@ def rejected(fact: dict[str, Any]) -> str:
     if not fact["rejected_lsn"]:
         return ""
     count = fact["rejected_count"]
-    return "some changes" if count is None else counted(count, "change")
+    return "some changes" if count is None else plural(count, "change")
 
 
 def _exact(body: dict[str, Any], facts: list[dict[str, Any]]) -> str:

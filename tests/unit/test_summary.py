@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from loader.monitoring.amounts import counted, duration, size
+from loader.monitoring.amounts import duration, size
 from loader.monitoring.status_text import render
 from loader.monitoring.summary import Summary, summarize
 from loader.monitoring.thresholds import Thresholds, passed
+from waltally.plural import plural
 
 MOMENT = "2026-01-01T00:00:00+00:00"
 LIMITS = Thresholds(300, 2**33)
@@ -169,7 +170,7 @@ def test_a_row_is_one_line_and_no_value_is_cut() -> None:
 
 
 def test_numbers_have_units_and_plurals() -> None:
-    assert [counted(n, "change") for n in (0, 1, 1234)] == [
+    assert [plural(n, "change") for n in (0, 1, 1234)] == [
         "0 changes",
         "1 change",
         "1,234 changes",
