@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from loader.monitoring import waiting
+from loader.monitoring import rejections, waiting
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.preflight import failover, slot_facts, standby_facts
 from loader.preflight.findings import table_findings, tables_replaced
@@ -142,6 +142,7 @@ def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
     mark, waits = state.watermark, waiting.why(found, state)
     position = found.record.position_lsn
     is_behind = mark is not None and mark.is_behind
+    rejected = mark.rejected if mark else {}
     return {
         "name": state.name,
         "relation": state.relation,
@@ -155,7 +156,11 @@ def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
         "lag_bytes": max(0, position - mark.applied_lsn) if mark and is_behind else 0,
         "lag_seconds": found.age(mark.moved_at) if mark and is_behind else 0.0,
         "rejected_lsn": _show(mark.rejected_lsn if mark else None),
-        "rejected_count": mark.rejected_count if mark else 0,
+        "rejected_count": None if rejected is None else sum(rejected.values()),
+        "rejected_reasons": rejected,
+        "rejected_remedy": rejections.remedy(state.name, rejected)
+        if mark and mark.rejected_lsn
+        else None,
         "left_out": mark.left_out if mark else None,
         "built_on": mark.baseline_id if mark else None,
         "baseline": None if state.baseline is None else _baseline(found, state.baseline),

@@ -169,6 +169,12 @@ def _remarks(fact: dict[str, Any]) -> list[str]:
             f"{fact['name']}: its baseline could not count {baseline['rejected_count']:,} rows: "
             + reasons
         )
+    if fact["rejected_remedy"]:
+        reasons = "; ".join(f"{why} ({n:,})" for why, n in (fact["rejected_reasons"] or {}).items())
+        said.append(
+            f"{fact['name']} could not count some changes{reasons and ': '}{reasons}\n"
+            f"  Try: {fact['rejected_remedy']}"
+        )
     return said
 
 
