@@ -94,6 +94,15 @@ lint-containers: install  ## Check ops/ by hadolint and by Kubernetes' own schem
 	.venv-lint/bin/kubernetes-validate --strict --kubernetes-version 1.31 \
 		$(filter-out %/kustomization.yaml,$(wildcard ops/kubernetes/*.yaml))
 
+.PHONY: lint-alerts
+PROMETHEUS := target/prometheus
+
+lint-alerts:  ## Check and try the alert rules by promtool of Debian's package prometheus, 19 MB
+	mkdir -p $(PROMETHEUS)
+	cd $(PROMETHEUS) && test -x usr/bin/promtool || { apt-get download prometheus && dpkg -x prometheus_*.deb .; }
+	$(PROMETHEUS)/usr/bin/promtool check rules ops/prometheus-alerts.yml
+	$(PROMETHEUS)/usr/bin/promtool test rules tests/operations/alerts.test.yml
+
 STAGES := capture apply freshness alternatives catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES)

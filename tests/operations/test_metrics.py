@@ -11,6 +11,7 @@ import pytest
 
 from demo.cluster import Cluster
 from tests.operations.ops_files import (
+    OF_OTHERS,
     alerts,
     dashboard_queries,
     documented,
@@ -66,7 +67,7 @@ def test_every_metric_is_served_and_documented(served: Served) -> None:
 
 
 def test_every_query_of_dashboard_and_alerts_finds_its_metric(served: Served) -> None:
-    names = served_names(served.families()) | {"up"}
+    names = served_names(served.families()) | OF_OTHERS
     queries = dashboard_queries() + [rule["expr"] for rule in alerts().values()]
     for query in queries:
         for selector in selectors(query):
