@@ -156,7 +156,7 @@ def shop(audited: Audited, tmp_path: Path) -> Iterator[Shop]:
         yield made
 
 
-@pytest.mark.parametrize("identity", ["default", "nothing"])
+@pytest.mark.parametrize("identity", ["default", pytest.param("nothing", marks=pytest.mark.slow)])
 def test_a_replica_identity_that_carried_too_little(shop: Shop, identity: str) -> None:
     source = shop.pipeline.source
     with shop.writing():
