@@ -184,13 +184,8 @@ def test_builds_that_stop_are_told(cluster: Cluster, tmp_path: Path) -> None:
             assert "WaltallyFactWaits" in firing(made.samples())
             with only_environment(made.environment):
                 wait_until(lambda: target.staged() == 1, "it is staged")
-                apply_once(
-                    Settings.of(
-                        *(each.cluster.dsn(each.name) for each in (source, target)),
-                        source.slot,
-                        DEFAULT_SCHEMA,
-                    )
-                )
+                here, there = (each.cluster.dsn(each.name) for each in (source, target))
+                apply_once(Settings.of(here, there, source.slot, DEFAULT_SCHEMA))
             wait_until(lambda: made.value("waltally_fact_waits", fact=FACT) == 0, "it is built")
             assert made.value("waltally_fact_lag_seconds", fact=FACT) == 0
             source.insert(1)
