@@ -120,6 +120,11 @@ $(DBT_DOCS): docs/site/dbt_docs.py dbt_project.yml \
 		$(shell find dbt_project examples/notify/models -name '*.sql' -o -name '*.yml') | $(INSTALLED)
 	$(BIN)/python -m docs.site.dbt_docs $(@D)
 
+.PHONY: lint-alerts
+lint-alerts: $(PROMETHEUS)/usr/bin/prometheus  ## Check and try the alert rules by promtool of Debian's package prometheus, 19 MB
+	$(PROMETHEUS)/usr/bin/promtool check rules ops/prometheus-alerts.yml
+	$(PROMETHEUS)/usr/bin/promtool test rules tests/operations/alerts.test.yml
+
 STAGES := capture apply freshness alternatives catch-up overhead seed growth idle
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES)

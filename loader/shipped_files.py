@@ -13,7 +13,7 @@ from pathlib import Path
 _IN_A_WHEEL = Path(__file__).parent / "shipped"
 
 FOLDER = _IN_A_WHEEL if _IN_A_WHEEL.is_dir() else Path(__file__).parents[1]
-"""It holds dbt_project.yml, dbt_project/, spark/, profiles.yml.example and requirements.lock."""
+"""It holds dbt_project/, spark/, and from the root dbt's files and requirements.lock."""
 
 INSTALL_DBT = shlex.join(
     [

@@ -194,7 +194,7 @@ class GaugeCollector(Collector):
         for state in target.facts:
             labels = [self._settings.slot, state.relation]
             why = waiting.why(target, state)
-            waits.add_metric(labels, float(why is not None and why.is_finding))
+            waits.add_metric(labels, float(why is not None))
             if state.baseline is not None:
                 age.add_metric(labels, target.age(state.baseline.counted_at))
             mark = state.watermark

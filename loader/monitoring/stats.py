@@ -12,15 +12,16 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
+from loader.monitoring import rejections
 from loader.monitoring.known_values import unknown_values
 from loader.monitoring.stats_query import Query, parse_query
-from loader.staging.fact_states import rejected_count
+from loader.staging.fact_states import rejected_reasons
 from loader.staging.watermarks import MORE_IS_STAGED
 from waltally.database import connect, explained
 from waltally.errors import NotSetUp, SettingError
 from waltally.facts import Fact, parse
 from waltally.plural import plural
-from waltally.tables import Table, quoted
+from waltally.tables import Table
 
 JSON_VERSION = 2
 """Increased whenever a field of the JSON changes its meaning or is removed."""
@@ -214,11 +215,11 @@ def _freshness(
                 "`dbt build`"
             )
         if rejected:
-            count = rejected_count(cursor, str(relation), slot)
+            reasons = rejected_reasons(cursor, str(relation), slot)
+            count = "Some changes" if reasons is None else plural(sum(reasons.values()), "change")
             notes.append(
-                f"{'Some changes' if count is None else plural(count, 'change')}, of all groups, "
-                f"could not be counted, the newest at {rejected}. Try: select * from "
-                f"{quoted(relation.schema)}.rejected_changes order by commit_lsn desc;"
+                f"{count}, of all groups, could not be counted, the newest at {rejected}. "
+                f"Try: {rejections.remedy(fact.name, reasons)}"
             )
         if lacking := sum((left_out or {}).values()):
             are = "lacks a dimension and is" if lacking == 1 else "lack a dimension and are"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from loader.monitoring import waiting
+from loader.monitoring import rejections, waiting
 from loader.monitoring.summary import summarize
 from loader.monitoring.thresholds import Thresholds, passed
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
@@ -157,6 +157,7 @@ def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
     position = found.record.position_lsn
     waits_since = mark.waits_since if mark else None
     is_behind = mark is not None and waits_since is not None
+    rejected = mark.rejected if mark else {}
     return {
         "name": state.name,
         "relation": state.relation,
@@ -172,7 +173,11 @@ def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
         "lag_seconds": found.age(max(mark.moved_at, waits_since)) if mark and waits_since else 0.0,
         **_exact(found, mark.newest_commit_at if mark else None),
         "rejected_lsn": _show(mark.rejected_lsn if mark else None),
-        "rejected_count": mark.rejected_count if mark else 0,
+        "rejected_count": None if rejected is None else sum(rejected.values()),
+        "rejected_reasons": rejected,
+        "rejected_remedy": rejections.remedy(state.name, rejected)
+        if mark and mark.rejected_lsn
+        else None,
         "left_out": mark.left_out if mark else None,
         "built_on": mark.baseline_id if mark else None,
         "baseline": None if state.baseline is None else _baseline(found, state.baseline),

@@ -42,7 +42,8 @@ def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
         lines += [f"and: {finding['message']}", f"{REMEDY}{finding['remedy']}"]
     if facts:
         lines += ["", *_facts(facts)]
-        lines += [line for fact in facts for line in _remarks(fact)]
+        said = [line for fact in facts for line in _remarks(fact)]
+        lines += [line for line in said if line != f"{REMEDY}{summary['remedy']}"]
     if error := body["last_error"]:
         lines += ["", f"last error, {duration(error['age_seconds'])} ago: {error['message']}"]
     return [*lines, "", *aligned(_positions(body, rate))]
@@ -123,7 +124,10 @@ def _remarks(fact: dict[str, Any]) -> list[str]:
     if waits is not None and not waits["is_finding"]:
         said.append(f"{name} {waits['reason']}")
     if changes := rejected(fact):
-        said.append(f"{name} could not count {changes}, the newest at {fact['rejected_lsn']}")
+        reasons = "; ".join(f"{why} ({n:,})" for why, n in (fact["rejected_reasons"] or {}).items())
+        newest = f"{name} could not count {changes}, the newest at {fact['rejected_lsn']}"
+        said.append(f"{newest}: {reasons}" if reasons else newest)
+        said += [f"{REMEDY}{fact['rejected_remedy']}"]
     if baseline is not None and baseline["rejected_count"]:
         reasons = "; ".join(f"{why} ({n:,})" for why, n in baseline["rejected_reasons"].items())
         rows = plural(baseline["rejected_count"], "row")

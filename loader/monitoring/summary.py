@@ -7,7 +7,6 @@ from typing import Any
 
 from loader.monitoring.amounts import duration, size
 from waltally.plural import plural
-from waltally.tables import quoted
 
 _RECENT_SECONDS = 10.0
 """What is older may be a quiet source or a delay, so the sentence says which."""
@@ -52,13 +51,8 @@ def summarize(body: dict[str, Any]) -> Summary:
             f"behind: {waiting}, and more is staged; {_exact(body, facts)}",
             "see that `loader run --build` or a scheduled `dbt build` runs",
         )
-    schemas = [each["relation"].rpartition(".")[0] for each in facts if rejected(each)]
-    return Summary(
-        f"healthy, {_exact(body, facts)}",
-        f"select * from {quoted(schemas[0])}.rejected_changes order by commit_lsn desc;"
-        if schemas
-        else "",
-    )
+    remedies = [each["rejected_remedy"] for each in facts if rejected(each)]
+    return Summary(f"healthy, {_exact(body, facts)}", remedies[0] if remedies else "")
 
 
 def rejected(fact: dict[str, Any]) -> str:

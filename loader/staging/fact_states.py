@@ -73,7 +73,10 @@ where
 """
 """SQL: the schema with the list of what a model rejected, where this role may read it."""
 
-_REJECTED = "select count(*) from {}.rejected_changes where fact = %s and slot_name = %s"
+_REJECTED = """
+select reason, count(*) from {}.rejected_changes where fact = %s and slot_name = %s
+group by reason order by reason
+"""
 
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_ROWS = """
@@ -114,7 +117,7 @@ def _state(
             moved_at,
             waits_since is not None,
             lsn.parse(rejected_lsn) if rejected_lsn else None,
-            rejected_count(cursor, relation, slot) if rejected_lsn else 0,
+            rejected_reasons(cursor, relation, slot) if rejected_lsn else {},
             left_out,
             built_on,
             is_declared,
@@ -147,12 +150,14 @@ def _rejected_rows(
     return found
 
 
-def rejected_count(cursor: extensions.cursor, model: str, slot: str) -> int | None:
-    """Return how many changes of a slot a model rejected; None where this role may not see that."""
+def rejected_reasons(cursor: extensions.cursor, model: str, slot: str) -> dict[str, int] | None:
+    """Return by reason the changes of a slot that a model rejected.
+
+    None where this role may not see that.
+    """
     cursor.execute(LISTED, (model,))
     found = cursor.fetchone()
     if found is None:
         return None
     cursor.execute(sql.SQL(_REJECTED).format(sql.Identifier(found[0])), (model, slot))
-    ((count,),) = cursor.fetchall()
-    return int(count)
+    return dict(cursor.fetchall())

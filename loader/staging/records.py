@@ -61,8 +61,8 @@ class Watermark:
     """Whether more is staged than it has applied."""
     rejected_lsn: int | None
     """The newest change that it could not count; None where none is known."""
-    rejected_count: int | None
-    """How many changes it could not count; None where this role may not read the list."""
+    rejected: dict[str, int] | None
+    """By reason, the changes that it could not count; None where this role may not read them."""
     left_out: dict[str, int] | None
     """By table of the fact, the rows in no group as a dimension is null; None where unknown."""
     baseline_id: str | None

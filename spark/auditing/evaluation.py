@@ -18,7 +18,7 @@ from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally.facts import Fact
 
 if TYPE_CHECKING:
-    from auditing.purged_rows import PurgedRows
+    from warehouse.logged_purges import PurgedRows
 
 
 def rejected(classified: DataFrame) -> Rejected:

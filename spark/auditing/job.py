@@ -22,12 +22,12 @@ from deltas import rules
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
-from warehouse import loader_progress
+from warehouse import loader_progress, logged_purges
 from warehouse.fact import Built
 from warehouse.loader_progress import LoaderLock
 from warehouse.rejected import Rejected
 
-from auditing import comparing, evaluation, purged_rows
+from auditing import comparing, evaluation
 from auditing.report import FactReport, Report
 from loader.preflight import table_identity
 from loader.preflight.table_identity import TableIdentities
@@ -207,8 +207,8 @@ def compare(
         rejected = rejected.and_then(evaluation.rejected(classified))
         truncates = rules.truncate_positions(mine, fact) if log.may_truncate else {}
         forward = comparing.brought_forward(found.rows, classified, truncates, fact)
-    purged = purged_rows.read(spark, target, settings, built, found.remembered, end, print_status)
-    why = purged_rows.why_unseen(built, warehouse_fact.slot(target, settings).start_lsn)
+    purged = logged_purges.read(spark, target, settings, built, found.remembered, end, print_status)
+    why = logged_purges.why_unseen(built, warehouse_fact.slot(target, settings).start_lsn)
     unseen = {
         measure.name: purged.unseen[part]
         for measure in fact.measures

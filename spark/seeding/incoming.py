@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame
 from waltally.login import one_line
 from waltally.tables import Table
 
-Origin = Literal["counted", "changed"]
-"""Where a group comes from: the tables, or the changes between the fact and the snapshot."""
+Origin = Literal["counted", "changed", "logged"]
+"""Where a group comes from: the tables, the changes between the fact and the snapshot, or the
+deletes in the change log."""
 
 _WRITTEN = "attempt bigint, group_count bigint"
 """What a task reports: its attempt's id and how many groups it has committed."""

@@ -24,7 +24,7 @@ from seeding import following, known_facts, parquet, purged_rows, store
 from seeding.incoming import write
 from seeding.incoming_table import acquire_seed_lock, incoming_table
 from seeding.known_facts import KnownFact
-from seeding.purged_rows import Purged
+from seeding.purged import FORGET, NONE, UNKNOWN, Between, Purged
 from seeding.summary import FactSummary, Summary, purged_notes
 from waltally import lsn
 from waltally.facts import Fact, source_tables
@@ -79,7 +79,7 @@ def seed(settings: Settings) -> Summary:
     for fact in facts:
         of_fact = known.get(fact.name)
         is_unknown = of_fact == "other" or (not is_compared and known_facts.remembers(fact))
-        found = purged.get(fact.name, purged_rows.UNKNOWN if is_unknown else purged_rows.NONE)
+        found = purged.get(fact.name, UNKNOWN if is_unknown else NONE)
         notes = purged_notes(fact, of_fact if isinstance(of_fact, KnownFact) else None, found)
         summaries.append(FactSummary(fact, stored[fact.name], found, notes))
     return Summary(
@@ -119,7 +119,7 @@ def can_compare(
     if source is None or not needs_changes:
         return True
     try:
-        loader_progress.require_follower(source, settings, print_status, purged_rows.FORGET)
+        loader_progress.require_follower(source, settings, print_status, FORGET)
     except AuditIncomplete:
         if not settings.forget_purged:
             raise
@@ -198,19 +198,26 @@ def compare(
     compared = [each for each in known.values() if isinstance(each, KnownFact)]
     try:
         with spark_errors("seed", lambda: None):
-            emptied = purged_rows.bring_forward(
+            between = purged_rows.bring_forward(
                 compared, spark, target, source, settings, snapshot_lsn, print_status
             )
     except AuditIncomplete:
         if not settings.forget_purged:
             raise
-        return {each.fact.name: purged_rows.UNKNOWN for each in compared}
-    return {
-        each.fact.name: purged_rows.find_purged(
-            target, settings, each, emptied.get(each.fact.name, frozenset()), snapshot_lsn
-        )
-        for each in compared
-    }
+        return {each.fact.name: UNKNOWN for each in compared}
+    with spark_errors("seed", lambda: None):
+        return {
+            each.fact.name: purged_rows.find_purged(
+                spark,
+                target,
+                settings,
+                each,
+                between.get(each.fact.name, Between()),
+                snapshot_lsn,
+                print_status,
+            )
+            for each in compared
+        }
 
 
 def tasks(spark: SparkSession) -> Measure:

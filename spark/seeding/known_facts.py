@@ -17,7 +17,9 @@ from common.settings import Settings
 from common.slot_position import RegisteredSlot
 from warehouse import watermark
 
+from seeding import rejections
 from seeding.incoming_table import incoming_table
+from seeding.rejections import Rejections
 from waltally import followed
 from waltally.errors import MissingRight
 from waltally.facts import Fact
@@ -36,6 +38,7 @@ class KnownFact:
     moved: str = ""
     """A table whose partitions came or went with their rows after the position: what the fact has
     beyond the stored rows may be theirs."""
+    rejections: Rejections = rejections.NONE
 
     @property
     def is_comparable(self) -> bool:
@@ -101,13 +104,13 @@ def find(target: Connection, settings: Settings, fact: Fact) -> KnownFact | Lite
         return "other"
     reached = built.applied_lsn if built.applied_lsn >= slot.start_lsn else None
     moved = _moved(slot, fact, built.applied_lsn)
-    return KnownFact(fact, reached, built.baseline_id is not None, moved)
+    rejected = rejections.read(target, settings, fact)
+    return KnownFact(fact, reached, built.baseline_id is not None, moved, rejected)
 
 
 def _moved(slot: RegisteredSlot, fact: Fact, position: int) -> str:
     """Return a table that is added up with a remembering one and is not whole in the log."""
-    kept = {part.name for part in fact.tables if part.deletes == "ignore"}
-    together = {name for each in fact.measures if kept & set(each.of) for name in each.of}
+    together = rejections.compared_parts(fact)
     for part in fact.tables:
         begin = followed.since(slot.followed, part.table, fact.needed_columns(part))
         is_partitioned = str(part.table) in slot.leaves

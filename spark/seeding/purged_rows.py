@@ -2,15 +2,15 @@
 
 Deletes from some tables are ignored. What such a table adds to a measure at position X is what the
 fact says at X, less what the rows that are stored at X add. The fact is read at its own position A,
-before the snapshot, and brought forward to X by the changes between.
+before the snapshot, and brought forward to X by the changes between. A fact that rejected changes
+differs by these too: seeding.purges_in_log then asks the last baseline and the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import reduce
-from typing import Literal
 
 from common import changes
 from common.connections import Connection
@@ -23,28 +23,15 @@ from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
 
+from seeding import purges_in_log, rejections
 from seeding.incoming import write
 from seeding.incoming_table import incoming_table
 from seeding.known_facts import KnownFact
+from seeding.purged import FORGET, UNKNOWN, Between, Purged
 from waltally import lsn
 from waltally.errors import SourceBehind
 from waltally.facts import Fact, FactTable
 from waltally.tables import literal
-
-FORGET = "--forget-purged counts the stored rows alone"
-
-
-@dataclass(frozen=True)
-class Purged:
-    """What became of a fact's purged rows: how many, in how many groups; None: not known."""
-
-    outcome: Literal["kept", "forgotten", "unknown"]
-    rows: int | None
-    groups: int | None
-
-
-NONE = Purged("kept", 0, 0)
-UNKNOWN = Purged("unknown", None, None)
 
 
 def bring_forward(
@@ -55,10 +42,10 @@ def bring_forward(
     settings: Settings,
     position: int,
     notify: Callable[[str], None],
-) -> dict[str, frozenset[str]]:
+) -> dict[str, Between]:
     """Write the changes between each fact and the position into the incoming table.
 
-    Waits for the loader to stage them. Returns by fact the parts that were emptied between. A fact
+    Waits for the loader to stage them. Returns by fact what else they did. A fact
     that the change log does not reach back to stays as it is. Raises AuditIncomplete,
     SnapshotTooOld where changes are pruned meanwhile, SourceBehind.
     """
@@ -79,10 +66,10 @@ def bring_forward(
     loader_progress.wait_for_position(target, source, settings, position, notify)
     first, last = min(*begins.values(), position), max(*begins.values(), position)
     log = changes.read(spark, target, settings.schema, settings.slot, first, last).persist()
-    log.count()
+    has_changes = log.count() > 0
     # After the read: changes that are pruned meanwhile are missing without an error.
     start = warehouse_fact.slot(target, settings).start_lsn
-    emptied: dict[str, frozenset[str]] = {}
+    found: dict[str, Between] = {}
     deltas: list[DataFrame] = []
     for each in known:
         begin = begins.get(each.fact.name)
@@ -93,11 +80,14 @@ def bring_forward(
         between = log.where((at >= min(begin, position)) & (at < max(begin, position)))
         deltas.append(_groups(rules.signed_deltas(between, each.fact, settings.slot), each.fact))
         truncates = rules.last_truncates(between, each.fact).collect()
-        emptied[each.fact.name] = frozenset(str(row["part"]) for row in truncates)
+        found[each.fact.name] = Between(
+            frozenset(str(row["part"]) for row in truncates),
+            has_changes and rejections.are_among(between, each.fact, settings.slot),
+        )
     # One write: each ends by taking away the rows of attempts that are not its own.
     together = reduce(DataFrame.unionByName, deltas)
     write(together, target, incoming_table(settings), "changed")
-    return emptied
+    return found
 
 
 def _groups(deltas: DataFrame, fact: Fact) -> DataFrame:
@@ -114,11 +104,13 @@ def _groups(deltas: DataFrame, fact: Fact) -> DataFrame:
 
 
 def find_purged(
+    spark: SparkSession,
     target: Connection,
     settings: Settings,
     known: KnownFact,
-    emptied: frozenset[str],
+    between: Between,
     position: int,
+    notify: Callable[[str], None],
 ) -> Purged:
     """Write the purged rows of each group into the incoming table, with the origin `purged`.
 
@@ -142,6 +134,12 @@ def find_purged(
                 FORGET,
             )
         return UNKNOWN
+    if between.has_rejected or rejections.are_in_the_way(target, settings, fact, known.rejections):
+        if settings.forget_purged:
+            return UNKNOWN
+        purges_in_log.write_purged(spark, target, settings, known, position, notify)
+        return _count(target, settings, fact)
+    emptied = between.emptied
     others = sorted({name for part in fact.tables for name in _emptied_with(fact, part, emptied)})
     if others and settings.forget_purged:
         return UNKNOWN
@@ -158,19 +156,23 @@ def find_purged(
             continue
         sign = -1 if is_later else 1
         target.execute(_comparison(settings, known, part, emptied, sign).encode())
+    found = _count(target, settings, fact)
+    if not settings.forget_purged:
+        return found
     incoming = incoming_table(settings).quoted
+    target.execute(f"delete from {incoming} where fact = %s and origin = 'purged'", (fact.name,))
+    return replace(found, outcome="forgotten")
+
+
+def _count(target: Connection, settings: Settings, fact: Fact) -> Purged:
+    """Return how many purged rows and groups the incoming table has."""
     row = target.execute(
-        f"select coalesce(sum(row_count), 0)::bigint, count(*) from {incoming}"
-        " where fact = %s and origin = 'purged'",
+        "select coalesce(sum(row_count), 0)::bigint, count(*)"
+        f" from {incoming_table(settings).quoted} where fact = %s and origin = 'purged'",
         (fact.name,),
     ).fetchone()
     assert row is not None
-    if settings.forget_purged:
-        target.execute(
-            f"delete from {incoming} where fact = %s and origin = 'purged'", (fact.name,)
-        )
-    outcome: Literal["kept", "forgotten"] = "forgotten" if settings.forget_purged else "kept"
-    return Purged(outcome, int(str(row[0])), int(str(row[1])))
+    return Purged("kept", int(str(row[0])), int(str(row[1])))
 
 
 def _emptied_with(fact: Fact, part: FactTable, emptied: frozenset[str]) -> frozenset[str]:

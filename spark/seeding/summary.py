@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from seeding.known_facts import KnownFact
-from seeding.purged_rows import FORGET, Purged
+from seeding.purged import FORGET, Purged
 from seeding.store import StoredBaseline
 from waltally.facts import Fact
 from waltally.plural import plural
@@ -101,8 +101,8 @@ def purged_notes(fact: Fact, known: KnownFact | None, purged: Purged) -> list[st
     if purged.outcome == "unknown":
         return [
             f"rows that were purged from {tables} are forgotten; how many is not known, as the fact"
-            " was built by another declaration or without a baseline, or the change log did not"
-            " come to where the tables were counted"
+            " was built by another declaration or without a baseline, or rejected changes, or the"
+            " change log did not come to where the tables were counted"
         ]
     if not purged.groups:
         return []

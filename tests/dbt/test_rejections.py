@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+from dbt.cli.main import dbtRunner
+
 from tests.dbt.project import messages
 from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Row, change, row
@@ -87,7 +90,9 @@ def test_a_rejection_that_cannot_be_listed_is_not_passed_over(warehouse: Warehou
     assert warehouse.execute("select count(*) from analytics.rejected_changes") == [(1,)]
 
 
-def test_a_failing_test_of_the_fact_holds_up_no_rejection(warehouse: Warehouse) -> None:
+def test_a_failing_test_of_the_fact_holds_up_no_rejection(
+    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build()
     warehouse.append([change("I", LIVE, new=row(notification_type="fax")), {"action": "Z"}])
@@ -96,6 +101,12 @@ def test_a_failing_test_of_the_fact_holds_up_no_rejection(warehouse: Warehouse) 
     results: list[Any] = list(getattr(done.result, "results", []))
     statuses = {each.node.name: str(each.status) for each in results}
     assert statuses["no_rejected_changes"] == "fail"
+    # As cron runs it: a failed test alone would show a number.
+    words = ("--quiet", "test", "--select", "no_rejected_changes", "--log-level-file", "none")
+    dbtRunner().invoke(warehouse.project.arguments(*words))
+    said = capsys.readouterr().out
+    assert "analytics.ft_service_stats could not count 1 change: the action is not known" in said
+    assert "`spark-submit spark/seed.py --fact ft_service_stats`, then `dbt build`" in said
     assert statuses["ft_service_stats"] == "success"
     listed = "select reason from analytics.rejected_changes where fact like '%%service_stats'"
     assert warehouse.execute(listed) == [("the action is not known",)]

@@ -21,6 +21,14 @@ DASHBOARD = ROOT / "ops" / "grafana-dashboard.json"
 Series = list[tuple[frozenset[tuple[str, str]], float]]
 Samples = dict[str, Series]
 
+OF_OTHERS = {
+    "up",
+    "node_systemd_unit_state",
+    "node_systemd_timer_last_trigger_seconds",
+    "kube_cronjob_status_last_successful_time",
+}
+"""Metrics of Prometheus, node_exporter and kube-state-metrics."""
+
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     ">": operator.gt,
@@ -30,8 +38,8 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 def alerts() -> dict[str, dict[str, Any]]:
     """Return the alerting rules by name."""
-    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
-    return {rule["alert"]: rule for rule in group["rules"]}
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
 
 
 def dashboard() -> dict[str, Any]:
@@ -96,13 +104,23 @@ def evaluate(expression: Any, scraped: Samples) -> Series:
     """Return the series that an instant query leaves, as Prometheus would. Raises NeedsHistory."""
     match expression:
         case promql_parser.VectorSelector(name=name, matchers=matchers):
-            wanted = {(each.name, each.value) for each in matchers.matchers}
-            return [line for line in scraped.get(str(name), []) if wanted <= line[0]]
+            return [
+                line
+                for line in scraped.get(str(name), [])
+                if all(_matches(each, dict(line[0])) for each in matchers.matchers)
+            ]
         case promql_parser.BinaryExpr(op=op, lhs=lhs, rhs=rhs):
             return _binary(str(op), lhs, rhs, scraped)
         case promql_parser.Call(func=function, args=[argument]) if function.name == "absent":
             return [] if evaluate(argument, scraped) else [(frozenset(), 1.0)]
     raise NeedsHistory(str(expression))
+
+
+def _matches(matcher: promql_parser.Matcher, labels: dict[str, str]) -> bool:
+    value = labels.get(matcher.name, "")
+    if matcher.op == promql_parser.MatchOp.Re:
+        return re.fullmatch(matcher.value, value) is not None
+    return bool(value == matcher.value)
 
 
 def _binary(op: str, lhs: Any, rhs: Any, scraped: Samples) -> Series:

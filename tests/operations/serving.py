@@ -24,7 +24,8 @@ LIMITS = {
 class Served:
     """A loader that builds and serves metrics, its source and its target."""
 
-    def __init__(self, source: Database, target: Database, home: Path) -> None:
+    def __init__(self, source: Database, target: Database, home: Path, *arguments: str) -> None:
+        """`arguments` are those of `loader run`; `--build` without any."""
         self.source = source
         self.target = target
         self.port = free_port()
@@ -37,7 +38,8 @@ class Served:
         done = run([str(LOADER), "setup"], self.environment)
         assert done.returncode == 0, done.stderr
         self.target.take_baseline()
-        self.running = RunningLoader(self.environment, home / "run.log", "--build", limits=LIMITS)
+        words = arguments or ("--build",)
+        self.running = RunningLoader(self.environment, home / "run.log", *words, limits=LIMITS)
 
     def get(self, path: str) -> tuple[int, str]:
         """Return the status and the text that a path answers."""

@@ -6,11 +6,14 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from demo.cluster import Cluster
+from loader.build.builder import apply_once
 from tests.operations.ops_files import (
+    OF_OTHERS,
     alerts,
     dashboard_queries,
     documented,
@@ -20,9 +23,10 @@ from tests.operations.ops_files import (
 )
 from tests.operations.serving import Served
 from tests.support import LOADER, Database, run, wait_until
-from tests.support.commands import SECRET, sentence
+from tests.support.commands import SECRET, only_environment, sentence
 from tests.support.databases import application_database, empty_database
 from tests.support.servers import Server
+from waltally.settings import DEFAULT_SCHEMA, Settings
 
 FACT = "analytics.ft_service_stats"
 
@@ -66,7 +70,7 @@ def test_every_metric_is_served_and_documented(served: Served) -> None:
 
 
 def test_every_query_of_dashboard_and_alerts_finds_its_metric(served: Served) -> None:
-    names = served_names(served.families()) | {"up"}
+    names = served_names(served.families()) | OF_OTHERS
     queries = dashboard_queries() + [rule["expr"] for rule in alerts().values()]
     for query in queries:
         for selector in selectors(query):
@@ -167,6 +171,26 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
     assert served.value("waltally_has_rejected_changes", fact=FACT) == 1
     shown = " ".join(run([str(LOADER), "status"], served.environment).stdout.split())
     assert re.search(r"could not count \d+ changes?, the newest at [0-9A-F]+/[0-9A-F]+", shown)
+
+
+def test_builds_that_stop_are_told(cluster: Cluster, tmp_path: Path) -> None:
+    """The loader runs without --build, and nobody builds."""
+    with application_database(cluster) as source, empty_database(cluster) as target:
+        made = Served(source, target, tmp_path, "--verbose")
+        with made.running:
+            wait_until(lambda: "following the slot" in made.log(), made.log())
+            source.insert(1)
+            made.wait_for("waltally_fact_waits", fact=FACT)
+            assert "WaltallyFactWaits" in firing(made.samples())
+            with only_environment(made.environment):
+                wait_until(lambda: target.staged() == 1, "it is staged")
+                here, there = (each.cluster.dsn(each.name) for each in (source, target))
+                apply_once(Settings.of(here, there, source.slot, DEFAULT_SCHEMA))
+            wait_until(lambda: made.value("waltally_fact_waits", fact=FACT) == 0, "it is built")
+            assert made.value("waltally_fact_lag_seconds", fact=FACT) == 0
+            source.insert(1)
+            made.wait_for("waltally_fact_lag_seconds", 2, fact=FACT)
+            assert made.value("waltally_fact_waits", fact=FACT) == 0
 
 
 def test_no_password_and_no_row_is_in_a_scrape_or_in_the_log(served: Served) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from demo.cluster import free_port
 from tests.support import LOADER, ROOT, Database, wait_until
-from tests.unit.test_reference import REFERENCE, errors
+from tests.unit.test_reference import errors
 
 FOLDER = ROOT / "ops" / "systemd"
 PREFIX = "/opt/waltally"
@@ -130,14 +130,6 @@ def test_codes_in_the_service_files_are_the_loader_s() -> None:
         for name in ("RestartPreventExitStatus", "SuccessExitStatus"):
             for listed in values(text, name):
                 assert {int(code) for code in listed.split()} <= CODES
-
-
-def test_settings_are_those_of_the_reference() -> None:
-    example = (FOLDER / "environment.example").read_text()
-    names = re.findall(r"^(\w+)=", example, re.MULTILINE)
-    assert names
-    for name in names:
-        assert name.startswith("PG") or f"| `{name}` |" in REFERENCE, name
 
 
 def test_everything_writes_only_where_it_may() -> None:

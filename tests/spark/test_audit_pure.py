@@ -11,7 +11,6 @@ import pytest
 from auditing import comparing, evaluation
 from auditing.cli import finding
 from auditing.job import notes, refuse
-from auditing.purged_rows import PurgedRows, why_unseen
 from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
 from common.arrow_source import Snapshot
 from common.errors import AuditIncomplete
@@ -19,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from rich.console import Console
 from warehouse.fact import Built
+from warehouse.logged_purges import PurgedRows, why_unseen
 from warehouse.rejected import Rejected
 
 from tests.spark.declared import orders

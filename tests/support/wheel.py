@@ -12,7 +12,7 @@ from tests.support.commands import ROOT
 
 _SOURCES = (
     *("pyproject.toml", "README.md", "LICENSE", "requirements.lock"),
-    *("dbt_project.yml", "profiles.yml.example"),
+    *("dbt_project.yml", "profiles.yml.example", "selectors.yml"),
     *("waltally", "loader", "spark", "dbt_project", "ops"),
 )
 

@@ -30,6 +30,8 @@ def fact(**other: Any) -> dict[str, Any]:
         "exact_age_seconds": 0.2,
         "rejected_lsn": None,
         "rejected_count": 0,
+        "rejected_reasons": {},
+        "rejected_remedy": None,
         "left_out": {},
         "baseline": None,
         **other,
@@ -88,9 +90,9 @@ SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
         "",
     ),
     "some changes are not counted": (
-        body(fact(rejected_lsn="0/10", rejected_count=1)),
+        body(fact(rejected_lsn="0/10", rejected_count=1, rejected_remedy="mend it")),
         "healthy, exact as of 0.2 s ago; except 1 change that ft_orders could not count",
-        'select * from "analytics".rejected_changes order by commit_lsn desc;',
+        "mend it",
     ),
     "not built yet": (
         body(fact(waits_for=NEXT_BUILD), age=None),

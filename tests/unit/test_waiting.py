@@ -22,7 +22,7 @@ from tests.support.facts import notify
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EVERY = {"public.notifications": {"*": "0/10"}, "public.notification_history": {"*": "0/10"}}
 BASELINE = Baseline("b", 0x20, NOW, True, {})
-BUILT = Watermark(0x30, NOW, False, None, 0, {}, "b", True)
+BUILT = Watermark(0x30, NOW, False, None, {}, {}, "b", True)
 STATE = FactState("ft_service_stats", "analytics.ft_service_stats", notify(), 5, BUILT, BASELINE)
 OTHER = replace(STATE, name="ft_other", relation="analytics.ft_other")
 

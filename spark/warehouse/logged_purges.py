@@ -18,13 +18,13 @@ from common.progress import Measure, Progress
 from common.settings import Settings
 from deltas import rules, sums
 from pyspark.sql import DataFrame, SparkSession, functions
-from warehouse import fact as warehouse_fact
-from warehouse.fact import Built
 
 from waltally import lsn
 from waltally.facts import Fact, FactTable
 from waltally.plural import plural
 from waltally.tables import Table, literal
+from warehouse import fact as warehouse_fact
+from warehouse.fact import Built
 
 _TRUNCATES = "action is null or action = 'T'"
 """The condition of the index change_log_truncates."""
@@ -34,9 +34,10 @@ _NAME_BYTES = 1000
 
 @dataclass(frozen=True)
 class PurgedRows:
-    """The known purged rows: `rows` has dimensions and sums, `totals` the sum of each measure.
+    """The known purged rows: `rows` has part, dimensions and sums, `totals` sums of each measure.
 
-    `unseen` says by part why there may be more; without a part these are all.
+    `unseen` says by part why there may be more, and after a semicolon what helps; without a part
+    these are all.
     """
 
     rows: DataFrame
@@ -62,19 +63,19 @@ def read(
     `remembered` are the purged rows of the newest baseline. The change log must have reached `end`.
     """
     fact = built.fact
-    found = remembered.limit(0).select("dimensions", "sums")
+    found = remembered.limit(0).select("part", "dimensions", "sums")
     unseen = {}
     for part in fact.tables:
         if part.deletes == "ignore":
             own = remembered.where(functions.col("part") == part.name)
             rows, why = _of_part(spark, target, settings, built, part, own, end, notify)
-            found = found.unionByName(rows)
+            found = found.unionByName(rows.withColumn("part", functions.lit(part.name)))
             if why is not None:
                 unseen[part.name] = why
     kept = {part.name for part in fact.tables if part.deletes == "ignore"}
     if not kept:
         return PurgedRows(found, {}, {})
-    rows = sums.summed(found, fact, "dimensions").persist()
+    rows = sums.summed(found, fact, "part", "dimensions").persist()
     names = [measure.name for measure in fact.measures]
     totals = dict(zip(names, sums.totals(rows, fact), strict=True))
     return PurgedRows(
