@@ -14,6 +14,7 @@ from tests.fixtures.pipelines import MakePipeline
 from tests.support import paste, wait_until
 from tests.support.pipeline import Pipeline
 from tests.support.servers import administer
+from tests.support.spark_jobs import run_job
 from tests.support.standbys import (
     KEEPS_SLOTS,
     MAJOR,
@@ -23,6 +24,7 @@ from tests.support.standbys import (
     from_16,
     now_the_source,
 )
+from waltally.errors import LoaderError
 
 pytestmark = from_16
 
@@ -102,6 +104,25 @@ def test_a_loader_on_a_standby_is_exact_amid_writers(apart: OnStandby) -> None:
     assert pipeline.loader("status").returncode == 0
     # Nothing is written any more: it must end all the same.
     pipeline.must("run", "--once")
+
+
+@pytest.mark.slow
+def test_spark_seeds_from_the_standby_and_audits_at_the_primary(apart: OnStandby) -> None:
+    pipeline = apart.pipeline
+    pipeline.source.insert(50, "delivered")
+    apart.set_up()
+    standby = apart.standby.dsn(pipeline.source.name)
+    primary = apart.pair.primary.dsn(pipeline.source.name)
+    audit = f"spark-submit spark/audit.py --source '{primary}'"
+    with pipeline.follow() as running:
+        with Writer(pipeline.source, 1), Writer(pipeline.source, 2):
+            run_job(f"spark-submit spark/seed.py --standby '{standby}'", pipeline.environment())
+            pipeline.build()
+            # It fails where it finds a difference.
+            run_job(audit, pipeline.environment())
+        running.end()
+    with pytest.raises(LoaderError, match="nobody follows"):
+        run_job(audit, pipeline.environment())
 
 
 def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
