@@ -171,6 +171,7 @@ class Operator:
                 **self.pipeline.environment(),
                 "LOADER_SOURCE_DSN": source,
                 "LOADER_TARGET_DSN": target,
+                "LOADER_SLOT": self.pipeline.slot,
                 "PATH": f"{LOADER.parent}:{BIN}:{os.environ['PATH']}",
                 **self.settings,
                 **self.variables,
