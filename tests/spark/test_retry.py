@@ -92,7 +92,7 @@ def test_where_purges_are_not_all_known_a_seed_says_so_and_changes_nothing(
         code, _, err = audited.run(*SEED, job="seed")
         assert code == 41
         assert "rejected changes, and not all rows that were purged from" in err
-        assert "may be deletes from public.notification_history" in err
+        assert "may be of deletes from public.notification_history" in err
         assert "Try: --forget-purged counts the stored rows alone" in err
         audited.build()
         assert audited.facts() == before

@@ -104,7 +104,8 @@ class Shop:
     def follow_remedy(self, fact: str) -> list[str]:
         """Run what `loader status` prints about a fact's rejected changes, in that order."""
         said = self.pipeline.loader("status").stdout
-        found = re.search(rf"^{fact} could not count some changes: .*\n  Try: (.*)$", said, re.M)
+        assert f"{fact} could not count " in said
+        found = re.search(rf"^ *Try: (.* --fact {fact}`.*)$", said, re.M)
         assert found, said
         commands = re.findall(r"`([^`]+)`", found[1])
         for command in commands:

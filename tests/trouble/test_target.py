@@ -48,7 +48,8 @@ def test_a_staging_schema_dropped_under_a_loader(pipeline: Pipeline) -> None:
         pipeline.source.insert(3)
         code, said = running.refuses()
     assert code == 20
-    assert "the slot still holds what was not stored" in said
+    # Which one depends on whether the batch or a look at the record comes first.
+    assert re.search(r"the slot still holds what was not stored|everything before \S+ is st", said)
     pipeline.recovers_from(said)
 
 
