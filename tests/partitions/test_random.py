@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import threading
@@ -88,6 +89,12 @@ def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline, 
     partitioned.must_be_exact()
 
 
+def is_built(pipeline: Pipeline) -> bool:
+    """Say whether the fact is built on its newest baseline."""
+    (fact,) = json.loads(pipeline.loader("status", "--json").stdout)["facts"]
+    return fact["baseline"] is not None and fact["built_on"] == fact["baseline"]["id"]
+
+
 def while_written(pipeline: Pipeline, seed: Callable[[], object]) -> None:
     """Seed and audit while rows change and leaves come; the audit fails on a difference.
 
@@ -113,7 +120,7 @@ def while_written(pipeline: Pipeline, seed: Callable[[], object]) -> None:
         thread.start()
         try:
             seed()
-            pipeline.build()
+            wait_until(lambda: is_built(pipeline), "the loader builds on the new baseline")
             run_job("spark-submit spark/audit.py", pipeline.environment())
         finally:
             stop.set()

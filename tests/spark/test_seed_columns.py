@@ -109,7 +109,7 @@ def test_a_text_of_sixteen_characters_does_not_pass_for_a_uuid(source: Source) -
         ).fetchone()
     code, out, err = source.seed()
     assert code == 0, err
-    assert "1 rows of public.notification_history cannot be counted" in out
+    assert "1 row of public.notification_history cannot be counted" in out
     assert source.ask("select reason, example ->> 'service_id' from cdc.baseline_rejection") == [
         ("the value of service_id is not a uuid", "sixteen letters.")
     ]
