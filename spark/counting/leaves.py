@@ -34,8 +34,6 @@ def changed(found: Leaves, locked: Leaves) -> Table | None:
     A table that was truncated or rewritten after the snapshot looks empty in it, with no error.
     """
     for (table, before), (_, now) in zip(found, locked, strict=True):
-        if {(leaf.table, leaf.definition) for leaf in before} != {
-            (leaf.table, leaf.definition) for leaf in now
-        }:
+        if before != now:
             return table
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from waltally.tables import Table
@@ -53,11 +53,11 @@ class Leaf:
     """A table that holds rows itself; `pages` was its size when it was read from the catalog.
 
     `definition` changes where the table is truncated, rewritten or made again, or its columns are
-    others.
+    others. Two leaves are equal whatever their sizes.
     """
 
     table: Table
-    pages: int
+    pages: int = field(compare=False)
     has_addresses: bool = True
     definition: str = ""
 
