@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from common import changes, executors, session
 from common.connections import Connection, connect, database_errors
@@ -27,23 +26,13 @@ from warehouse.fact import Built
 from warehouse.loader_progress import LoaderLock
 from warehouse.rejected import Rejected
 
-from auditing import comparing, evaluation
+from auditing import comparing, evaluation, stored_facts
 from auditing.report import FactReport, Report
-from loader.preflight import table_identity
-from loader.preflight.table_identity import TableIdentities
+from auditing.stored_facts import StoredFact
 from waltally import lsn
-from waltally.errors import LoaderError, SourceBehind, TableReplaced, combine
-from waltally.facts import Fact, source_tables
+from waltally.errors import combine
+from waltally.facts import source_tables
 from waltally.plural import plural
-
-
-@dataclass(frozen=True)
-class Read:
-    """A fact as it was read: cached, as its snapshot has ended."""
-
-    built: Built
-    rows: DataFrame
-    remembered: DataFrame
 
 
 @dataclass(frozen=True)
@@ -76,7 +65,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         slot = checks.staging(target, settings, stores=False)
         checks.source(source, slot)
         declared = registered_facts(target, settings.schema, settings.slot, settings.facts)
-        facts, refused = readable(target, settings, declared)
+        facts, refused = stored_facts.readable(target, settings, declared)
         if not facts:
             raise combine(list(refused.values()))
         checks.tables(source, facts)
@@ -88,11 +77,15 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         rows = ranges.row_estimate(source, source_tables(facts))
         rows += ranges.row_estimate(target, [fact.relation for fact in facts])
         stack.enter_context(session.fitted(spark, rows))
-        found = read(spark, target, settings, facts)
+        found = stored_facts.read(spark, target, settings, facts)
         with snapshot.export(settings, facts, source, print_status) as exported:
             # The snapshot's locks prevent that a name comes to mean another table.
             known = json.loads(identities(source, facts))
-            found = [each for each in found if is_of_these(each, exported.position, known, refused)]
+            found = [
+                each
+                for each in found
+                if stored_facts.is_of_these(each, exported.position, known, refused)
+            ]
             if not found:
                 raise combine(list(refused.values()))
             facts = [each.built.fact for each in found]
@@ -105,7 +98,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                 counted_groups(spark, settings, facts, exported) as groups,
                 spark_errors(work, exported.check),
             ):
-                counts = cached(groups)
+                counts = stored_facts.cached(groups)
         end = exported.position
         loader_progress.wait_for_position(target, watched, settings, end, print_status)
         begin = min(each.built.position for each in found)
@@ -129,42 +122,6 @@ def audit(settings: Settings, limit: int = 50) -> Report:
             warehouse_fact.refuse_gap(now.start_lsn, position, fact.relation)
             warehouse_fact.refuse_other_partitions(now, fact, position)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun)
-
-
-def readable(
-    target: Connection, settings: Settings, facts: Sequence[Fact]
-) -> tuple[list[Fact], dict[str, LoaderError]]:
-    """Return the facts that can be compared, and by name why the others cannot."""
-    fit, refused = [], {}
-    for fact in facts:
-        try:
-            # Before Spark starts, which takes seconds.
-            with warehouse_fact.open_fact(target, settings, fact) as built:
-                now = warehouse_fact.slot(target, settings)
-                warehouse_fact.refuse_other_partitions(now, fact, built.position)
-                fit.append(fact)
-        except LoaderError as error:
-            refused[fact.name] = error
-    return fit, refused
-
-
-def read(
-    spark: SparkSession, target: Connection, settings: Settings, facts: Sequence[Fact]
-) -> list[Read]:
-    """Read the facts' rows and the purged rows that their baselines remember, in one Spark job."""
-    with (
-        warehouse_fact.open_facts(target, settings, facts) as found,
-        spark_errors(settings.work, lambda: None),
-    ):
-        for each in found:
-            print_status(f"reading {each.fact.relation} at {lsn.show(each.position)}")
-        stored = [each.stored(spark).withColumn("fact", sql.lit(each.fact.name)) for each in found]
-        rows = cached(reduce(DataFrame.unionByName, stored))
-    own = [rows.where(sql.col("fact") == each.fact.name) for each in found]
-    return [
-        Read(each, mine.where("part is null"), mine.where("part is not null"))
-        for each, mine in zip(found, own, strict=True)
-    ]
 
 
 def read_log(
@@ -191,7 +148,7 @@ def compare(
     spark: SparkSession,
     target: Connection,
     settings: Settings,
-    found: Read,
+    found: StoredFact,
     counts: DataFrame,
     log: Log,
     end: int,
@@ -228,39 +185,6 @@ def compare(
         notes(built, rejected),
         why is None,
     )
-
-
-def cached(rows: DataFrame) -> DataFrame:
-    """Read the rows now and cache them: after the snapshot has ended they cannot be read again."""
-    rows = rows.persist()
-    rows.count()
-    return rows
-
-
-def is_of_these(
-    found: Read, position: int, known: TableIdentities, refused: dict[str, LoaderError]
-) -> bool:
-    """Return whether the fact was built from these tables; else note why not in `refused`."""
-    try:
-        refuse(found.built, position, known)
-    except TableReplaced as error:
-        refused[found.built.fact.name] = error
-        return False
-    return True
-
-
-def refuse(built: Built, position: int, found: TableIdentities) -> None:
-    """Raise SourceBehind or TableReplaced where the fact was built from other tables."""
-    if position < built.position:
-        raise SourceBehind(
-            f"the source's WAL ends at {lsn.show(position)}, before the position"
-            f" {lsn.show(built.position)} of {built.fact.relation}: it was restored or failed over"
-            " with loss",
-            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
-        )
-    finding = table_identity.replaced_finding(built.fact, built.counted, found)
-    if finding is not None:
-        raise finding
 
 
 def notes(built: Built, rejected: Rejected) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from auditing import comparing, evaluation
 from auditing.cli import finding
-from auditing.job import notes, refuse
+from auditing.job import notes
 from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
+from auditing.stored_facts import refuse
 from common.arrow_source import Snapshot
 from common.errors import AuditIncomplete
 from pyspark.sql import DataFrame, SparkSession

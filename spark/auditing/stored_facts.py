@@ -1,0 +1,100 @@
+"""The facts as an audit reads them, and why a fact cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from common.connections import Connection
+from common.progress import print_status
+from common.settings import Settings
+from common.spark_errors import spark_errors
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from warehouse import fact as warehouse_fact
+from warehouse.fact import Built
+
+from loader.preflight import table_identity
+from loader.preflight.table_identity import TableIdentities
+from waltally import lsn
+from waltally.errors import LoaderError, SourceBehind, TableReplaced
+from waltally.facts import Fact
+
+
+@dataclass(frozen=True)
+class StoredFact:
+    """A fact as it was read: cached, as its snapshot has ended."""
+
+    built: Built
+    rows: DataFrame
+    remembered: DataFrame
+
+
+def readable(
+    target: Connection, settings: Settings, facts: Sequence[Fact]
+) -> tuple[list[Fact], dict[str, LoaderError]]:
+    """Return the facts that can be compared, and by name why the others cannot."""
+    fit, refused = [], {}
+    for fact in facts:
+        try:
+            # Before Spark starts, which takes seconds.
+            with warehouse_fact.open_fact(target, settings, fact) as built:
+                now = warehouse_fact.slot(target, settings)
+                warehouse_fact.refuse_other_partitions(now, fact, built.position)
+                fit.append(fact)
+        except LoaderError as error:
+            refused[fact.name] = error
+    return fit, refused
+
+
+def read(
+    spark: SparkSession, target: Connection, settings: Settings, facts: Sequence[Fact]
+) -> list[StoredFact]:
+    """Read the facts' rows and the purged rows that their baselines remember, in one Spark job."""
+    with (
+        warehouse_fact.open_facts(target, settings, facts) as found,
+        spark_errors(settings.work, lambda: None),
+    ):
+        for each in found:
+            print_status(f"reading {each.fact.relation} at {lsn.show(each.position)}")
+        stored = [each.stored(spark).withColumn("fact", sql.lit(each.fact.name)) for each in found]
+        rows = cached(reduce(DataFrame.unionByName, stored))
+    own = [rows.where(sql.col("fact") == each.fact.name) for each in found]
+    return [
+        StoredFact(each, mine.where("part is null"), mine.where("part is not null"))
+        for each, mine in zip(found, own, strict=True)
+    ]
+
+
+def cached(rows: DataFrame) -> DataFrame:
+    """Read the rows now and cache them: after the snapshot has ended they cannot be read again."""
+    rows = rows.persist()
+    rows.count()
+    return rows
+
+
+def is_of_these(
+    found: StoredFact, position: int, known: TableIdentities, refused: dict[str, LoaderError]
+) -> bool:
+    """Return whether the fact was built from these tables; else note why not in `refused`."""
+    try:
+        refuse(found.built, position, known)
+    except TableReplaced as error:
+        refused[found.built.fact.name] = error
+        return False
+    return True
+
+
+def refuse(built: Built, position: int, found: TableIdentities) -> None:
+    """Raise SourceBehind or TableReplaced where the fact was built from other tables."""
+    if position < built.position:
+        raise SourceBehind(
+            f"the source's WAL ends at {lsn.show(position)}, before the position"
+            f" {lsn.show(built.position)} of {built.fact.relation}: it was restored or failed over"
+            " with loss",
+            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+        )
+    finding = table_identity.replaced_finding(built.fact, built.counted, found)
+    if finding is not None:
+        raise finding
