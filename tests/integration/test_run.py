@@ -36,6 +36,17 @@ def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database)
     assert source.staged() == 5 + 5 + 1 + 4
 
 
+def test_long_changes_are_compressed_by_lz4_where_the_server_has_it(source: Database) -> None:
+    methods = source.value(
+        "select enumvals from pg_settings where name = 'default_toast_compression'"
+    )
+    source.must("setup")
+    source.insert(1, text="x" * 300_000)
+    source.must("run", "--once")
+    used = source.value("select pg_column_compression(payload) from cdc.change_log")
+    assert used == ("lz4" if "lz4" in methods else "pglz")
+
+
 def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(
     source: Database, tmp_path: Path
 ) -> None:

@@ -7,10 +7,21 @@ create table change_log (
     xid bigint not null,
     committed_at timestamptz not null,
     staged_at timestamptz not null default now(),
-    payload text compression lz4 not null,
+    payload text not null,
     action "char",
     primary key (slot_name, commit_lsn, ordinal)
 ) partition by range (commit_lsn);
+
+-- It costs less time than pglz, but a server may have been built without it.
+do $$
+begin
+    if (
+        select 'lz4' = any (enumvals) from pg_settings where name = 'default_toast_compression'
+    ) then
+        alter table change_log alter payload set compression lz4;
+    end if;
+end
+$$;
 
 comment on table change_log is
     'One row per change, as wal2json format 2 sent it; whole source transactions only.';
