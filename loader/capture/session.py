@@ -67,7 +67,7 @@ class Session:
         """Where the WAL ended after a commit of the position, and the position."""
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
-        self._timeline = stream.monitor.timeline
+        self._timeline = stream.timeline
         self._reader = SlotReader(
             stream.replication,
             queue,
@@ -138,8 +138,10 @@ class Session:
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
         while not self._is_done(until):
-            self._note_timeline()
             self._run_state.wal_end = self._monitor.wal_end
+            if self._monitor.timeline.number != self._timeline.number:
+                self._note_timeline()
+                self._log.commit()
             self._confirm_held()
             if rows.begin(_WAIT):
                 self._store_batch()
@@ -166,13 +168,15 @@ class Session:
             self._reader.confirm(self._held.popleft()[1])
 
     def _note_timeline(self) -> None:
-        """Write down that a standby, which may have been promoted, is on another timeline.
+        """Write down, with the position, that a standby came to another timeline.
 
-        All that it has sent is in its history, so the position is of the new timeline too.
+        It is promoted, or its primary was. All that it has sent is in its history, so the position
+        is of the new timeline too; with the old one the next session would take it for lost.
         """
-        if self._monitor.timeline != self._timeline:
-            self._timeline = self._monitor.timeline
-            self._log.write_source(self._timeline, on_standby=True)
+        timeline = self._monitor.ask_timeline()
+        if timeline.number != self._timeline.number:
+            self._timeline = timeline
+            self._log.write_source(timeline.number, timeline.began_at, on_standby=True)
 
     def _is_done(self, until: int | None) -> bool:
         is_there = until is not None and self._batcher.received_lsn >= until
@@ -210,6 +214,8 @@ class Session:
             self._log.rollback()
             self._has_other_leaves = True
             return
+        if self._monitor.is_standby:
+            self._note_timeline()
         changes, transactions = batcher.rows, batcher.transactions
         since = run_state.open_since = run_state.open_since or time.monotonic()
         self._registered = self._log.commit_position(

@@ -17,6 +17,7 @@ from loader.capture.undecodable import EncodingChecker
 from loader.preflight import slot_facts, standby_facts, table_identity
 from loader.preflight.slot_admin import origin_name
 from loader.preflight.slot_state import why_not_followable
+from loader.preflight.timelines import Timeline
 from loader.staging.change_log import ChangeLog
 from loader.staging.records import Registration, SlotPosition
 from waltally import failpoints
@@ -48,6 +49,8 @@ class Stream:
     status_seconds: float
     writes_own_wal: bool
     """Whether the target is the source's own cluster, so that its WAL holds our writes."""
+    timeline: Timeline
+    """The one that the server was on at the start."""
     is_kept_by_standbys: bool
     """Whether standbys keep a copy of the slot."""
 
@@ -104,7 +107,9 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             # Another cluster may have an origin of this name for a source of its own.
             if found.origin is not None and target in (found.server.system_identifier, None):
                 change_log.use_origin(origin_name(name))
-            change_log.write_source(found.timeline, found.server.in_recovery)
+            timeline = found.timeline
+            change_log.write_source(timeline.number, timeline.began_at, found.server.in_recovery)
+            change_log.commit()
             # Only now: the log goes on from this position with these tables and no others.
             failpoints.reach("before-followed")
             followed: Followed = renewed(registered.followed, kept, record.position_lsn)
@@ -131,6 +136,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         found.pid,
         found.status_seconds,
         writes_own_wal,
+        found.timeline,
         found.state is not None and found.state.is_failover,
     )
 

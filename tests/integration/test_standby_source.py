@@ -149,6 +149,29 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     apart.pair.primary.start()
 
 
+def test_a_loader_that_dies_right_after_a_promotion_goes_on(apart: OnStandby) -> None:
+    """Its first commits of the new timeline are stored with the name of that timeline."""
+    apart.begin()
+    pipeline, standby = apart.pipeline, apart.standby
+    with pipeline.follow(WALTALLY_KILL_AT="after-commit") as running:
+        apart.pair.primary.stop("immediate")
+        with now_the_source(pipeline, standby):
+
+            def is_written() -> bool:
+                try:
+                    pipeline.source.insert(30)
+                except psycopg2.errors.ReadOnlySqlTransaction:
+                    return False
+                return True
+
+            standby.run("pg_ctl", "-D", str(standby.data), "-W", "promote")
+            wait_until(is_written, "it is promoted", pause=0.005)
+            running.process.wait(timeout=60)
+            assert pipeline.target.value("select timeline from cdc.slot_position") == 2
+            pipeline.goes_on()
+    apart.pair.primary.start()
+
+
 def test_a_standby_whose_primary_was_replaced_goes_on(apart: OnStandby) -> None:
     """It follows another standby that was promoted, and comes to its timeline."""
     apart.begin()

@@ -110,6 +110,13 @@ def test_what_is_only_prepared_at_the_position_comes_from_the_stream(standby: St
     ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
 
 
+def test_a_standby_of_a_former_primary_is_refused(standby: Standby) -> None:
+    """It has the same identifier, and rows that the server that the loader follows never had."""
+    standby.source.ask("update cdc.slot_position set timeline = 2 returning 1")
+    refused(standby, 25, "the standby is on timeline 1, and the loader follows timeline 2")
+    assert standby.ask(STATE) == "not paused"
+
+
 def test_a_replay_that_is_paused_already_is_left_alone(standby: Standby) -> None:
     standby.ask("select pg_wal_replay_pause()")
     wait_until(lambda: standby.ask(STATE) == "paused")
