@@ -293,6 +293,8 @@ def test_a_standby_that_is_away_holds_the_loader_and_status_says_so(
     pipeline.begin()
     standby = a_standby(pair)
     standby.catch_up()
+    # Not of a standby: the remedy must not make the loader wait for it.
+    administer(pair.primary, "select pg_create_physical_replication_slot('backup')")
     administer(pair.primary, *WAITS)
     standby.stop()
     with pipeline.follow() as running:
