@@ -17,7 +17,6 @@ from loader.capture.undecodable import EncodingChecker
 from loader.preflight import slot_facts, standby_facts, table_identity
 from loader.preflight.slot_admin import origin_name
 from loader.preflight.slot_state import why_not_followable
-from loader.preflight.timelines import Timeline
 from loader.staging.change_log import ChangeLog
 from loader.staging.records import Registration, SlotPosition
 from waltally import failpoints
@@ -44,15 +43,10 @@ class Stream:
     position_lsn: int
     registration: Registration
     """The registration that it follows."""
-    pid: int
-    """The walsender's process."""
-    status_seconds: float
+    found: Handshake
+    """What the server said at first."""
     writes_own_wal: bool
     """Whether the target is the source's own cluster, so that its WAL holds our writes."""
-    timeline: Timeline
-    """The one that the server was on at the start."""
-    is_kept_by_standbys: bool
-    """Whether standbys keep a copy of the slot."""
 
 
 def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: int) -> Stream:
@@ -133,11 +127,8 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         followed,
         record.position_lsn,
         registered,
-        found.pid,
-        found.status_seconds,
+        found,
         writes_own_wal,
-        found.timeline,
-        found.state is not None and found.state.is_failover,
     )
 
 

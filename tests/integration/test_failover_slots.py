@@ -105,10 +105,19 @@ def test_a_position_is_confirmed_once_the_standbys_have_its_record(
         holding.close()
         wait_until(lambda: pipeline.position() != position, "the record moves")
         running.end()
-    confirmed = "select confirmed_flush_lsn < %s::pg_lsn from pg_replication_slots where plugin is "
-    assert source.value(confirmed + "not null", pipeline.position())
+    is_held = (
+        "select confirmed_flush_lsn < %s::pg_lsn from pg_replication_slots where plugin is not null"
+    )
+    assert source.value(is_held, pipeline.position())
+    # Nor by the next session, which begins at the record.
+    with pipeline.follow() as running:
+        running.end()
+    assert source.value(is_held, pipeline.position())
     standby.start()
     pipeline.goes_on()
+    position = pipeline.position()
+    pipeline.must("run", "--once")
+    assert not source.value(is_held, position)
 
 
 @from_17

@@ -172,6 +172,23 @@ def test_a_loader_that_dies_right_after_a_promotion_goes_on(apart: OnStandby) ->
     apart.pair.primary.start()
 
 
+def test_a_standby_that_restarts_amid_writers_loses_nothing(apart: OnStandby) -> None:
+    """It is not kept from stopping, and the loader goes on by itself."""
+    apart.begin()
+    pipeline = apart.pipeline
+    with pipeline.follow() as running:
+        with Writer(pipeline.source, 5) as writer:
+            for times, mode in enumerate(("fast", "immediate"), start=2):
+                count = writer.count
+                wait_until(lambda: writer.count > count + 20, "the primary is written to")
+                apart.standby.stop(mode)
+                apart.standby.start()
+                running.wait_for("following the slot", times)
+        running.end()
+    apart.catch_up()
+    assert pipeline.differences() == []
+
+
 def test_a_standby_whose_primary_was_replaced_goes_on(apart: OnStandby) -> None:
     """It follows another standby that was promoted, and comes to its timeline."""
     apart.begin()
