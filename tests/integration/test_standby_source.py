@@ -78,6 +78,10 @@ def logging_snapshots(primary: Cluster) -> Iterator[None]:
         thread.join()
 
 
+def written(writer: Writer, count: int) -> None:
+    wait_until(lambda: writer.count > count, "the primary is written to")
+
+
 @pytest.fixture
 def apart(
     pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
@@ -95,7 +99,7 @@ def test_a_loader_on_a_standby_is_exact_amid_writers(apart: OnStandby) -> None:
     pipeline = apart.pipeline
     with pipeline.follow() as running:
         with Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
-            wait_until(lambda: writer.count > 50, "the primary is written to")
+            written(writer, 50)
             assert pipeline.loader("status").returncode == 0
         running.end()
     apart.catch_up()
@@ -130,7 +134,7 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     pipeline = apart.pipeline
     with pipeline.follow() as running:
         with Writer(pipeline.source, 3) as writer:
-            wait_until(lambda: writer.count > 20, "the primary is written to")
+            written(writer, 20)
         apart.standby.catch_up()
         apart.pair.primary.stop("immediate")
         apart.standby.promote()
@@ -179,8 +183,7 @@ def test_a_standby_that_restarts_amid_writers_loses_nothing(apart: OnStandby) ->
     with pipeline.follow() as running:
         with Writer(pipeline.source, 5) as writer:
             for times, mode in enumerate(("fast", "immediate"), start=2):
-                count = writer.count
-                wait_until(lambda: writer.count > count + 20, "the primary is written to")
+                written(writer, writer.count + 20)
                 apart.standby.stop(mode)
                 apart.standby.start()
                 running.wait_for("following the slot", times)
@@ -237,7 +240,7 @@ def test_the_warehouse_may_be_on_the_primary(
     assert pipeline.source.value(origin, f"waltally_{pipeline.slot}") == 1
     with pipeline.follow() as running:
         with Writer(pipeline.source, 4) as writer:
-            wait_until(lambda: writer.count > 20, "the primary is written to")
+            written(writer, 20)
         running.end()
     there.catch_up()
     assert pipeline.differences() == []
