@@ -29,8 +29,8 @@ class Handshake:
     """The slot, None where the server has none of this name."""
     record: SlotPosition
     server: Server
-    timeline: int
-    """The timeline that the server is on."""
+    timeline: Timeline
+    """The timeline that the server is on, with where it left the former ones."""
     origin: int | None
     """The number of the loader's replication origin, None where it has none."""
     pid: int
@@ -74,7 +74,8 @@ def shake_hands(
     found = record()
     ((system, number, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
     timeline = Timeline(int(str(number)))
-    if found.timeline not in (None, timeline.number) and timeline.number > 1:
+    # The first timeline comes from none, and has no history.
+    if timeline.number > 1:
         ((_, history),) = connection.query(f"TIMELINE_HISTORY {timeline.number}")
         timeline = Timeline(timeline.number, parse_history(str(history)))
     ((pid, encoding, timeout, origin),) = connection.query(
@@ -88,7 +89,7 @@ def shake_hands(
         slot_state(rows[0]) if rows else None,
         found,
         Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline),
-        timeline.number,
+        timeline,
         None if origin is None else int(str(origin)),
         int(str(pid)),
         str(encoding),

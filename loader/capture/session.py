@@ -62,23 +62,30 @@ class Session:
         self._has_other_leaves = False
         self._asked_at = time.monotonic()
         self._own_wal_end = 0
-        self._waits_for_standbys = stream.writes_own_wal and stream.is_kept_by_standbys
+        found, slot = stream.found, stream.found.state
         self._held: deque[tuple[int, int]] = deque()
         """Where the WAL ended after a commit of the position, and the position."""
+        self._waits_for_standbys = False
+        confirmed = position
+        if stream.writes_own_wal and slot is not None and slot.is_failover:
+            self._waits_for_standbys = True
+            # The standbys may lack the record that the last session left.
+            self._held.append((found.server.wal_end, found.record.position_lsn))
+            confirmed = slot.confirmed_flush_lsn or 0
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
-        self._timeline = stream.monitor.timeline
+        self._timeline = found.timeline
         self._reader = SlotReader(
             stream.replication,
             queue,
-            position,
-            stream.status_seconds,
+            confirmed,
+            found.status_seconds,
             stream.monitor,
             stream.decode,
             wal2json.withheld if stream.leaves is None else stream.leaves.names.withheld,
         )
         self._reader.start()
-        stream.monitor.start(stream.pid, self._reader.stop)
+        stream.monitor.start(found.pid, self._reader.stop)
 
     @property
     def is_outdated(self) -> bool:
@@ -137,9 +144,14 @@ class Session:
 
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
+        if until is not None and self._held:
+            # Or a slot that is only ever followed up to a position would never be confirmed.
+            until = max(until, self._held[0][0])
         while not self._is_done(until):
-            self._note_timeline()
             self._run_state.wal_end = self._monitor.wal_end
+            if self._monitor.timeline.number != self._timeline.number:
+                self._note_timeline()
+                self._log.commit()
             self._confirm_held()
             if rows.begin(_WAIT):
                 self._store_batch()
@@ -150,6 +162,7 @@ class Session:
             elif time.monotonic() - self._asked_at >= _REGISTRATION_SECONDS:
                 self._registered = self._log.registration_number()
                 self._asked_at = time.monotonic()
+        self._confirm_held()
         is_newer = batcher.received_lsn > batcher.flushed_lsn
         # With other leaves the batch was rolled back: its position must not be stored.
         if is_newer and not batcher.in_transaction and not self._has_other_leaves:
@@ -166,13 +179,15 @@ class Session:
             self._reader.confirm(self._held.popleft()[1])
 
     def _note_timeline(self) -> None:
-        """Write down that a standby, which may have been promoted, is on another timeline.
+        """Write down, with the position, that a standby came to another timeline.
 
-        All that it has sent is in its history, so the position is of the new timeline too.
+        It is promoted, or its primary was. All that it has sent is in its history, so the position
+        is of the new timeline too; with the old one the next session would take it for lost.
         """
-        if self._monitor.timeline != self._timeline:
-            self._timeline = self._monitor.timeline
-            self._log.write_source(self._timeline, on_standby=True)
+        timeline = self._monitor.ask_timeline()
+        if timeline.number != self._timeline.number:
+            self._timeline = timeline
+            self._log.write_source(timeline.number, timeline.began_at, on_standby=True)
 
     def _is_done(self, until: int | None) -> bool:
         is_there = until is not None and self._batcher.received_lsn >= until
@@ -210,6 +225,8 @@ class Session:
             self._log.rollback()
             self._has_other_leaves = True
             return
+        if self._monitor.is_standby:
+            self._note_timeline()
         changes, transactions = batcher.rows, batcher.transactions
         since = run_state.open_since = run_state.open_since or time.monotonic()
         self._registered = self._log.commit_position(

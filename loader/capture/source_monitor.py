@@ -20,9 +20,10 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader.preflight import standby_facts
+from loader.preflight.timelines import Timeline, parse_history
 from waltally import lsn
 from waltally.database import connect, explained
-from waltally.errors import LoaderError, unexpected
+from waltally.errors import CannotConnect, Interrupted, LoaderError, unexpected
 
 log = logging.getLogger("loader")
 
@@ -30,6 +31,7 @@ CHECK_SECONDS = 1.0
 MAX_SECONDS_WITHOUT_ANSWER = 60.0
 """How long the stream goes on while this connection is broken or does not answer."""
 
+_ASK_SECONDS = 10.0
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 3.0
 
@@ -47,15 +49,21 @@ _TERMINATE = (
 class SourceMonitor:
     """Checks once per second, in a thread of its own once it is started."""
 
-    def __init__(self, dsn: str, slot: str, timeline: int, is_standby: bool) -> None:
+    def __init__(self, dsn: str, slot: str, timeline: Timeline, is_standby: bool) -> None:
         """Connect. Raises LoginRefused, CannotConnect.
 
         A standby may come to another timeline while it is followed: it is promoted, or its primary
         was. Only a replication connection can ask for that.
         """
         self._dsn = make_conninfo(dsn, replication="database") if is_standby else dsn
-        self._is_standby = is_standby
+        self.is_standby = is_standby
+        """Whether the server was a standby when the session began."""
         self._timeline = timeline
+        self._checks = threading.Condition()
+        self._begun = 0
+        self._ended = 0
+        self._failure: LoaderError | None = None
+        self._wanted = threading.Event()
         self._slot = slot
         self._pid = 0
         self._has_slot = True
@@ -81,9 +89,27 @@ class SourceMonitor:
         self._thread.start()
 
     @property
-    def timeline(self) -> int:
+    def timeline(self) -> Timeline:
         """The server's timeline when it last answered here."""
         return self._timeline
+
+    def ask_timeline(self) -> Timeline:
+        """Return a timeline of a standby whose history holds all that the stream has sent by now.
+
+        Raises CannotConnect, Interrupted and other LoaderErrors where it does not answer here.
+        """
+        with self._checks:
+            # A check that runs already may have asked before the server sent what we have.
+            wanted = self._begun + 1
+            self._wanted.set()
+            if not self._checks.wait_for(lambda: self._ended >= wanted, _ASK_SECONDS):
+                raise CannotConnect(
+                    f"The standby has not said for {_ASK_SECONDS:.0f} s which timeline it is on",
+                    "check that the server runs and has a free connection for the loader",
+                )
+            if self._failure is not None:
+                raise self._failure
+            return self._timeline
 
     @property
     def seconds_without_answer(self) -> float:
@@ -98,6 +124,7 @@ class SourceMonitor:
     def close(self) -> None:
         """Make sure that the slot is free, if the server answers, and end the connection."""
         self._stopping.set()
+        self._wanted.set()
         if self._thread.ident is None:
             self._disconnect()
             return
@@ -119,10 +146,12 @@ class SourceMonitor:
                 try:
                     self._check()
                 except LoaderError as error:
+                    self._end_check(error)
                     self._disconnect()
                     if self.seconds_without_answer > MAX_SECONDS_WITHOUT_ANSWER:
                         self._stop_stream(error)
-                self._stopping.wait(CHECK_SECONDS)
+                self._wanted.wait(CHECK_SECONDS)
+                self._wanted.clear()
             with suppress(LoaderError):
                 self._release()
         except Exception as error:
@@ -132,17 +161,32 @@ class SourceMonitor:
             self._disconnect()
 
     def _check(self) -> None:
+        with self._checks:
+            self._begun += 1
         if self._connection is None:
             self._connection = self._connect()
         names, has_slot, wal_end = self._ask(_CHECK)
         self.wal_end = lsn.parse(str(wal_end or "0/0"))
         self._has_slot = bool(has_slot)
         # Another server may have taken over the address: its timeline says nothing of our stream.
-        if self._is_standby and has_slot:
-            self._timeline = int(str(self._ask("IDENTIFY_SYSTEM")[1]))
+        if self.is_standby and has_slot:
+            self._read_timeline()
+        self._end_check(None if has_slot else Interrupted("The source streams the slot no longer"))
         self._answered_at = time.monotonic()
         if names and (finding := standby_facts.synchronous_finding(self._connection)) is not None:
             self._stop_stream(finding)
+
+    def _read_timeline(self) -> None:
+        number = int(str(self._ask("IDENTIFY_SYSTEM")[1]))
+        if number != self._timeline.number:
+            history = self._ask(f"TIMELINE_HISTORY {number}")[1]
+            self._timeline = Timeline(number, parse_history(str(history)))
+
+    def _end_check(self, failure: LoaderError | None) -> None:
+        """Let those go on who wait for a check."""
+        with self._checks:
+            self._ended, self._failure = self._begun, failure
+            self._checks.notify_all()
 
     def _release(self) -> None:
         """End a walsender that is too busy to notice that we are gone."""

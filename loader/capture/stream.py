@@ -43,13 +43,10 @@ class Stream:
     position_lsn: int
     registration: Registration
     """The registration that it follows."""
-    pid: int
-    """The walsender's process."""
-    status_seconds: float
+    found: Handshake
+    """What the server said at first."""
     writes_own_wal: bool
     """Whether the target is the source's own cluster, so that its WAL holds our writes."""
-    is_kept_by_standbys: bool
-    """Whether standbys keep a copy of the slot."""
 
 
 def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: int) -> Stream:
@@ -104,7 +101,9 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             # Another cluster may have an origin of this name for a source of its own.
             if found.origin is not None and target in (found.server.system_identifier, None):
                 change_log.use_origin(origin_name(name))
-            change_log.write_source(found.timeline, found.server.in_recovery)
+            timeline = found.timeline
+            change_log.write_source(timeline.number, timeline.began_at, found.server.in_recovery)
+            change_log.commit()
             # Only now: the log goes on from this position with these tables and no others.
             failpoints.reach("before-followed")
             followed: Followed = renewed(registered.followed, kept, record.position_lsn)
@@ -128,10 +127,8 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
         followed,
         record.position_lsn,
         registered,
-        found.pid,
-        found.status_seconds,
+        found,
         writes_own_wal,
-        found.state is not None and found.state.is_failover,
     )
 
 

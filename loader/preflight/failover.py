@@ -33,18 +33,19 @@ select
     -- No row for a role that may not read it.
     (select setting ~ 'dbname *=' from pg_settings where name = 'primary_conninfo'),
     current_setting('sync_replication_slots', true)::boolean,
-    coalesce(current_setting('synchronized_standby_slots', true), ''),
+    array(
+        select trim(both ' "' from name)
+        from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
+        where trim(name) <> ''
+    ),
     array(
         select slot_name::text from pg_replication_slots
         where slot_type = 'physical' and not temporary
         order by slot_name
     ),
     array(
-        select trim(name)
-        from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
-        where trim(name) <> '' and not exists (
-            select from pg_replication_slots where slot_name = trim(name) and active
-        )
+        select slot_name::text from pg_replication_slots
+        where slot_type = 'physical' and active
     )
 """
 
@@ -63,12 +64,12 @@ class FailoverFacts:
     """Whether primary_conninfo names one; None where this role may not read it."""
     copies_slots: bool | None
     """sync_replication_slots; None before PostgreSQL 17."""
-    waits_for: str
+    waits_for: list[str]
     """synchronized_standby_slots: the standbys that the loader must not get ahead of."""
     standby_slots: list[str]
-    """The physical slots there are."""
-    away: list[str]
-    """Those of `waits_for` that nobody streams from."""
+    """The physical slots there are; also of backups."""
+    streaming: list[str]
+    """Those that somebody streams from."""
 
 
 def ask(source: extensions.connection) -> FailoverFacts:
@@ -118,13 +119,14 @@ def primary_note(facts: FailoverFacts) -> list[str]:
 
 def waiting_note(facts: FailoverFacts) -> tuple[str, str] | None:
     """Return why the loader stands still for standbys that are away, and the remedy."""
-    if not facts.away:
+    away = [each for each in facts.waits_for if each not in facts.streaming]
+    if not away:
         return None
-    left = [each for each in facts.standby_slots if each not in facts.away]
+    left = [each for each in facts.waits_for if each in facts.streaming]
     kept = ", ".join(map(literal, left)) or "''"
     return (
         "The loader waits for standbys that do not stream from their slots: "
-        f"{', '.join(facts.away)} (synchronized_standby_slots)",
+        f"{', '.join(away)} (synchronized_standby_slots)",
         "start them; or, if they are gone for good: alter system set synchronized_standby_slots = "
         f"{kept}; {RELOAD}",
     )

@@ -64,8 +64,8 @@ def read_facts(
 ) -> SlotFacts:
     """Ask both sides. Raises LoaderError where one cannot be asked.
 
-    What has become of the former timeline is asked over a replication connection, only where the
-    source is on another one, and left open where there is none to be had.
+    What has become of former timelines is asked over a replication connection, only where there are
+    any, and left open where no connection is to be had.
     """
     # In this order, because a running loader moves all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
@@ -75,7 +75,7 @@ def read_facts(
         record = read_slot_position(target, settings.schema, settings.slot)
     server = read_server(source)
     if record is not None:
-        server = _with_history(settings, server, record.timeline)
+        server = _with_history(settings, server)
     return SlotFacts(settings.slot, state, record, server)
 
 
@@ -101,11 +101,11 @@ def read_server(source: extensions.connection) -> Server:
     )
 
 
-def _with_history(settings: Settings, server: Server, before: int | None) -> Server:
-    """Return the server with where it left the former timelines, if it is not on `before`."""
+def _with_history(settings: Settings, server: Server) -> Server:
+    """Return the server with where it left the former timelines."""
     timeline = server.timeline
     # The first timeline comes from none, and has no history.
-    if timeline is None or timeline.number in (1, before):
+    if timeline is None or timeline.number == 1:
         return server
     try:
         _, history = replication_command(settings.source, f"TIMELINE_HISTORY {timeline.number}")

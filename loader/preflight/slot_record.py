@@ -31,6 +31,8 @@ _DELETE_FROM_START = (
 
 def write_record(cursor: extensions.cursor, settings: Settings, server: Server, start: int) -> None:
     """Begin the log at `start`, in the transaction of the cursor."""
+    timeline = server.timeline
+    began_at = None if timeline is None else timeline.began_at
     for statement in _DELETE_FROM_START:
         cursor.execute(
             sql.SQL(statement).format(sql.Identifier(settings.schema)),
@@ -39,10 +41,12 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
     cursor.execute(
         sql.SQL(
             "insert into {}.slot_position (slot_name, system_identifier, source_database, "
-            "timeline, start_lsn, position_lsn) values (%s, %s, %s, %s, %s, %s) "
+            "timeline, timeline_began_lsn, start_lsn, position_lsn) "
+            "values (%s, %s, %s, %s, %s, %s, %s) "
             "on conflict (slot_name) do update set "
             "system_identifier = excluded.system_identifier, "
             "source_database = excluded.source_database, timeline = excluded.timeline, "
+            "timeline_began_lsn = excluded.timeline_began_lsn, "
             "start_lsn = excluded.start_lsn, "
             "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null, "
             "followed = '{{}}', leaves = '{{}}', table_identities = null"
@@ -51,7 +55,8 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
             settings.slot,
             server.system_identifier,
             server.database,
-            None if server.timeline is None else server.timeline.number,
+            None if timeline is None else timeline.number,
+            None if began_at is None else lsn.show(began_at),
             lsn.show(start),
             lsn.show(start),
         ),

@@ -137,7 +137,7 @@ def _lost_commits(server: Server, record: SlotPosition, safe: str) -> LoaderErro
         reached, what = record.baseline_lsn or 0, "the newest baseline"
     shared = None
     if server.timeline is not None and record.timeline is not None:
-        shared = server.timeline.shared_with(record.timeline)
+        shared = server.timeline.shared_with(record.timeline, record.timeline_began_lsn)
     if shared == 0:
         return SourceBehind(
             f"The source's WAL does not continue timeline {record.timeline}, which was followed: "

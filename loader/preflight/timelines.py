@@ -20,13 +20,30 @@ class Timeline:
 
     number: int
     left_at: Mapping[int, int] = field(default_factory=dict)
+    """Empty for the first timeline, and where the history was not asked for."""
 
-    def shared_with(self, number: int) -> int | None:
+    @property
+    def began_at(self) -> int | None:
+        """Where it left the former timeline; None where there is none, or it is not known."""
+        return self._began_at(self.number)
+
+    def shared_with(self, number: int, began_at: int | None) -> int | None:
         """Return up to where the WAL of timeline `number` is in this server's history.
 
-        None means all of it: the server is on that timeline. 0 means that it never was.
+        `began_at` is where that timeline left the former one: two standbys of one server that are
+        promoted both begin a timeline of the next number. None means all of it: the server is on
+        that timeline. 0 means that it never was.
         """
-        return None if number == self.number else self.left_at.get(number, 0)
+        if number != self.number and number not in self.left_at:
+            return 0
+        here = self._began_at(number)
+        if began_at is not None and here is not None and here != began_at:
+            return min(here, began_at)
+        return None if number == self.number else self.left_at[number]
+
+    def _began_at(self, number: int) -> int | None:
+        former = [each for each in self.left_at if each < number]
+        return self.left_at[max(former)] if former else None
 
 
 def parse_history(text: str) -> dict[int, int]:

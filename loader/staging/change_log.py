@@ -93,7 +93,7 @@ class ChangeLog:
             )
 
     def commit(self) -> None:
-        """End the transaction that `write_followed` has begun."""
+        """End the transaction that `write_source` or `write_followed` has begun."""
         with explained("target"):
             self.connection.commit()
 
@@ -209,15 +209,25 @@ class ChangeLog:
             self.connection.commit()
         return int(moved[0])
 
-    def write_source(self, timeline: int, on_standby: bool) -> None:
-        """Write down which timeline the position is of, and whether its slot is on a standby."""
+    def write_source(self, timeline: int, began_at: int | None, on_standby: bool) -> None:
+        """Write down which timeline the position is of, and whether its slot is on a standby.
+
+        In a transaction that the caller ends.
+        """
         update = sql.SQL(
-            "update {}.slot_position set timeline = %(timeline)s, on_standby = %(on_standby)s "
+            "update {}.slot_position set timeline = %(timeline)s, "
+            "timeline_began_lsn = %(began_at)s, on_standby = %(on_standby)s "
             "where slot_name = %(slot)s "
-            "and (timeline is distinct from %(timeline)s or on_standby <> %(on_standby)s)"
+            "and (timeline, timeline_began_lsn, on_standby) "
+            "is distinct from (%(timeline)s::bigint, %(began_at)s::pg_lsn, %(on_standby)s)"
         ).format(sql.Identifier(self._schema))
-        values = {"slot": self._slot, "timeline": timeline, "on_standby": on_standby}
-        with explained("target"), self.connection, self.connection.cursor() as cursor:
+        values = {
+            "slot": self._slot,
+            "timeline": timeline,
+            "began_at": None if began_at is None else lsn.show(began_at),
+            "on_standby": on_standby,
+        }
+        with explained("target"), self.connection.cursor() as cursor:
             cursor.execute(update, values)
 
     def rollback(self) -> None:

@@ -24,6 +24,7 @@ position_lsn,
 stored_changes,
 pruned_from_lsn,
 timeline,
+timeline_began_lsn,
 on_standby,
 (
     select max(baseline.snapshot_lsn) from {0}.baseline
@@ -91,7 +92,7 @@ def read_slot_position(
 def slot_position(row: Sequence[Any]) -> SlotPosition:
     """Return the record from a row of the statement SLOT_POSITIONS."""
     slot, system, database, start, position, changes, pruned_from, *rest = row
-    timeline, on_standby, baseline = rest
+    timeline, began, on_standby, baseline = rest
     return SlotPosition(
         slot,
         system,
@@ -101,6 +102,7 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
         changes,
         lsn.parse(pruned_from) if pruned_from else None,
         timeline,
+        lsn.parse(began) if began else None,
         on_standby,
         lsn.parse(baseline) if baseline else None,
     )

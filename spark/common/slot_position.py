@@ -34,13 +34,14 @@ def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
     """Return the slot's row, None where it has none."""
     row = target.execute(
         "select system_identifier, source_database, start_lsn::text, position_lsn::text,"
-        " timeline, on_standby, table_identities, followed, leaves"
+        " timeline, timeline_began_lsn::text, on_standby, table_identities, followed, leaves"
         f" from {Table(schema, 'slot_position').quoted} where slot_name = %s",
         (slot,),
     ).fetchone()
     if row is None:
         return None
-    system, database, start, position, timeline, on_standby, identities, followed, leaves = row
+    system, database, start, position, timeline, began, *rest = row
+    on_standby, identities, followed, leaves = rest
     return RegisteredSlot(
         slot,
         str(system),
@@ -48,6 +49,7 @@ def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
         lsn.parse(str(start)),
         lsn.parse(str(position)),
         timeline=cast("int | None", timeline),
+        timeline_began_lsn=None if began is None else lsn.parse(str(began)),
         on_standby=bool(on_standby),
         table_identities=cast(Identities, identities or {}),
         followed=cast(Followed, followed),

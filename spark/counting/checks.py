@@ -10,11 +10,10 @@ from common.errors import SnapshotTooOld
 from common.settings import Settings
 from common.slot_position import RegisteredSlot
 
-from counting import ranges
+from counting import ranges, timelines
 from loader.preflight.checks import server_findings
 from loader.preflight.source_facts import (
     SERVER,
-    TIMELINE,
     ServerFacts,
     table_facts,
     table_query,
@@ -28,7 +27,6 @@ from waltally.errors import (
     LoaderError,
     MissingRight,
     NotSetUp,
-    SourceBehind,
     TableUnfit,
     combine,
 )
@@ -77,10 +75,10 @@ def source(connection: Connection, position: SlotPosition) -> None:
     assert row is not None
     facts = ServerFacts(*row)  # type: ignore[arg-type]
     row = connection.execute(
-        f"select system_identifier::text, current_database(), {TIMELINE} from pg_control_system()"
+        "select system_identifier::text, current_database() from pg_control_system()"
     ).fetchone()
     assert row is not None
-    identifier, database, timeline = row
+    identifier, database = row
     if (identifier, database) != (position.system_identifier, position.source_database):
         raise AnotherCluster(
             f"the change log was staged from database {position.source_database} of cluster"
@@ -92,15 +90,9 @@ def source(connection: Connection, position: SlotPosition) -> None:
             "the source is a standby, where no snapshot of a slot is taken",
             "a seed reads a standby with --standby; for anything else name the primary in --source",
         )
-    if position.timeline not in (None, timeline):
-        raise SourceBehind(
-            f"the source is on timeline {timeline}, and the loader follows timeline"
-            f" {position.timeline}: the source is a former primary, or was promoted since",
-            "name the present primary in LOADER_SOURCE_DSN and start `loader run`: it says whether"
-            " the log goes on",
-        )
     if found := server_findings(facts):
         raise combine(found)
+    timelines.check(connection, position, is_standby=False)
 
 
 def tables(connection: Connection, facts: Sequence[Fact]) -> None:

@@ -4,7 +4,7 @@ A standby shows transactions in the order of their commit records. While replay 
 exactly those whose commit record ends at or before the replayed position; the stream has all whose
 commit record begins there or later. What is only prepared there comes from the stream.
 
-The standby must follow the slot's primary: its system identifier alone is compared.
+The standby must follow the slot's primary: system identifier and timeline are compared.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from common.errors import AuditIncomplete
 from common.progress import Measure, Progress, print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
-from counting import checks, ranges, snapshot, standby, values
+from counting import checks, ranges, snapshot, standby, timelines, values
 from counting.counts import count_groups, each_row_once
 from counting.reading import counted_groups, identities
 from pyspark.sql import DataFrame, SparkSession
@@ -163,6 +163,9 @@ def count(
         # The snapshot's locks prevent that a name comes to mean another table.
         found = store.Counted(exported.position, identities(reader, facts))
         refuse_old(target, settings, facts, exported.position)
+        if exported.is_standby:
+            # Only now: a standby may come to another timeline until replay is paused.
+            timelines.check(reader, checks.staging(target, settings), is_standby=True)
         if wakes_loader and not exported.is_standby:
             loader_progress.emit_message(reader)
         tables = ", ".join(map(str, source_tables(facts)))

@@ -16,7 +16,7 @@ from tests.support.pipeline import Pipeline
 from tests.support.servers import administer
 from tests.support.standbys import (
     COPIES_SLOTS,
-    Pair,
+    Family,
     Standby,
     Writer,
     before_17,
@@ -31,9 +31,9 @@ WAITS = (
 )
 
 
-def a_standby(pair: Pair) -> Standby:
+def a_standby(family: Family) -> Standby:
     """Make a standby that copies slots."""
-    return pair.standby(COPIES_SLOTS)
+    return family.standby(COPIES_SLOTS)
 
 
 def copied(standby: Standby, pipeline: Pipeline) -> None:
@@ -47,9 +47,9 @@ def copied(standby: Standby, pipeline: Pipeline) -> None:
     wait_until(is_copied, "the standby has a copy", seconds=120, pause=0.5)
 
 
-def both(pair: Pair, standby: Standby, database: str) -> str:
+def both(family: Family, standby: Standby, database: str) -> str:
     """How to connect to whichever is the primary."""
-    ports = f"{pair.primary.port},{standby.port}"
+    ports = f"{family.primary.port},{standby.port}"
     return (
         f"host=127.0.0.1,127.0.0.1 port={ports} dbname={database} user=postgres "
         "target_session_attrs=primary"
@@ -59,20 +59,20 @@ def both(pair: Pair, standby: Standby, database: str) -> str:
 @from_17
 @pytest.mark.parametrize("seed", range(3))
 def test_a_warehouse_in_the_source_comes_along(
-    pair: Pair, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch, seed: int
+    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """The record is in the WAL too: no copy of the slot is beyond the record that came with it."""
     monkeypatch.setenv("LOADER_FAILOVER", "1")
-    pipeline = make_pipeline(pair.primary)
+    pipeline = make_pipeline(family.primary)
     pipeline.begin()
-    standby = a_standby(pair)
-    administer(pair.primary, *WAITS)
-    dsn = both(pair, standby, pipeline.source.name)
+    standby = a_standby(family)
+    administer(family.primary, *WAITS)
+    dsn = both(family, standby, pipeline.source.name)
     with pipeline.follow(LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn) as running:
         copied(standby, pipeline)
         with Writer(pipeline.source, seed):
             time.sleep(random.Random(seed).uniform(0.3, 3.0))
-            crash(pair.primary)
+            crash(family.primary)
         pipeline.source.connection.close()
         standby.promote()
         with now_the_source(pipeline, standby):
@@ -80,22 +80,22 @@ def test_a_warehouse_in_the_source_comes_along(
             pipeline.source.insert(3)
             running.end()
             pipeline.goes_on()
-    pair.primary.start()
+    family.primary.start()
 
 
 @from_17
 def test_a_position_is_confirmed_once_the_standbys_have_its_record(
-    pair: Pair, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a standby could copy the slot's position without the record of it."""
     monkeypatch.setenv("LOADER_FAILOVER", "1")
-    pipeline = make_pipeline(pair.primary)
+    pipeline = make_pipeline(family.primary)
     pipeline.begin()
-    standby = a_standby(pair)
-    administer(pair.primary, *WAITS)
+    standby = a_standby(family)
+    administer(family.primary, *WAITS)
     source, position = pipeline.source, pipeline.position()
     with pipeline.follow() as running:
-        with psycopg2.connect(pair.primary.dsn(source.name)) as holding:
+        with psycopg2.connect(family.primary.dsn(source.name)) as holding:
             with holding.cursor() as cursor:
                 cursor.execute("select from cdc.slot_position for update")
             source.insert(5)
@@ -105,32 +105,41 @@ def test_a_position_is_confirmed_once_the_standbys_have_its_record(
         holding.close()
         wait_until(lambda: pipeline.position() != position, "the record moves")
         running.end()
-    confirmed = "select confirmed_flush_lsn < %s::pg_lsn from pg_replication_slots where plugin is "
-    assert source.value(confirmed + "not null", pipeline.position())
+    is_held = (
+        "select confirmed_flush_lsn < %s::pg_lsn from pg_replication_slots where plugin is not null"
+    )
+    assert source.value(is_held, pipeline.position())
+    # Nor by the next session, which begins at the record.
+    with pipeline.follow() as running:
+        running.end()
+    assert source.value(is_held, pipeline.position())
     standby.start()
     pipeline.goes_on()
+    position = pipeline.position()
+    pipeline.must("run", "--once")
+    assert not source.value(is_held, position)
 
 
 @from_17
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
-    pair: Pair,
+    family: Family,
     make_pipeline: MakePipeline,
     cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
 ) -> None:
     monkeypatch.setenv("LOADER_FAILOVER", "1")
-    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
-    standby = a_standby(pair)
-    administer(pair.primary, *WAITS)
-    dsn = both(pair, standby, pipeline.source.name)
+    standby = a_standby(family)
+    administer(family.primary, *WAITS)
+    dsn = both(family, standby, pipeline.source.name)
     with pipeline.follow(LOADER_SOURCE_DSN=dsn) as running:
         copied(standby, pipeline)
         with Writer(pipeline.source, seed), Writer(pipeline.source, seed + 100):
             time.sleep(random.Random(seed).uniform(0.3, 3.0))
-            crash(pair.primary)
+            crash(family.primary)
         pipeline.source.connection.close()
         standby.promote()
         with now_the_source(pipeline, standby):
@@ -145,7 +154,7 @@ def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
             assert pipeline.target.value("select timeline from cdc.slot_position") == 2
             assert pipeline.loader("status").returncode == 0
     # The former primary has the slot too, and WAL of its own by now.
-    pair.primary.start()
+    family.primary.start()
     pipeline.source = pipeline.source.reconnect()
     pipeline.source.insert(3000)
     for command in (("run", "--once"), ("setup",), ("status",)):
@@ -156,13 +165,13 @@ def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
 
 @from_17
 def test_commits_that_the_standby_never_had_are_noticed_also_later(
-    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without synchronized_standby_slots the loader gets ahead of a standby that is cut off."""
     monkeypatch.setenv("LOADER_FAILOVER", "1")
-    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
-    standby = a_standby(pair)
+    standby = a_standby(family)
     with pipeline.follow() as running:
         copied(standby, pipeline)
         standby.catch_up()
@@ -175,7 +184,7 @@ def test_commits_that_the_standby_never_had_are_noticed_also_later(
         pipeline.wait_for_staged(staged + 50)
         running.end()
     position = pipeline.position()
-    pair.primary.stop("immediate")
+    family.primary.stop("immediate")
     standby.promote()
     with now_the_source(pipeline, standby):
         code, said = pipeline.refused("run", "--once")
@@ -191,19 +200,19 @@ def test_commits_that_the_standby_never_had_are_noticed_also_later(
         assert pipeline.loader("status").returncode == 25
         pipeline.recovers_from(said)
         assert pipeline.source.value("select bool_and(failover) from pg_replication_slots")
-    pair.primary.start()
+    family.primary.start()
 
 
 @from_17
 def test_a_baseline_that_counted_lost_commits_is_noticed(
-    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A seed reads the primary itself, so its position may be beyond that of every standby."""
     monkeypatch.setenv("LOADER_FAILOVER", "1")
-    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
-    standby = a_standby(pair)
-    administer(pair.primary, *WAITS)
+    standby = a_standby(family)
+    administer(family.primary, *WAITS)
     with pipeline.follow() as running:
         copied(standby, pipeline)
         running.end()
@@ -214,7 +223,7 @@ def test_a_baseline_that_counted_lost_commits_is_noticed(
     )
     pipeline.source.insert(50)
     pipeline.seed()
-    pair.primary.stop("immediate")
+    family.primary.stop("immediate")
     standby.promote()
     with now_the_source(pipeline, standby):
         pipeline.source.insert(3000)
@@ -222,18 +231,18 @@ def test_a_baseline_that_counted_lost_commits_is_noticed(
         assert code == 25
         assert "before the newest baseline" in said
         pipeline.recovers_from(said)
-    pair.primary.start()
+    family.primary.start()
 
 
 @from_17
 def test_setup_says_what_primary_and_standby_need(
-    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
-    primary = pair.primary
+    primary = family.primary
     streams = primary.dsn().replace("dbname=postgres ", "")
-    standby = pair.standby(
+    standby = family.standby(
         {
             "wal_level": "replica",
             "primary_conninfo": f"'{streams}'",
@@ -286,14 +295,16 @@ def test_setup_says_what_primary_and_standby_need(
 
 @from_17
 def test_a_standby_that_is_away_holds_the_loader_and_status_says_so(
-    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOADER_FAILOVER", "1")
-    pipeline = make_pipeline(pair.primary, cluster)
+    pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
-    standby = a_standby(pair)
+    standby = a_standby(family)
     standby.catch_up()
-    administer(pair.primary, *WAITS)
+    # Not of a standby: the remedy must not make the loader wait for it.
+    administer(family.primary, "select pg_create_physical_replication_slot('backup')")
+    administer(family.primary, *WAITS)
     standby.stop()
     with pipeline.follow() as running:
         staged = pipeline.staged()
@@ -304,7 +315,7 @@ def test_a_standby_that_is_away_holds_the_loader_and_status_says_so(
         remedy = re.search(r"Try: start them; .*?: (alter system .*)", done.stdout)
         assert remedy
         assert pipeline.staged() == staged
-        paste(pair.primary, "postgres", remedy[1])
+        paste(family.primary, "postgres", remedy[1])
         pipeline.wait_for_staged(staged + 5)
         running.end()
     assert pipeline.loader("status").returncode == 0

@@ -18,7 +18,7 @@ from tests.support.spark_jobs import run_job
 from tests.support.standbys import (
     KEEPS_SLOTS,
     MAJOR,
-    Pair,
+    Family,
     Standby,
     Writer,
     from_16,
@@ -34,9 +34,9 @@ SNAPSHOT = "select pg_log_standby_snapshot()"
 class OnStandby:
     """A pipeline whose application writes to a primary while its loader reads a standby."""
 
-    def __init__(self, pipeline: Pipeline, pair: Pair, standby: Standby) -> None:
+    def __init__(self, pipeline: Pipeline, family: Family, standby: Standby) -> None:
         self.pipeline = pipeline
-        self.pair = pair
+        self.family = family
         self.standby = standby
 
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class OnStandby:
 
     def set_up(self, *arguments: str) -> str:
         """Set up, while the primary logs which transactions run."""
-        with logging_snapshots(self.pair.primary):
+        with logging_snapshots(self.family.primary):
             return self.pipeline.must("setup", *arguments)
 
     def catch_up(self) -> None:
@@ -78,16 +78,20 @@ def logging_snapshots(primary: Cluster) -> Iterator[None]:
         thread.join()
 
 
+def written(writer: Writer, count: int) -> None:
+    wait_until(lambda: writer.count > count, "the primary is written to")
+
+
 @pytest.fixture
 def apart(
-    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> OnStandby:
     """With the warehouse on a third server."""
-    pipeline = make_pipeline(pair.primary, cluster)
-    standby = pair.standby(KEEPS_SLOTS)
+    pipeline = make_pipeline(family.primary, cluster)
+    standby = family.standby(KEEPS_SLOTS)
     standby.catch_up()
     monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
-    return OnStandby(pipeline, pair, standby)
+    return OnStandby(pipeline, family, standby)
 
 
 def test_a_loader_on_a_standby_is_exact_amid_writers(apart: OnStandby) -> None:
@@ -95,7 +99,7 @@ def test_a_loader_on_a_standby_is_exact_amid_writers(apart: OnStandby) -> None:
     pipeline = apart.pipeline
     with pipeline.follow() as running:
         with Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
-            wait_until(lambda: writer.count > 50, "the primary is written to")
+            written(writer, 50)
             assert pipeline.loader("status").returncode == 0
         running.end()
     apart.catch_up()
@@ -112,7 +116,7 @@ def test_spark_seeds_from_the_standby_and_audits_at_the_primary(apart: OnStandby
     pipeline.source.insert(50, "delivered")
     apart.set_up()
     standby = apart.standby.dsn(pipeline.source.name)
-    primary = apart.pair.primary.dsn(pipeline.source.name)
+    primary = apart.family.primary.dsn(pipeline.source.name)
     audit = f"spark-submit spark/audit.py --source '{primary}'"
     with pipeline.follow() as running:
         with Writer(pipeline.source, 1), Writer(pipeline.source, 2):
@@ -130,9 +134,9 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     pipeline = apart.pipeline
     with pipeline.follow() as running:
         with Writer(pipeline.source, 3) as writer:
-            wait_until(lambda: writer.count > 20, "the primary is written to")
+            written(writer, 20)
         apart.standby.catch_up()
-        apart.pair.primary.stop("immediate")
+        apart.family.primary.stop("immediate")
         apart.standby.promote()
         with now_the_source(pipeline, apart.standby):
             staged = pipeline.staged()
@@ -146,20 +150,59 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
             running.end()
             pipeline.goes_on()
             assert pipeline.loader("status").returncode == 0
-    apart.pair.primary.start()
+    apart.family.primary.start()
+
+
+def test_a_loader_that_dies_right_after_a_promotion_goes_on(apart: OnStandby) -> None:
+    """Its first commits of the new timeline are stored with the name of that timeline."""
+    apart.begin()
+    pipeline, standby = apart.pipeline, apart.standby
+    with pipeline.follow(WALTALLY_KILL_AT="after-commit") as running:
+        apart.family.primary.stop("immediate")
+        with now_the_source(pipeline, standby):
+
+            def is_written() -> bool:
+                try:
+                    pipeline.source.insert(30)
+                except psycopg2.errors.ReadOnlySqlTransaction:
+                    return False
+                return True
+
+            standby.run("pg_ctl", "-D", str(standby.data), "-W", "promote")
+            wait_until(is_written, "it is promoted", pause=0.005)
+            running.process.wait(timeout=60)
+            assert pipeline.target.value("select timeline from cdc.slot_position") == 2
+            pipeline.goes_on()
+    apart.family.primary.start()
+
+
+def test_a_standby_that_restarts_amid_writers_loses_nothing(apart: OnStandby) -> None:
+    """It is not kept from stopping, and the loader goes on by itself."""
+    apart.begin()
+    pipeline = apart.pipeline
+    with pipeline.follow() as running:
+        with Writer(pipeline.source, 5) as writer:
+            for times, mode in enumerate(("fast", "immediate"), start=2):
+                written(writer, writer.count + 20)
+                apart.standby.stop(mode)
+                apart.standby.start()
+                running.wait_for("following the slot", times)
+        running.end()
+    apart.catch_up()
+    assert pipeline.differences() == []
 
 
 def test_a_standby_whose_primary_was_replaced_goes_on(apart: OnStandby) -> None:
     """It follows another standby that was promoted, and comes to its timeline."""
     apart.begin()
     pipeline, standby = apart.pipeline, apart.standby
-    other = apart.pair.standby({"primary_slot_name": "''"}, slot="other")
+    other = apart.family.standby({"primary_slot_name": "''"}, slot="other")
     other.catch_up()
     with pipeline.follow() as running:
         pipeline.source.insert(10)
         standby.catch_up()
         other.catch_up()
-        apart.pair.primary.stop()
+        apart.family.primary.stop()
         other.promote()
         administer(other, "select pg_create_physical_replication_slot('standby', true)")
         administer(
@@ -180,24 +223,24 @@ def test_a_standby_whose_primary_was_replaced_goes_on(apart: OnStandby) -> None:
             pipeline.source.insert(3)
             apart.catch_up()
             assert pipeline.differences() == []
-    apart.pair.primary.start()
+    apart.family.primary.start()
 
 
 def test_the_warehouse_may_be_on_the_primary(
-    pair: Pair, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loader's own rows come back by the standby, and are skipped."""
-    pipeline = make_pipeline(pair.primary)
-    standby = pair.standby(KEEPS_SLOTS)
+    pipeline = make_pipeline(family.primary)
+    standby = family.standby(KEEPS_SLOTS)
     standby.catch_up()
     monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
-    there = OnStandby(pipeline, pair, standby)
+    there = OnStandby(pipeline, family, standby)
     there.begin()
     origin = "select count(*) from pg_replication_origin where roname = %s"
     assert pipeline.source.value(origin, f"waltally_{pipeline.slot}") == 1
     with pipeline.follow() as running:
         with Writer(pipeline.source, 4) as writer:
-            wait_until(lambda: writer.count > 20, "the primary is written to")
+            written(writer, 20)
         running.end()
     there.catch_up()
     assert pipeline.differences() == []
@@ -218,7 +261,7 @@ def test_a_loader_moves_to_a_standby_without_a_new_seed(
     monkeypatch.setenv("LOADER_SOURCE_DSN", here)
     code, said = pipeline.refused("run", "--once")
     assert (code, "does not have the slot" in said) == (16, True), said
-    with logging_snapshots(apart.pair.primary):
+    with logging_snapshots(apart.family.primary):
         paste(
             standby,
             pipeline.source.name,
@@ -236,10 +279,10 @@ def test_a_loader_moves_to_a_standby_without_a_new_seed(
 
 
 def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
-    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = make_pipeline(pair.primary, cluster)
-    standby = pair.standby({})
+    pipeline = make_pipeline(family.primary, cluster)
+    standby = family.standby({})
     standby.catch_up()
     monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
     done = pipeline.loader("setup")
@@ -250,17 +293,17 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
     for finding in wrong:
         for part in finding.split("Try: ")[1].strip().split("; then "):
             place, _, statement = part.partition(": ")
-            paste(pair.primary if "primary" in place else standby, "postgres", statement)
+            paste(family.primary if "primary" in place else standby, "postgres", statement)
     done_by = (
         "select current_setting('hot_standby_feedback') || current_setting('primary_slot_name')"
     )
     wait_until(lambda: standby.ask(done_by) == "onwaltally_standby", "it is reloaded")
-    with psycopg2.connect(pair.primary.dsn()) as writing, writing.cursor() as cursor:
+    with psycopg2.connect(family.primary.dsn()) as writing, writing.cursor() as cursor:
         cursor.execute("select pg_current_xact_id()")
         code, said = pipeline.refused("setup", "--timeout", "2")
     writing.close()
     assert (code, "pg_log_standby_snapshot()" in said) == (19, True), said
-    OnStandby(pipeline, pair, standby).begin()
+    OnStandby(pipeline, family, standby).begin()
 
 
 def test_a_slot_whose_catalog_rows_are_gone_says_why(apart: OnStandby) -> None:
@@ -296,7 +339,7 @@ def test_a_slot_whose_catalog_rows_are_gone_says_why(apart: OnStandby) -> None:
 
 def test_a_primary_that_is_restarted_below_logical_ends_the_slot(apart: OnStandby) -> None:
     apart.begin()
-    pipeline, primary = apart.pipeline, apart.pair.primary
+    pipeline, primary = apart.pipeline, apart.family.primary
     with pipeline.follow() as running:
         primary.configure({"wal_level": "replica"})
         primary.stop()

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import counting.standby
 import psycopg
 import pytest
-from common.connections import Connection
+from common.connections import Connection, connect
+from counting import timelines
 from seeding import incoming
 
 from demo.cluster import Cluster
+from loader.staging.records import SlotPosition
 from tests.spark.support import GATE, Source, wait_until
 from tests.spark.traffic import Writers, ends_as_a_recount
 from waltally import lsn
+from waltally.errors import SourceBehind
 
 FOLLOWED = """
     update cdc.slot_position set followed = jsonb_build_object(
@@ -108,6 +113,23 @@ def test_what_is_only_prepared_at_the_position_comes_from_the_stream(standby: St
             connection.execute("commit prepared 'open'")
     assert code == 0, err
     ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
+
+
+def test_a_standby_of_a_former_primary_is_refused(standby: Standby) -> None:
+    """It has the same identifier, and rows that the server that the loader follows never had."""
+    standby.source.ask("update cdc.slot_position set timeline = 2 returning 1")
+    refused(standby, 25, "the standby is on timeline 1, and the loader follows timeline 2")
+    assert standby.ask(STATE) == "not paused"
+
+
+def test_a_timeline_of_the_same_number_that_began_elsewhere_is_refused(standby: Standby) -> None:
+    """Another standby of the same primary was promoted too."""
+    standby.promote()
+    slot = SlotPosition("s", "7", "notify", start_lsn=1, position_lsn=2, timeline=2)
+    with closing(connect(standby.dsn(standby.source.name), "LOADER_SOURCE_DSN")) as reader:
+        timelines.check(reader, slot, is_standby=False)
+        with pytest.raises(SourceBehind, match=r"is on timeline 2 since .* timeline 2 since 0/1:"):
+            timelines.check(reader, replace(slot, timeline_began_lsn=1), is_standby=False)
 
 
 def test_a_replay_that_is_paused_already_is_left_alone(standby: Standby) -> None:

@@ -1,4 +1,4 @@
-"""A primary and a standby that streams from it, each a server of its own."""
+"""A primary and its copies, each a server of its own: streaming standbys, backups, disks."""
 
 from __future__ import annotations
 
@@ -34,24 +34,46 @@ KEEPS_SLOTS = {"hot_standby_feedback": "on", "primary_slot_name": "'standby'"}
 COPIES_SLOTS = {**KEEPS_SLOTS, "sync_replication_slots": "on"}
 
 
-class Standby(Cluster):
+class Copy(Cluster):
+    """A copy of a primary; it allows the plugins that the primary allows, where that is set."""
+
+    def __init__(self, primary: Cluster, settings: dict[str, str]) -> None:
+        allowed = {name: primary.settings[name] for name in (PLUGINS,) if name in primary.settings}
+        super().__init__({"fsync": "off", **allowed, **settings})
+        self.primary = primary
+
+    def take_backup(self) -> None:
+        """Become a base backup that starts as a standby; slots are not in it."""
+        dsn = self.primary.dsn()
+        self.primary.run("pg_basebackup", "-D", str(self.data), "-d", dsn, "-R", "-c", "fast")
+        self.configure({})
+
+    def take_disk(self) -> None:
+        """Become the disk of the stopped primary; slots are in it."""
+        self.primary.run("/bin/cp", "-a", str(self.primary.data), str(self.data))
+        self.configure({})
+
+    def start_promoted(self) -> None:
+        """Begin a timeline of its own, as a standby that is promoted."""
+        (self.data / "standby.signal").touch()
+        self.start()
+        self.promote()
+
+    def promote(self) -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-w", "promote")
+
+
+class Standby(Copy):
     """A streaming standby; it has a slot at the primary, which its settings may name."""
 
     def __init__(self, primary: Cluster, settings: dict[str, str], slot: str) -> None:
-        allowed = {name: primary.settings[name] for name in (PLUGINS,) if name in primary.settings}
-        super().__init__(
-            {
-                "fsync": "off",
-                "primary_conninfo": f"'{primary.dsn()}'",
-                "wal_retrieve_retry_interval": "100ms",
-                **allowed,
-                **settings,
-            }
-        )
-        self.primary = primary
+        streams = {
+            "primary_conninfo": f"'{primary.dsn()}'",
+            "wal_retrieve_retry_interval": "100ms",
+        }
+        super().__init__(primary, {**streams, **settings})
         administer(primary, f"select pg_create_physical_replication_slot('{slot}', true)")
-        primary.run("pg_basebackup", "-D", str(self.data), "-d", primary.dsn(), "-R", "-c", "fast")
-        self.configure({})
+        self.take_backup()
 
     def ask(self, query: str) -> object:
         connection = connect(self.dsn())
@@ -82,26 +104,37 @@ class Standby(Cluster):
             )
         )
 
-    def promote(self) -> None:
-        self.run("pg_ctl", "-D", str(self.data), "-w", "promote")
 
-
-class Pair:
-    """A primary, and the standbys that were made of it."""
+class Family:
+    """A primary, and what was copied from it."""
 
     def __init__(self) -> None:
         self.primary = Server({"fsync": "off"})
-        self.standbys: list[Standby] = []
+        self.copies: list[Copy] = []
 
     def standby(self, settings: dict[str, str], slot: str = "standby") -> Standby:
         """Make a standby and start it."""
         made = Standby(self.primary, settings, slot)
-        self.standbys.append(made)
+        self.copies.append(made)
         made.start()
         return made
 
+    def backup(self) -> Copy:
+        """Take a base backup, not started."""
+        made = Copy(self.primary, {"wal_keep_size": "64MB"})
+        self.copies.append(made)
+        made.take_backup()
+        return made
+
+    def disk(self) -> Copy:
+        """Copy the disk of the stopped primary."""
+        made = Copy(self.primary, {})
+        self.copies.append(made)
+        made.take_disk()
+        return made
+
     def remove(self) -> None:
-        for each in (self.primary, *self.standbys):
+        for each in (self.primary, *self.copies):
             each.remove()
 
 

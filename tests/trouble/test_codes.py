@@ -16,12 +16,10 @@ from tests.fixtures.pipelines import MakePipeline
 from tests.support import wait_until
 from tests.support.servers import Server, administer
 from tests.support.servers import connect as plain
-from tests.trouble.test_failover import Family, family
+from tests.support.standbys import Family
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
 from waltally.tables import parse_tables
-
-__all__ = ["family"]
 
 GERMAN = "de_DE.UTF-8"
 TABLES = parse_tables("public.notifications,public.notification_history")

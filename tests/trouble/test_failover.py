@@ -2,76 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from demo.cluster import Cluster
 from tests.fixtures.pipelines import MakePipeline
-from tests.support import Database
-from tests.support.pipeline import Pipeline
-from tests.support.servers import Server
+from tests.support.standbys import Family, now_the_source
 from waltally.errors import BuildFailed
-
-
-class Family:
-    """A primary and what was copied from it, each a server of its own."""
-
-    def __init__(self) -> None:
-        self.primary = Server({"fsync": "off"})
-        self.copies: list[Cluster] = []
-
-    def backup(self) -> Cluster:
-        """Take a base backup that will start as a standby; slots are not in it."""
-        copy = self._copy(wal_keep_size="64MB")
-        self.primary.run(
-            "pg_basebackup", "-D", str(copy.data), "-d", self.primary.dsn(), "-R", "-c", "fast"
-        )
-        copy.configure({})
-        return copy
-
-    def clone(self) -> Cluster:
-        """Copy the disk of the stopped primary; slots are in it."""
-        copy = self._copy()
-        self.primary.run("/bin/cp", "-a", str(self.primary.data), str(copy.data))
-        copy.configure({})
-        return copy
-
-    def _copy(self, **settings: str) -> Cluster:
-        """A server that allows the plugins that the primary allows, where that is a setting."""
-        allowed = "output_plugin_libraries"
-        if allowed in self.primary.settings:
-            settings[allowed] = self.primary.settings[allowed]
-        copy = Cluster({"fsync": "off", **settings})
-        self.copies.append(copy)
-        return copy
-
-    def remove(self) -> None:
-        for each in (self.primary, *self.copies):
-            each.remove()
-
-
-@pytest.fixture
-def family() -> Iterator[Family]:
-    made = Family()
-    try:
-        made.primary.create()
-        made.primary.start()
-        yield made
-    finally:
-        made.remove()
-
-
-@contextmanager
-def now_the_source(pipeline: Pipeline, cluster: Cluster) -> Iterator[None]:
-    """Let the source be the same database on another server."""
-    usual, pipeline.source = pipeline.source, Database(cluster, pipeline.source.name)
-    try:
-        yield
-    finally:
-        pipeline.source.connection.close()
-        pipeline.source = usual
 
 
 def test_a_primary_that_went_away(
@@ -92,7 +28,7 @@ def test_a_primary_that_went_away(
             for command in (("run",), ("run", "--once"), ("setup",)):
                 code, said = pipeline.refused(*command)
                 assert (code, "standby" in said) == (16, True), said
-            standby.run("pg_ctl", "-D", str(standby.data), "-w", "promote")
+            standby.promote()
             pipeline.source.insert(3)
             code, said = pipeline.refused("run")
             assert code == 21
@@ -109,17 +45,14 @@ def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
     pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
     family.primary.stop()
-    copy = family.clone()
+    copy = family.disk()
     family.primary.start()
-    pipeline.source.connection.close()
-    pipeline.source = Database(family.primary, pipeline.source.name)
+    pipeline.source = pipeline.source.reconnect()
     pipeline.source.insert(2)
     pipeline.must("run", "--once")
     position = pipeline.position()
     family.primary.stop()
-    (copy.data / "standby.signal").touch()
-    copy.start()
-    copy.run("pg_ctl", "-D", str(copy.data), "-w", "promote")
+    copy.start_promoted()
     with now_the_source(pipeline, copy):
         pipeline.source.insert(3000)
         assert pipeline.source.value("select pg_current_wal_lsn() > %s::pg_lsn", position)
@@ -131,10 +64,41 @@ def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
         assert pipeline.loader("status").returncode == 25
         pipeline.recovers_from(said)
     family.primary.start()
-    pipeline.source = Database(family.primary, pipeline.source.name)
+    pipeline.source = pipeline.source.reconnect()
     pipeline.source.insert(4000)
     code, said = pipeline.refused("run")
     assert (code, "former primary" in said) == (25, True), said
+
+
+def test_two_copies_that_were_promoted_apart_are_told_apart(
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
+) -> None:
+    """Both began the timeline of the next number, at another position."""
+    pipeline = make_pipeline(family.primary, cluster)
+    pipeline.begin()
+    family.primary.stop()
+    first = family.disk()
+    family.primary.start()
+    pipeline.source = pipeline.source.reconnect()
+    pipeline.source.insert(3000)
+    family.primary.stop()
+    second = family.disk()
+    for copy in (first, second):
+        copy.start_promoted()
+    with now_the_source(pipeline, first):
+        pipeline.source.insert(2)
+        pipeline.must("run", "--once")
+        assert pipeline.target.value("select timeline from cdc.slot_position") == 2
+    position = pipeline.position()
+    with now_the_source(pipeline, second):
+        pipeline.source.insert(3)
+        assert pipeline.source.value("select pg_current_wal_lsn() > %s::pg_lsn", position)
+        code, said = pipeline.refused("run", "--once")
+        assert (code, "was promoted or restored at" in said) == (25, True), said
+        assert pipeline.refused("setup") == (25, said)
+        assert pipeline.loader("status").returncode == 25
+        pipeline.recovers_from(said)
+    family.primary.start()
 
 
 @pytest.mark.slow
@@ -145,10 +109,9 @@ def test_a_source_restored_from_a_copy_of_its_disk(
     pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
     family.primary.stop()
-    copy = family.clone()
+    copy = family.disk()
     family.primary.start()
-    pipeline.source.connection.close()
-    pipeline.source = Database(family.primary, pipeline.source.name)
+    pipeline.source = pipeline.source.reconnect()
     pipeline.source.insert(3000)
     pipeline.must("run", "--once")
     pipeline.build()

@@ -17,9 +17,7 @@ from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
 from tests.support.in_process import background
 from tests.support.pipeline import Pipeline
-from tests.trouble.test_failover import Family, family
-
-__all__ = ["family"]
+from tests.support.standbys import Family
 
 BUSY_STANDBY_SECONDS = 8.0
 """Less than wal_receiver_status_interval, after which a standby would end any wait."""

@@ -70,6 +70,28 @@ def test_a_promotion_at_or_after_the_position_goes_on(server: Server) -> None:
     assert why_not_followable("s", server, SLOT, record) is None
 
 
+@pytest.mark.parametrize(
+    ("left_at", "number", "began_at", "shared"),
+    [
+        ({}, 1, None, None),
+        ({1: 30}, 2, 30, None),
+        ({1: 30}, 2, None, None),
+        ({}, 2, 30, None),
+        ({1: 30}, 2, 40, 30),
+        ({1: 30}, 2, 20, 20),
+        ({1: 30, 2: 60}, 2, 30, 60),
+        ({1: 30, 2: 60}, 2, 40, 30),
+        ({1: 30, 2: 60}, 1, None, 30),
+        ({1: 30}, 3, 60, 0),
+    ],
+)
+def test_a_timeline_is_known_by_its_number_and_by_where_it_began(
+    left_at: dict[int, int], number: int, began_at: int | None, shared: int | None
+) -> None:
+    here = Timeline(max(left_at, default=number - 1) + 1, left_at)
+    assert here.shared_with(number, began_at) == shared
+
+
 def test_a_baseline_beyond_the_promotion_is_refused() -> None:
     finding = why_not_followable(
         "s", promoted(t2=100, t3=150), SLOT, replace(RECORD, baseline_lsn=101)

@@ -44,6 +44,7 @@ create table slot_position (
     system_identifier text not null,
     source_database text not null,
     timeline bigint,
+    timeline_began_lsn pg_lsn,
     on_standby boolean not null default false,
     start_lsn pg_lsn not null,
     position_lsn pg_lsn not null,
@@ -64,6 +65,9 @@ comment on table slot_position is
     'The position of record: one row per slot, written in the transaction that appends its rows.';
 comment on column slot_position.timeline is
     'The timeline of the source''s WAL that position_lsn is of; null until a loader has followed it.';
+comment on column slot_position.timeline_began_lsn is
+    'Where that timeline left the former one, which tells it from another of its number; null for the '
+    'first timeline, and until a loader has followed it.';
 comment on column slot_position.on_standby is
     'Whether the slot that was last followed was on a standby; its primary does not show it.';
 comment on column slot_position.start_lsn is
