@@ -100,7 +100,7 @@ def judge(
     before `position_lsn`, the position of record, need no name any more.
     """
     if before is None:
-        return Judged(found, True)
+        return Judged(found, True, "is partitioned now")
     known = {member.oid: member for member in before.members}
     now = {member.oid: member for member in found.members}
     if found.members[0].oid != before.members[0].oid:

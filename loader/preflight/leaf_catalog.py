@@ -85,6 +85,14 @@ select
     end::text
 """
 _CHECK = f"{_MEMBERS} select {_FINGERPRINT}, pg_current_snapshot()::text"
+_HAS_PARTITIONED = """
+select exists (
+    select from jsonb_to_recordset('WANTED') as wanted (schema text, name text)
+    inner join pg_namespace as n on n.nspname = wanted.schema
+    inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+    where c.relkind = 'p'
+)
+"""
 # As the plugin prints them, in the bytes of the server's encoding.
 _SPELL = """
 select encode(convert_to(
@@ -153,6 +161,11 @@ class LeafCatalog:
         with explained("source"), self._connection, self._connection.cursor() as cursor:
             cursor.execute(query)
             return cursor.fetchone() or ()
+
+
+def has_partitioned(tables: Iterable[Table]) -> str:
+    """Return SQL whose one value is whether any of the tables is partitioned."""
+    return _HAS_PARTITIONED.replace("'WANTED'", _listed(tables))
 
 
 def _listed(tables: Iterable[Table]) -> str:
