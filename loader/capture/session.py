@@ -76,6 +76,7 @@ class Session:
             stream.monitor,
             stream.decode,
             wal2json.withheld if stream.leaves is None else stream.leaves.names.withheld,
+            list if stream.leaves is None else stream.leaves.moved.join,
         )
         self._reader.start()
         plain = stream.registration.tables if stream.leaves is None else ()

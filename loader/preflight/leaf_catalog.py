@@ -85,6 +85,29 @@ select
     end::text
 """
 _CHECK = f"{_MEMBERS} select {_FINGERPRINT}, pg_current_snapshot()::text"
+# The columns of the primary key that no partition depends on, in the bytes of a change.
+_KEYS = f"""
+{_MEMBERS}
+select root.label, coalesce((
+    select jsonb_agg(encode(convert_to(a.attname::text, getdatabaseencoding()), 'hex'))
+    from pg_index as i
+    cross join unnest(i.indkey) with ordinality as k (attnum, place)
+    inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+    where
+        i.indrelid = root.oid
+        and i.indisprimary
+        and k.place <= i.indnkeyatts
+        and not exists (
+            select from members as other
+            inner join pg_partitioned_table as p on p.partrelid = other.oid
+            inner join pg_attribute as b
+                on b.attrelid = p.partrelid and b.attnum = any(p.partattrs)
+            where other.label = root.label and b.attname = a.attname
+        )
+), '[]')::text
+from members as root
+where root.parent = 0
+"""
 _HAS_PARTITIONED = """
 select exists (
     select from jsonb_to_recordset('WANTED') as wanted (schema text, name text)
@@ -115,7 +138,7 @@ class LeafCatalog:
     ) -> None:
         """Read them. `before` is what is stored. Raises LoaderError."""
         self._connection = connection
-        wanted = _listed(tables)
+        wanted = self._wanted = _listed(tables)
         self._check = _CHECK.replace("'WANTED'", wanted)
         known = [
             {"oid": each.oid, "schema": each.table.schema, "name": each.table.name}
@@ -156,6 +179,18 @@ class LeafCatalog:
         with explained("source"), self._connection, self._connection.cursor() as cursor:
             cursor.execute(_SPELL.replace("'WANTED'", _json(listed)))
             return [bytes.fromhex(spelled) for (spelled,) in cursor.fetchall()]
+
+    def lasting_keys(self) -> dict[str, tuple[str, ...]]:
+        """Return by `schema.name` the key's columns that stay when a row moves between leaves.
+
+        They are the bytes of a change as Latin-1; none where the table has no such key.
+        """
+        with explained("source"), self._connection, self._connection.cursor() as cursor:
+            cursor.execute(_KEYS.replace("'WANTED'", self._wanted))
+            return {
+                label: tuple(bytes.fromhex(name).decode("latin-1") for name in json.loads(names))
+                for label, names in cursor.fetchall()
+            }
 
     def _ask(self, query: str) -> tuple[object, ...]:
         with explained("source"), self._connection, self._connection.cursor() as cursor:
