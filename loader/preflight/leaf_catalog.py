@@ -40,7 +40,11 @@ members as (
         c.relkind::text as kind,
         c.relpersistence::text as persistence,
         n.nspname::text as schema,
-        c.relname::text as name
+        c.relname::text as name,
+        -- The first file has the table's number. ALTER TABLE makes a file, then a TOAST table;
+        -- TRUNCATE keeps the TOAST table. A table without one may have been truncated.
+        c.relfilenode not in (0, c.oid)
+            and (c.reltoastrelid = 0 or c.reltoastrelid > c.relfilenode) as is_rewritten
     from tree
     inner join pg_class as c on c.oid = tree.oid
     inner join pg_namespace as n on n.oid = c.relnamespace
@@ -63,7 +67,7 @@ select
     (
         select coalesce(jsonb_agg(jsonb_build_array(
             label, oid::bigint, parent::bigint, attached, born, named, kind, persistence,
-            schema, name
+            schema, name, is_rewritten
         ) order by label, parent <> 0, oid), '[]')::text
         from members
     ),
