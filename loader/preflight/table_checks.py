@@ -29,6 +29,8 @@ def countable(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
     feeds = _feeds(found, facts)
     if (unfit := table_fit(found, bool(feeds))) is not None:
         return [unfit]
+    if feeds and found.heirs:
+        return [without_heirs(found)]
     if (missing := columns_present(found, feeds)) is not None:
         return [missing]
     unreadable = columns_readable(found)
@@ -57,6 +59,16 @@ def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
             f"alter table {table.quoted} set logged;",
         )
     return None
+
+
+def without_heirs(found: TableFacts) -> LoaderError:
+    """Return the error for a table whose rows a query counts together with those of others."""
+    apart = " ".join(f"alter table {each} no inherit {found.table.quoted};" for each in found.heirs)
+    return TableUnfit(
+        f"A query of {found.table} also counts the rows of {', '.join(found.heirs)}, which "
+        "inherit from it, and their changes have other names",
+        f"{apart} -- or make {found.table} a partitioned table",
+    )
 
 
 def columns_present(
