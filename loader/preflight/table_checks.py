@@ -33,8 +33,8 @@ def countable(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
         return [without_heirs(found)]
     if (missing := columns_present(found, feeds)) is not None:
         return [missing]
-    unreadable = columns_readable(found)
-    return [*([unreadable] if unreadable else []), *types_suit(found, feeds)]
+    unreadable = [columns_stored(found), columns_readable(found)]
+    return [*(each for each in unreadable if each), *types_suit(found, feeds)]
 
 
 def _feeds(found: TableFacts, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
@@ -88,6 +88,21 @@ def columns_present(
         f"The table {found.table} has no column {', '.join(sorted(missing))}, needed by {by_fact}",
         "correct the name in the declaration; where this table calls the column otherwise, map it: "
         "'columns': {'name in the fact': 'column of the table'}",
+    )
+
+
+def columns_stored(found: TableFacts) -> LoaderError | None:
+    """A virtual column, which PostgreSQL has from 18 on, is null in every change."""
+    if not found.virtual:
+        return None
+    changes = ", ".join(
+        f"drop {quoted(name)}, add {quoted(name)} {definition}"
+        for name, definition in found.virtual.items()
+    )
+    return TableUnfit(
+        f"The table {found.table} has {', '.join(found.virtual)} as a virtual generated column, "
+        "whose values are in no change",
+        f"alter table {found.table.quoted} {changes}; -- writes the table anew, under a lock",
     )
 
 

@@ -150,6 +150,23 @@ def major_version(source: Database) -> int:
     return int(source.value("show server_version_num")) // 10_000
 
 
+def test_a_virtual_column_is_refused(source: Database) -> None:
+    """PostgreSQL 18 computes it when it is read, and the plugin sends a null."""
+    if major_version(source) < 18:
+        pytest.skip("virtual generated columns came with PostgreSQL 18")
+    source.execute(
+        "alter table notifications drop notification_status, add raw text default 'SENT', "
+        "add notification_status text generated always as (lower(raw)) virtual not null, "
+        "replica identity full"
+    )
+    done = source.loader("setup")
+    assert done.returncode == 17, done.stderr
+    assert "notification_status as a virtual generated column" in " ".join(done.stderr.split())
+    (remedy,) = re.findall(r"Try: (alter .*?;)", done.stderr)
+    paste(source.cluster, source.name, remedy)
+    source.must("setup")
+
+
 def test_a_plugin_that_is_not_installed_is_refused(source: Database) -> None:
     hide_plugin(source)
     for arguments in (("setup",), ("setup", "--check")):
