@@ -10,7 +10,7 @@ slot_position.leaves has by root, as `schema.name`, what `to_json` makes of a Ro
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from waltally import lsn
@@ -35,11 +35,15 @@ class Member:
     """pg_class.relkind."""
     persistence: str
     table: Table
+    is_rewritten: bool = field(default=False, compare=False)
+    """Whether ALTER TABLE has written its rows anew, as SET LOGGED does: no change tells of them.
+
+    A TRUNCATE of all leaves hides it, and so does VACUUM FULL."""
 
     @property
     def is_new_born(self) -> bool:
-        """Whether it was part of the table from its making on, always under this name."""
-        return self.attached == self.born == self.named
+        """Whether each of its rows came by a change of the table, always under this name."""
+        return self.attached == self.born == self.named and not self.is_rewritten
 
     @property
     def is_unfit(self) -> bool:
@@ -100,7 +104,7 @@ def judge(
     before `position_lsn`, the position of record, need no name any more.
     """
     if before is None:
-        return Judged(found, True)
+        return Judged(found, True, "is partitioned now")
     known = {member.oid: member for member in before.members}
     now = {member.oid: member for member in found.members}
     if found.members[0].oid != before.members[0].oid:
@@ -112,7 +116,7 @@ def judge(
     went = [each for oid, each in known.items() if oid not in now]
     left = [each for each in went if each.oid in present or counts_deletes]
     said = [
-        *(f"{each.table} was attached with what it held" for each in came),
+        *(f"{each.table} was {_way(each)}" for each in came),
         *(f"{each.table} was renamed, moved, attached again or made UNLOGGED" for each in other),
         *(f"{each.table} was detached or dropped" for each in left),
     ]
@@ -149,15 +153,20 @@ def from_json(stored: Mapping[str, Any]) -> Root:
 
 def member(row: Sequence[Any]) -> Member:
     """Return a member from a row of the statement in loader.preflight.leaf_catalog."""
-    oid, parent, attached, born, named, kind, persistence, schema, name = row
-    return Member(oid, parent, attached, born, named, kind, persistence, Table(schema, name))
+    oid, parent, attached, born, named, kind, persistence, schema, name, is_rewritten = row
+    table = Table(schema, name)
+    return Member(oid, parent, attached, born, named, kind, persistence, table, is_rewritten)
+
+
+def _way(member: Member) -> str:
+    return "rewritten by ALTER TABLE" if member.is_rewritten else "attached with what it held"
 
 
 def _row(member: Member) -> list[Any]:
     table = member.table
     return [
         *(member.oid, member.parent, member.attached, member.born, member.named),
-        *(member.kind, member.persistence, table.schema, table.name),
+        *(member.kind, member.persistence, table.schema, table.name, member.is_rewritten),
     ]
 
 

@@ -1,7 +1,7 @@
 """Puts a partitioned table's name into the changes of its leaves. Pure.
 
 The leaf's own name stays in the change, under `leaf`. A row that moves between leaves is a delete
-and an insert of one transaction, so it needs no care.
+and an insert of one transaction: see moved_rows.
 """
 
 from __future__ import annotations

@@ -12,11 +12,13 @@ import logging
 import time
 from collections.abc import Mapping
 from threading import Event
+from typing import TypeVar
 
 from psycopg2 import extensions
 
 from loader.capture.copy_rows import Stopped
 from loader.capture.leaf_names import LeafNames, tables_of
+from loader.capture.moved_rows import MovedRows
 from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.leaf_findings import declared_leaves, leaf_findings
 from loader.staging.records import Registration
@@ -29,6 +31,7 @@ from waltally.tables import Table
 
 log = logging.getLogger("loader")
 
+_Key = TypeVar("_Key", Table, bytes)
 _PATIENCE = 60.0
 _POLL_SECONDS = 0.01
 
@@ -68,6 +71,9 @@ class LeafWatch:
             if member.oid not in {each.oid for each in before.members}
         }
         self.names = LeafNames(self.roots, spelled, births)
+        keys = self._catalog.lasting_keys()
+        self._ignoring = {spelled[each]: each for each in self.roots if self._ignores_deletes(each)}
+        self.moved = MovedRows({name: keys[str(each)] for name, each in self._ignoring.items()})
 
     def close(self) -> None:
         """End the connection."""
@@ -130,6 +136,13 @@ class LeafWatch:
         truncated = _taken(self.names.truncated)
         begun = _taken(self.names.mixed)
         said = dict.fromkeys(begun, "has a partition whose name another table had before")
+        for name, position in _taken(self.moved.undecided).items():
+            table = self._ignoring[name]
+            begun[table] = max(begun.get(table, 0), position)
+            said[table] = (
+                "ignores deletes and has no primary key beside its partition key, and a row may "
+                "have moved between its partitions"
+            )
         for table, position in truncated.items():
             if self._counts_deletes(table):
                 begun[table] = max(begun.get(table, 0), position)
@@ -151,8 +164,14 @@ class LeafWatch:
         return {str(table): root for table, root in self.roots.items()}
 
     def _counts_deletes(self, table: Table) -> bool:
+        return self._has_deletes(table, "count")
+
+    def _ignores_deletes(self, table: Table) -> bool:
+        return self._has_deletes(table, "ignore")
+
+    def _has_deletes(self, table: Table, deletes: str) -> bool:
         return any(
-            part.table == table and part.deletes == "count"
+            part.table == table and part.deletes == deletes
             for fact in self._registered.facts
             for part in fact.tables
         )
@@ -179,9 +198,9 @@ def open_leaf_watch(
         raise
 
 
-def _taken(noted: dict[Table, int]) -> dict[Table, int]:
+def _taken(noted: dict[_Key, int]) -> dict[_Key, int]:
     """Take out what the reading thread has noted, and may go on to note."""
-    return {table: noted.pop(table) for table in list(noted)}
+    return {key: noted.pop(key) for key in list(noted)}
 
 
 def _moved(table: Table, said: str) -> LoaderError:

@@ -42,14 +42,17 @@ class SlotReader:
         monitor: source_monitor.SourceMonitor,
         decode: Callable[[bytes], Message | None] = wal2json.decode,
         withheld: Callable[[str], Change | None] = wal2json.withheld,
+        join: Callable[[list[Message]], list[Message]] = list,
     ) -> None:
         """`position` is durable already; a status goes out at least every `status_seconds`.
 
         `monitor` knows whether a silent server still works for us. `decode` reads a payload and
         returns None where there is nothing to store. `withheld` reads a warning of the server.
+        `join` gets all messages in order, and may hold changes back until their commit.
         """
         self._decode = decode
         self._withheld = withheld
+        self._join = join
         self._monitor = monitor
         self._reason: LoaderError | None = None
         self._connection = connection
@@ -120,6 +123,7 @@ class SlotReader:
             elif (change := self._withheld(str(message))) is not None:
                 bundle.append(change)
                 size += len(change) + _MESSAGE_OVERHEAD
+        bundle = self._join(bundle)
         self._keep_up()
         if bundle:
             self._heard_at = time.monotonic()

@@ -83,20 +83,25 @@ class Session:
             stream.monitor,
             stream.decode,
             wal2json.withheld if stream.leaves is None else stream.leaves.names.withheld,
+            list if stream.leaves is None else stream.leaves.moved.join,
         )
         self._reader.start()
-        stream.monitor.start(found.pid, self._reader.stop)
+        plain = stream.registration.tables if stream.leaves is None else ()
+        stream.monitor.start(found.pid, self._reader.stop, plain)
 
     @property
     def is_outdated(self) -> bool:
         """Whether what is to be followed has changed since the session began."""
-        return self._has_other_leaves or self._registered != self._registration.number
+        has_other_tables = self._has_other_leaves or self._monitor.has_partitioned
+        return has_other_tables or self._registered != self._registration.number
 
     @property
     def why_outdated(self) -> str:
         """What has changed what is to be followed."""
         if self._has_other_leaves:
             return "a partitioned table has other partitions"
+        if self._monitor.has_partitioned:
+            return "a table is partitioned now"
         return "`loader setup` has changed what is to be followed"
 
     def follow(self, until: int | None) -> None:

@@ -1,5 +1,7 @@
 """A second connection to the source: whether our walsender still runs, and whether commits wait.
 
+And whether a plain table has become a partitioned one, whose changes have other names.
+
 A walsender is silent for minutes while it skips a large transaction without changes for us, so
 only the server knows whether it still runs. And the server's configuration may change at any
 moment so that commits wait for us.
@@ -12,18 +14,19 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import psycopg2
 from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
-from loader.preflight import standby_facts
+from loader.preflight import leaf_catalog, standby_facts
 from loader.preflight.timelines import Timeline, parse_history
 from waltally import lsn
 from waltally.database import connect, explained
 from waltally.errors import CannotConnect, Interrupted, LoaderError, unexpected
+from waltally.tables import Table
 
 log = logging.getLogger("loader")
 
@@ -67,6 +70,9 @@ class SourceMonitor:
         self._slot = slot
         self._pid = 0
         self._has_slot = True
+        self._plain: Sequence[Table] = ()
+        self.has_partitioned = False
+        """Whether one of the plain tables is a partitioned one now."""
         self.wal_end = 0
         """Where the source's WAL ended when it last answered here; 0 before that."""
         self._answered_at = time.monotonic()
@@ -81,9 +87,15 @@ class SourceMonitor:
         assert self._connection is not None
         return self._connection
 
-    def start(self, pid: int, stop: Callable[[LoaderError], None]) -> None:
-        """Begin to check the walsender `pid`; `stop` gets the reason where its stream must end."""
+    def start(
+        self, pid: int, stop: Callable[[LoaderError], None], plain: Sequence[Table] = ()
+    ) -> None:
+        """Begin to check the walsender `pid`; `stop` gets the reason where its stream must end.
+
+        `plain` are tables of which none was partitioned when the stream began.
+        """
         self._pid = pid
+        self._plain = plain
         self._stop_stream = stop
         self._answered_at = time.monotonic()
         self._thread.start()
@@ -173,6 +185,10 @@ class SourceMonitor:
             self._read_timeline()
         self._end_check(None if has_slot else Interrupted("The source streams the slot no longer"))
         self._answered_at = time.monotonic()
+        if self._plain and not self.has_partitioned:
+            # A name may hold the mark of a parameter.
+            query = leaf_catalog.has_partitioned(self._plain).replace("%", "%%")
+            self.has_partitioned = bool(self._ask(query)[0])
         if names and (finding := standby_facts.synchronous_finding(self._connection)) is not None:
             self._stop_stream(finding)
 

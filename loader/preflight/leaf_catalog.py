@@ -40,7 +40,11 @@ members as (
         c.relkind::text as kind,
         c.relpersistence::text as persistence,
         n.nspname::text as schema,
-        c.relname::text as name
+        c.relname::text as name,
+        -- The first file has the table's number. ALTER TABLE makes a file, then a TOAST table;
+        -- TRUNCATE keeps the TOAST table. A table without one may have been truncated.
+        c.relfilenode not in (0, c.oid)
+            and (c.reltoastrelid = 0 or c.reltoastrelid > c.relfilenode) as is_rewritten
     from tree
     inner join pg_class as c on c.oid = tree.oid
     inner join pg_namespace as n on n.oid = c.relnamespace
@@ -63,7 +67,7 @@ select
     (
         select coalesce(jsonb_agg(jsonb_build_array(
             label, oid::bigint, parent::bigint, attached, born, named, kind, persistence,
-            schema, name
+            schema, name, is_rewritten
         ) order by label, parent <> 0, oid), '[]')::text
         from members
     ),
@@ -85,6 +89,37 @@ select
     end::text
 """
 _CHECK = f"{_MEMBERS} select {_FINGERPRINT}, pg_current_snapshot()::text"
+# The columns of the primary key that no partition depends on, in the bytes of a change.
+_KEYS = f"""
+{_MEMBERS}
+select root.label, coalesce((
+    select jsonb_agg(encode(convert_to(a.attname::text, getdatabaseencoding()), 'hex'))
+    from pg_index as i
+    cross join unnest(i.indkey) with ordinality as k (attnum, place)
+    inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+    where
+        i.indrelid = root.oid
+        and i.indisprimary
+        and k.place <= i.indnkeyatts
+        and not exists (
+            select from members as other
+            inner join pg_partitioned_table as p on p.partrelid = other.oid
+            inner join pg_attribute as b
+                on b.attrelid = p.partrelid and b.attnum = any(p.partattrs)
+            where other.label = root.label and b.attname = a.attname
+        )
+), '[]')::text
+from members as root
+where root.parent = 0
+"""
+_HAS_PARTITIONED = """
+select exists (
+    select from jsonb_to_recordset('WANTED') as wanted (schema text, name text)
+    inner join pg_namespace as n on n.nspname = wanted.schema
+    inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+    where c.relkind = 'p'
+)
+"""
 # As the plugin prints them, in the bytes of the server's encoding.
 _SPELL = """
 select encode(convert_to(
@@ -107,7 +142,7 @@ class LeafCatalog:
     ) -> None:
         """Read them. `before` is what is stored. Raises LoaderError."""
         self._connection = connection
-        wanted = _listed(tables)
+        wanted = self._wanted = _listed(tables)
         self._check = _CHECK.replace("'WANTED'", wanted)
         known = [
             {"oid": each.oid, "schema": each.table.schema, "name": each.table.name}
@@ -149,10 +184,27 @@ class LeafCatalog:
             cursor.execute(_SPELL.replace("'WANTED'", _json(listed)))
             return [bytes.fromhex(spelled) for (spelled,) in cursor.fetchall()]
 
+    def lasting_keys(self) -> dict[str, tuple[str, ...]]:
+        """Return by `schema.name` the key's columns that stay when a row moves between leaves.
+
+        They are the bytes of a change as Latin-1; none where the table has no such key.
+        """
+        with explained("source"), self._connection, self._connection.cursor() as cursor:
+            cursor.execute(_KEYS.replace("'WANTED'", self._wanted))
+            return {
+                label: tuple(bytes.fromhex(name).decode("latin-1") for name in json.loads(names))
+                for label, names in cursor.fetchall()
+            }
+
     def _ask(self, query: str) -> tuple[object, ...]:
         with explained("source"), self._connection, self._connection.cursor() as cursor:
             cursor.execute(query)
             return cursor.fetchone() or ()
+
+
+def has_partitioned(tables: Iterable[Table]) -> str:
+    """Return SQL whose one value is whether any of the tables is partitioned."""
+    return _HAS_PARTITIONED.replace("'WANTED'", _listed(tables))
 
 
 def _listed(tables: Iterable[Table]) -> str:

@@ -61,6 +61,10 @@ class TableFacts:
     """Names in the table's schema that end like those that the remedy gives to indexes."""
     types: Mapping[str, str] = field(default_factory=dict)
     """By needed column, its type; of a domain the type that it is made of."""
+    heirs: Sequence[str] = ()
+    """The tables that inherit from this one, quoted as SQL needs them; partitions do not."""
+    virtual: Mapping[str, str] = field(default_factory=dict)
+    """By needed column that is computed when it is read, how it would be declared as stored."""
 
 
 SERVER = """
@@ -213,6 +217,24 @@ select
         select jsonb_object_agg(bases.attname, format_type(bases.type, null))
         from bases
         inner join pg_type as t on t.oid = bases.type and t.typtype <> 'd'
+    ),
+    array(
+        select format('%I.%I', n.nspname, child.relname)
+        from pg_inherits as i
+        inner join pg_class as child on child.oid = i.inhrelid
+        inner join pg_namespace as n on n.oid = child.relnamespace
+        where i.inhparent = c.oid and c.relkind = 'r'
+        order by child.oid
+    ),
+    (
+        select jsonb_object_agg(a.attname, concat(
+            format_type(a.atttypid, a.atttypmod),
+            ' generated always as (', pg_get_expr(d.adbin, d.adrelid), ') stored',
+            case when a.attnotnull then ' not null' end
+        ))
+        from pg_attribute as a
+        inner join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
+        where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any({{columns}})
     )
 from wanted
 inner join pg_class as c on c.oid = wanted.oid
@@ -254,4 +276,6 @@ def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
         row[9] or {},
         frozenset(taken),
         row[10] or {},
+        tuple(row[11]),
+        row[12] or {},
     )

@@ -29,10 +29,12 @@ def countable(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
     feeds = _feeds(found, facts)
     if (unfit := table_fit(found, bool(feeds))) is not None:
         return [unfit]
+    if feeds and found.heirs:
+        return [without_heirs(found)]
     if (missing := columns_present(found, feeds)) is not None:
         return [missing]
-    unreadable = columns_readable(found)
-    return [*([unreadable] if unreadable else []), *types_suit(found, feeds)]
+    unreadable = [columns_stored(found), columns_readable(found)]
+    return [*(each for each in unreadable if each), *types_suit(found, feeds)]
 
 
 def _feeds(found: TableFacts, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
@@ -59,6 +61,16 @@ def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
     return None
 
 
+def without_heirs(found: TableFacts) -> LoaderError:
+    """Return the error for a table whose rows a query counts together with those of others."""
+    apart = " ".join(f"alter table {each} no inherit {found.table.quoted};" for each in found.heirs)
+    return TableUnfit(
+        f"A query of {found.table} also counts the rows of {', '.join(found.heirs)}, which "
+        "inherit from it, and their changes have other names",
+        f"{apart} -- or make {found.table} a partitioned table",
+    )
+
+
 def columns_present(
     found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]
 ) -> LoaderError | None:
@@ -76,6 +88,21 @@ def columns_present(
         f"The table {found.table} has no column {', '.join(sorted(missing))}, needed by {by_fact}",
         "correct the name in the declaration; where this table calls the column otherwise, map it: "
         "'columns': {'name in the fact': 'column of the table'}",
+    )
+
+
+def columns_stored(found: TableFacts) -> LoaderError | None:
+    """A virtual column, which PostgreSQL has from 18 on, is null in every change."""
+    if not found.virtual:
+        return None
+    changes = ", ".join(
+        f"drop {quoted(name)}, add {quoted(name)} {definition}"
+        for name, definition in found.virtual.items()
+    )
+    return TableUnfit(
+        f"The table {found.table} has {', '.join(found.virtual)} as a virtual generated column, "
+        "whose values are in no change",
+        f"alter table {found.table.quoted} {changes}; -- writes the table anew, under a lock",
     )
 
 

@@ -122,6 +122,20 @@ def test_a_type_that_the_seed_would_refuse_is_refused_at_once(source: Database, 
     assert "column notification_status with values of type" in said
 
 
+def test_a_table_from_which_others_inherit_is_refused(source: Database) -> None:
+    """A query counts their rows too, and no change of them has the table's name."""
+    source.must("setup")
+    source.execute('create table "Heir, 100%" () inherits (notifications)')
+    for arguments in (("setup",), ("setup", "--check")):
+        done = source.loader(*arguments)
+        assert done.returncode == 17, done.stderr
+        assert 'counts the rows of public."Heir, 100%"' in " ".join(done.stderr.split())
+    assert "which inherit from it" in " ".join(source.loader("status").stdout.split())
+    (remedy,) = re.findall(r"Try: (alter .*?;)", done.stderr)
+    paste(source.cluster, source.name, remedy)
+    source.must("setup")
+
+
 def hide_plugin(source: Database) -> None:
     """Let the server find no library but PL/pgSQL, which it also finds by this path from 18 on."""
     folder = source.cluster.home / "libraries"
@@ -134,6 +148,23 @@ def hide_plugin(source: Database) -> None:
 
 def major_version(source: Database) -> int:
     return int(source.value("show server_version_num")) // 10_000
+
+
+def test_a_virtual_column_is_refused(source: Database) -> None:
+    """PostgreSQL 18 computes it when it is read, and the plugin sends a null."""
+    if major_version(source) < 18:
+        pytest.skip("virtual generated columns came with PostgreSQL 18")
+    source.execute(
+        "alter table notifications drop notification_status, add raw text default 'SENT', "
+        "add notification_status text generated always as (lower(raw)) virtual not null, "
+        "replica identity full"
+    )
+    done = source.loader("setup")
+    assert done.returncode == 17, done.stderr
+    assert "notification_status as a virtual generated column" in " ".join(done.stderr.split())
+    (remedy,) = re.findall(r"Try: (alter .*?;)", done.stderr)
+    paste(source.cluster, source.name, remedy)
+    source.must("setup")
 
 
 def test_a_plugin_that_is_not_installed_is_refused(source: Database) -> None:

@@ -106,6 +106,12 @@ def test_a_wide_identity_is_sound(identity: str) -> None:
         (replace(TABLE, kind="v"), 17, "name in the declaration"),
         (replace(TABLE, persistence="u"), 17, 'alter table "public"."n" set logged'),
         (replace(TABLE, columns={"id": True}), 17, "'columns': {"),
+        (replace(TABLE, heirs=("s.c",)), 17, 'alter table s.c no inherit "public"."n"; -- or'),
+        (
+            replace(TABLE, virtual={"amount": "int generated always as (1) stored"}),
+            17,
+            'drop "amount", add "amount" int generated always as (1) stored; -- ',
+        ),
         (replace(TABLE, types={**TABLE.types, "Paid At": "text"}), 17, "a date or a timestamp"),
         (replace(TABLE, types={**TABLE.types, "amount": "double precision"}), 17, "numeric"),
         (

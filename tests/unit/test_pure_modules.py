@@ -27,6 +27,7 @@ PURE = (
     "loader.capture.events",
     "loader.capture.leaf_names",
     "loader.capture.messages",
+    "loader.capture.moved_rows",
     "loader.capture.queue",
     "loader.capture.run_state",
     "loader.capture.wal2json",
