@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from common.errors import CountingFailed, SnapshotBlocked
+from common.errors import CountingFailed, NoExecutor, SnapshotBlocked
 
 
 @contextlib.contextmanager
@@ -22,6 +22,12 @@ def spark_errors(work: str, check: Callable[[], None]) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, OSError) as error:
         check()
+        lost = re.search(r"NoExecutor: (.* s)\b", str(error))
+        if lost:
+            raise NoExecutor(
+                f"{lost[1]}, and the {work} gave up",
+                f"see in its UI why its workers or executors ended, and run the {work} again",
+            ) from None
         text = reason(error)
         if "lock timeout" in text:
             raise SnapshotBlocked(
