@@ -2,6 +2,7 @@
 # Installs the packages of Debian or Ubuntu that the project needs and that this machine lacks:
 # a PostgreSQL server with wal2json, Java, Python's venv. PG=17 asks for that version of PostgreSQL.
 set -eu
+umask 022 # every user reads what is made in /etc
 here=$(cd "$(dirname "$0")" && pwd)
 
 fail() {
