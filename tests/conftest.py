@@ -22,7 +22,8 @@ pytest_plugins = [
 def pytest_configure(config: pytest.Config) -> None:
     """Let everything that the run leaves be in one folder, which is removed at the end.
 
-    Nothing of the caller's own databases and Spark has a part in it. The first that is registered here runs last, after other modules have removed their own.
+    The first that is registered here runs last, after other modules have removed their own.
+    Nothing of the caller's own databases and Spark has a part in it.
     """
     own_environment.forget_settings()
     if not hasattr(config, "workerinput"):  # xdist's workers use the folder of the first process
