@@ -62,6 +62,11 @@ def first_line(error: Exception) -> str:
 
 
 def _remedy(text: str, work: str) -> str:
+    if re.search(r"too many (clients|connections)|connection slots are reserved", text):
+        return (
+            f"let fewer tasks read at once, as by `spark-submit --master local[2] spark/{work}.py`,"
+            " or raise that limit"
+        )
     if re.search(r"No FileSystem for scheme|ClassNotFoundException: Class \S+FileSystem ", text):
         return (
             "give Spark the jars of this file system (`--packages`, docs/spark.md says which), or"
