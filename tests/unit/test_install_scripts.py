@@ -216,6 +216,13 @@ def test_a_folder_of_the_server_may_be_named_from_where_one_is(machine: Machine)
     assert done.stdout.strip() == str(folder)
 
 
+def test_an_archive_that_is_gone_does_not_keep_the_others_from_being_used(machine: Machine) -> None:
+    machine.has_apt(BOOKWORM)
+    machine.has("apt-get", f'[ "$1" != update ] || exit 100; echo "$*" >>{machine.home}/installed')
+    machine.finds("install-debian.sh")
+    assert machine.installed() == [*BOOKWORM, "util-linux"]
+
+
 def test_every_user_may_read_what_is_made_in_etc(machine: Machine) -> None:
     """Even if root keeps its own files to itself."""
     machine.has_apt(BOOKWORM)
