@@ -3,9 +3,15 @@
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# pip is what an environment gets last: one that was interrupted before is made anew.
+has_pip = test -x $(1)/bin/python -a -x $(1)/bin/pip
 # On a terminal pip draws its progress, in a log it writes plain lines.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 	--progress-bar $(shell [ -t 2 ] && echo on || echo off)
+
+# The caller's own Spark and a pip that installs for the user would both miss .venv.
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
+export PIP_USER := 0
 
 .PHONY: help packages install install-debezium spark-bundle demo picture picture-dashboard acceptance soak bench test check fix lock clean
 
@@ -20,7 +26,7 @@ packages:
 CLASSES := .venv/spark-classes.jsa
 
 $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classes.py | packages
-	@test -x $(BIN)/python || { python=$$(ops/find-python) && "$$python" -m venv .venv; }
+	@$(call has_pip,.venv) || { python=$$(ops/find-python) && "$$python" -m venv --clear .venv; }
 	@echo "Fetching Python packages into .venv: 626 MB, of which pyspark is 456 MB"
 	@$(PIP) -r requirements.lock
 	@$(PIP) --quiet --no-deps --editable .
@@ -99,7 +105,7 @@ release: install  ## Build sdist and wheel into dist/, and run the demo from the
 
 # Not in `make check`, because of its 34 MB.
 lint-containers: install  ## Check ops/ by hadolint and by Kubernetes' own schemas, in an environment of its own
-	test -x .venv-lint/bin/python || $(BIN)/python -m venv .venv-lint
+	$(call has_pip,.venv-lint) || $(BIN)/python -m venv --clear .venv-lint
 	.venv-lint/bin/python -m pip install --quiet --disable-pip-version-check -r ops/lint-requirements.txt
 	.venv-lint/bin/hadolint ops/Containerfile ops/compose/*.Containerfile
 	.venv-lint/bin/kubernetes-validate --strict --kubernetes-version 1.31 \
@@ -111,7 +117,7 @@ DBT_DOCS := target/dbt-docs/index.html
 # The site opens from the disk. Its packages are no part of requirements.lock. Not `mkdocs --quiet`:
 # strict mode would not see the warnings.
 docs: $(DBT_DOCS)  ## Build the docs as a site, with dbt's own beside them: target/site/index.html
-	test -x .venv-docs/bin/python || $(BIN)/python -m venv .venv-docs
+	$(call has_pip,.venv-docs) || $(BIN)/python -m venv --clear .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		-r docs/site/requirements.txt
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
@@ -138,7 +144,7 @@ spark-bundle: install  ## Pack into target/spark what a Spark cluster needs (doc
 	$(BIN)/python ops/spark_bundle.py target/spark
 
 install-debezium: install  ## Install the engine that bench-capture compares with, 400 MB
-	test -x .venv-debezium/bin/python || $(BIN)/python -m venv .venv-debezium
+	$(call has_pip,.venv-debezium) || $(BIN)/python -m venv --clear .venv-debezium
 	.venv-debezium/bin/python -m pip install --disable-pip-version-check \
 		-r benchmarks/capture/debezium-requirements.txt
 

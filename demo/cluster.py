@@ -40,16 +40,30 @@ def free_port() -> int:
             return port
 
 
+def _owner() -> pwd.struct_passwd | None:
+    """Return who runs the server where root may not. Raises ClusterError."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        raise ClusterError(
+            "The server refuses to run as root, and this machine has no user postgres\n"
+            "Try: useradd --system postgres, or run this as another user"
+        ) from None
+
+
 class Cluster:
     """One server: `start`, `stop`, `kill`, `dsn`. As a context manager it removes itself.
 
     The server refuses to run as root, so root runs it as the user postgres. Raises ClusterError
-    where the machine has no server.
+    where the machine has no server, or root no user postgres.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         if _FOUND.returncode:
             raise ClusterError(_FOUND.stderr.strip())
+        owner = _owner()
         self.home = Path(tempfile.mkdtemp(prefix="waltally-pg-"))
         self.data = self.home / "data"
         self.log = self.home / "server.log"
@@ -57,12 +71,12 @@ class Cluster:
         self.settings = {
             "port": str(self.port),
             "listen_addresses": "'127.0.0.1'",
-            "unix_socket_directories": f"'{self.home}'",
+            # A socket's path has at most 107 bytes, and the temporary folder's may be as long.
+            "unix_socket_directories": "''",
             **LOGICAL,
             **(settings or {}),
         }
-        if os.geteuid() == 0:
-            owner = pwd.getpwnam("postgres")
+        if owner is not None:
             os.chown(self.home, owner.pw_uid, owner.pw_gid)
 
     def run(self, program: str, *arguments: str, check: bool = True) -> str:

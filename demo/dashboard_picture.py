@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from demo import example as examples
-from demo import installation, run_folder
+from demo import installation, own_environment, run_folder
 from demo.cluster import Cluster, ClusterError, free_port
 from demo.commands import CommandFailed, Commands
 from demo.draw_panels import draw
@@ -102,6 +102,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="demo.dashboard_picture", description=__doc__)
     parser.add_argument("--prometheus", type=Path, default=shutil.which("prometheus"))
     program = parser.parse_args().prometheus
+    own_environment.forget_settings()
     console = Console(highlight=False)
     if program is None or not os.access(program, os.X_OK):
         console.print("Prometheus is not installed.\nTry: make picture-dashboard", style="red")

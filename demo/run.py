@@ -21,7 +21,7 @@ from psycopg2 import sql
 from rich.console import Console
 
 from demo import example as examples
-from demo import installation, run_folder, show
+from demo import installation, own_environment, run_folder, show
 from demo.cluster import Cluster, ClusterError
 from demo.commands import CommandFailed, Commands
 from demo.comparison import differences
@@ -29,7 +29,6 @@ from demo.example import Example
 from demo.operate import operate
 
 _SERVER = {"fsync": "off", "shared_buffers": "256MB", "max_wal_size": "4GB"}
-_REPLACED = ("PG", "LOADER_", "DBT_")
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -54,15 +53,12 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def environment(cluster: Cluster, commands: Path, home: Path) -> dict[str, str]:
-    """Return the tools' environment: the caller's, without its settings of other databases.
+    """Return the tools' environment.
 
     `commands` is the folder that the tools are in; they write their files to `home`.
     """
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(_REPLACED)
-    }
     return (
-        inherited
+        dict(os.environ)
         | cluster.environment()
         | {
             "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
@@ -178,6 +174,7 @@ def create_database(cluster: Cluster, name: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; return 0 only if every command succeeded and nothing differs."""
     chosen = options(arguments)
+    own_environment.forget_settings()
     console = Console(highlight=False)
     began = time.monotonic()
     try:

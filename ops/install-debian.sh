@@ -2,6 +2,7 @@
 # Installs the packages of Debian or Ubuntu that the project needs and that this machine lacks:
 # a PostgreSQL server with wal2json, Java, Python's venv. PG=17 asks for that version of PostgreSQL.
 set -eu
+umask 022 # every user reads what is made in /etc
 here=$(cd "$(dirname "$0")" && pwd)
 
 fail() {
@@ -52,7 +53,8 @@ of PostgreSQL's programs, JAVA_HOME Java's, PYTHON the interpreter"
 
 echo "This machine lacks: $described"
 echo "Fetching the list of packages"
-apt-get update -qq
+# One archive that is gone, of whomever, fails it; what is needed may be in the others.
+apt-get update -qq || echo "That list is not complete; going on with what is known"
 
 available() { LC_ALL=C apt-cache policy "$1" | grep -q 'Candidate: [^(]'; }
 first_available() {

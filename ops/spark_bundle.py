@@ -39,13 +39,14 @@ PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def main(folder: Path) -> None:
-    """Write the bundle into the folder."""
+    """Write the bundle into the folder. It has no secrets: every user may read it."""
     folder.mkdir(parents=True, exist_ok=True)
     for job in JOBS:
         shutil.copyfile(SPARK / job, folder / job)
     bundle.write(folder / "waltally.zip")
     write_environment(folder / "environment.tar.gz")
     for file in sorted(folder.iterdir()):
+        file.chmod(0o644)
         print(f"{file}  {file.stat().st_size / 1e6:.1f} MB")
 
 
@@ -82,7 +83,8 @@ def needed() -> Iterator[Distribution]:
 
 
 def anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Return the entry without its owner."""
+    """Return the entry without its owner, so everybody may read it: an image has another user."""
+    entry.mode = 0o755 if entry.mode & 0o100 else 0o644
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,12 +25,20 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that went away: a load balancer's check may end by a reset."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
 
 class _ServerOfIPv6(_Server):
     address_family = socket.AF_INET6
 
 
 class _Handler(WSGIRequestHandler):
+    timeout = 30.0
+    """Seconds without a byte. Each client that vanished would hold its thread for ever."""
+
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing: the log is the loader's."""
 

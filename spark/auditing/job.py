@@ -71,7 +71,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         checks.tables(source, facts)
         watched = LoaderLock(target, settings.schema) if slot.on_standby else source
         loader_progress.require_follower(watched, settings, print_status)
-        spark = stack.enter_context(session.running(work))
+        spark = stack.enter_context(session.running(work, settings.timeout))
         executors.wait_for_one(spark, settings.timeout)
 
         rows = ranges.row_estimate(source, source_tables(facts))

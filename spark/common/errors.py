@@ -39,7 +39,7 @@ class CountingFailed(LoaderError):
 
 
 class NoExecutor(LoaderError):
-    """The Spark cluster did not take the job, or started no executor within --timeout."""
+    """The Spark cluster did not take the job, or had no executor for --timeout."""
 
     exit_code = 34
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from common.console import restore_stderr
 from common.settings import Aggregate
+from common.spark_errors import first_line
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import parse_conninfo
 
@@ -80,8 +81,7 @@ def run_job(app: typer.Typer, intact: str) -> None:
         print(f"{error.sentence}\n{intact}".strip(), file=sys.stderr)
         sys.exit(error.exit_code)
     except (psycopg.Error, PySparkException, Py4JError) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        print(f"Error: {lines[0][:300]}\n{intact}".strip(), file=sys.stderr)
+        print(f"Error: {first_line(error)}\n{intact}".strip(), file=sys.stderr)
         sys.exit(LoaderError.exit_code)
     except KeyboardInterrupt:
         print(f"Stopped. {intact}".strip(), file=sys.stderr)

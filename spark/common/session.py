@@ -13,10 +13,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from common import bundle, shown_passwords
+from common import bundle, executors, shown_passwords
 from common.console import quiet_spark
 from common.errors import NoExecutor
 from common.progress import print_status
+from common.settings import DEFAULT_TIMEOUT
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -53,9 +54,10 @@ PINNED = {
 
 
 @contextlib.contextmanager
-def running(work: str = "seed") -> Iterator[SparkSession]:
+def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[SparkSession]:
     """Yield the session and stop it at the end, also where Spark has died.
 
+    What Spark is to do fails once its cluster has had no executor for `timeout` seconds.
     Raises SettingError for a password in Spark's properties, and NoExecutor.
     """
     # Executors run the same path, unless spark.pyspark.python or the variable names another.
@@ -85,7 +87,8 @@ def running(work: str = "seed") -> Iterator[SparkSession]:
         bundle.write(code)
         spark.sparkContext.addPyFile(str(code))
     try:
-        yield spark
+        with executors.watched(spark, timeout):
+            yield spark
     finally:
         stop(spark)
         # Spark added the path of the zip, which it deletes.

@@ -64,7 +64,7 @@ def seed(settings: Settings) -> Summary:
         stack.enter_context(acquire_seed_lock(target, settings, print_status))
         if reader is not None:
             following.wait_until_followed(target, watched, settings, facts, print_status)
-        spark = stack.enter_context(session.running())
+        spark = stack.enter_context(session.running(timeout=settings.timeout))
         if reader is not None:
             executors.wait_for_one(spark, settings.timeout)
             size = ranges.row_estimate(reader, source_tables(facts))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -28,9 +27,6 @@ from tests.support.databases import empty_database  # noqa: E402
 @pytest.fixture(scope="session", autouse=True)
 def clean_environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith(("PG", "LOADER_", "PYSPARK", "SPARK")):
-                patch.delenv(name)
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         yield
 
@@ -46,7 +42,7 @@ def jobs_share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.M
     """A job in this process runs on the session of all tests, and leaves it running."""
 
     @contextmanager
-    def running(work: str = "seed") -> Iterator[SparkSession]:
+    def running(work: str = "seed", timeout: float = 0) -> Iterator[SparkSession]:
         shared: SparkSession = request.getfixturevalue("spark")
         yield shared
         shared.catalog.clearCache()

@@ -18,7 +18,7 @@ from archiving.folder import Folder
 from archiving.job import archive
 from archiving.manifests import Origin, Slice
 from common import changes
-from common.errors import AnotherArchive, ArchiveIncomplete
+from common.errors import AnotherArchive, ArchiveIncomplete, CountingFailed
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.archives import Log, archived, manifests, submit
@@ -96,6 +96,23 @@ def test_an_archive_may_be_on_any_file_system_of_hadoop(
     log.append(2)
     assert archive(elsewhere, spark).rows == 2
     assert archived(log.slot_home) == log.rows()
+
+
+@pytest.mark.parametrize(
+    ("place", "cause", "remedy"),
+    [
+        ("s3a://bucket/x", "S3AFileSystem not found", "give Spark the jars of this file system"),
+        ("nowhere://x/y", 'No FileSystem for scheme "nowhere"', "give Spark the jars"),
+        ("file:/proc/x", "java.io.IOException: Mkdirs failed", "see that Spark can reach the path"),
+    ],
+)
+def test_a_place_that_spark_cannot_reach_is_named_with_its_cause(
+    spark: SparkSession, log: Log, place: str, cause: str, remedy: str
+) -> None:
+    log.append(1)
+    with pytest.raises(CountingFailed, match=cause) as refused:
+        archive(replace(log.settings(), path=place), spark)
+    assert refused.value.remedy.startswith(remedy)
 
 
 def test_another_slot_is_another_archive(spark: SparkSession, log: Log) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,6 +89,24 @@ def submit(
         text=True,
         timeout=280,
     )
+
+
+def test_every_user_may_read_the_bundle(tmp_path: Path) -> None:
+    """In an image it belongs to root, and another user runs the jobs."""
+    program = [
+        *(sys.executable, "-c"),
+        "import sys; sys.path.insert(0, 'ops'); import spark_bundle; from pathlib import Path\n"
+        "spark_bundle.IMPORTED = ('typer',)\n"
+        "spark_bundle.main(Path(sys.argv[1]))",
+    ]
+    before = os.umask(0o077)
+    try:
+        subprocess.run([*program, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o644}
+    with tarfile.open(tmp_path / "environment.tar.gz") as archive:
+        assert all(entry.mode & 0o444 == 0o444 for entry in archive if entry.isfile())
 
 
 @pytest.mark.slow

@@ -138,6 +138,24 @@ def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
     assert source.has_previous_seed()
 
 
+def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
+    source: Source, workers: SparkCluster
+) -> None:
+    source.fill()
+    source.previous_seed()
+    with source.seed_at_a_closed_gate("--timeout", "20", master=workers.url, conf=SMALL) as seed:
+        for worker in workers.workers:
+            for process in (psutil.Process(worker.process.pid), *executors(worker)):
+                process.send_signal(signal.SIGKILL)
+        _, err = seed.communicate(timeout=120)
+    assert seed.returncode == 34, err
+    assert f"the cluster at {workers.url} had none for 20 s, and the seed gave up" in err
+    assert "Traceback" not in err
+    slots = "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
+    wait_until(lambda: not source.ask(slots))
+    assert source.has_previous_seed()
+
+
 def test_a_master_that_does_not_answer_is_one_sentence(source: Source) -> None:
     source.fill()
     code, _, err = source.submit(master="spark://127.0.0.1:1")

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from common.arrow_source import rows
 from common.connections import connect
-from common.errors import SnapshotBlocked
+from common.errors import CountingFailed, SnapshotBlocked
 from common.settings import Settings
+from common.spark_errors import spark_errors
 from counting import snapshot
+from psycopg.conninfo import make_conninfo
+from pyspark.sql import SparkSession
 
 from tests.spark.support import TABLES, Source, wait_until
 from tests.support.facts import notify
@@ -230,3 +234,24 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
         assert outcome == [1]
     first.close()
     second.close()
+
+
+def test_more_tasks_than_the_server_lets_in_is_said_with_what_helps(
+    source: Source, spark: SparkSession
+) -> None:
+    """Spark has a session for each core, and a large machine has more than a server gives."""
+    with source.connect() as admin:
+        admin.execute("create role crowded login connection limit 1")
+    dsn = make_conninfo(source.dsn, user="crowded")
+    try:
+        with (
+            closing(psycopg.connect(dsn)),
+            pytest.raises(CountingFailed) as refused,
+            spark_errors("seed", lambda: None),
+        ):
+            rows(spark, dsn, ["select 1::bigint as one"], "one bigint").collect()
+    finally:
+        with source.connect() as admin:
+            admin.execute("drop role crowded")
+    assert "too many connections for role" in refused.value.sentence
+    assert "`spark-submit --master local[2] spark/seed.py`" in refused.value.remedy

@@ -41,7 +41,7 @@ def run_job(command: str, environment: Mapping[str, str]) -> str:
     }
     with only_environment({**environment, **spark}), pytest.MonkeyPatch.context() as patch:
         if (shared := SparkSession.getActiveSession()) is not None:
-            patch.setattr(session, "running", lambda work="seed": nullcontext(shared))
+            patch.setattr(session, "running", lambda work="seed", timeout=0: nullcontext(shared))
         done = CliRunner().invoke(_JOBS[job], flags)
     if isinstance(done.exception, LoaderError):
         raise done.exception

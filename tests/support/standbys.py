@@ -165,7 +165,6 @@ def crash(cluster: Cluster) -> None:
         os.kill(pid, signal.SIGKILL)
     # Whoever has the number by then would be taken for the server.
     (cluster.data / "postmaster.pid").unlink()
-    (cluster.home / f".s.PGSQL.{cluster.port}.lock").unlink()
 
 
 def _parent(stat: Path) -> int:

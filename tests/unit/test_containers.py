@@ -151,6 +151,8 @@ def test_pods_may_little_and_write_only_where_they_may() -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         assert {"requests", "limits"} == set(container["resources"])
+        is_of_spark = container["image"].endswith("-spark")
+        assert not is_of_spark or "cpu" in container["resources"]["limits"], "a task for each CPU"
         assert "/tmp" in {each["mountPath"] for each in container["volumeMounts"]}
     written = environment(CONTAINERFILE, "loader")
     for setting in ("HOME", "DBT_TARGET_PATH", "DBT_LOG_PATH"):

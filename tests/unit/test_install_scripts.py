@@ -198,6 +198,68 @@ def test_a_python_that_the_project_does_not_run_on_is_refused(
     assert "python3 is" in machine.refuses("find-python", PYTHON="python3")
 
 
+def test_a_python_whose_path_has_a_blank_is_found(machine: Machine) -> None:
+    machine.write(machine.home / "my python" / "python", 'case "$2" in *print*) echo 3.12 ;; esac')
+    chosen = str(machine.home / "my python" / "python")
+    assert machine.finds("find-python", PYTHON=chosen) == chosen
+
+
+def test_a_folder_of_the_server_may_be_named_from_where_one_is(machine: Machine) -> None:
+    folder = machine.has_server("17")
+    done = subprocess.run(
+        [machine.home / "ops" / "find-postgres"],
+        cwd=folder.parent,
+        env={"PATH": str(machine.programs), "PG_BIN": "bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == str(folder)
+
+
+def test_an_archive_that_is_gone_does_not_keep_the_others_from_being_used(machine: Machine) -> None:
+    machine.has_apt(BOOKWORM)
+    machine.has("apt-get", f'[ "$1" != update ] || exit 100; echo "$*" >>{machine.home}/installed')
+    machine.finds("install-debian.sh")
+    assert machine.installed() == [*BOOKWORM, "util-linux"]
+
+
+def test_every_user_may_read_what_is_made_in_etc(machine: Machine) -> None:
+    """Even if root keeps its own files to itself."""
+    machine.has_apt(BOOKWORM)
+    before = os.umask(0o077)
+    try:
+        machine.finds("install-debian.sh")
+    finally:
+        os.umask(before)
+    made = machine.home / "etc"
+    modes = [path.stat().st_mode & 0o777 for path in (made, made / "createcluster.conf")]
+    assert modes == [0o755, 0o644]
+
+
+def test_an_environment_whose_making_was_interrupted_is_made_anew(machine: Machine) -> None:
+    """Else pip lacks a part of itself, and every later make fails."""
+    project = machine.home / "project"
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "ops"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).symlink_to(OPS.parent / name)
+    (project / ".venv" / "bin").mkdir(parents=True)
+    machine.write(project / ".venv" / "bin" / "python", "exit 1")
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", ".venv/.installed"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+    )
+    (making,) = (line for line in done.stdout.splitlines() if "-m venv" in line)
+    machine.has("python", 'echo "$*" >made')
+    made = subprocess.run(
+        ["sh", "-c", making.replace("ops/find-python", f"echo {machine.programs}/python")],
+        cwd=project,
+        env={"PATH": str(machine.programs)},
+    )
+    assert (made.returncode, (project / "made").read_text()) == (0, "-m venv --clear .venv\n")
+
+
 def test_a_python_without_venv_is_refused_with_the_package(machine: Machine) -> None:
     machine.has_python("python3", "3.12", venv=False)
     assert "Try: apt-get install python3.12-venv" in machine.refuses("find-python")

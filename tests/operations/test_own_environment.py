@@ -1,0 +1,72 @@
+"""Demo and tests reach their own servers, whatever database and Spark the caller's shell names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import ROOT
+
+ELSEWHERE = {
+    "PGSERVICE": "production",
+    "PGHOSTADDR": "192.0.2.1",
+    "PGSSLMODE": "verify-full",
+    "PGTARGETSESSIONATTRS": "standby",
+    "PGOPTIONS": "-c default_transaction_read_only=on",
+    "PGUSER": "nobody",
+    "LOADER_SCHEMA": "other",
+    "DBT_SCHEMA": "other",
+    "SPARK_HOME": "/nowhere",
+    "PYSPARK_DRIVER_PYTHON": "jupyter",
+}
+DEMO = """
+import os, sys
+from demo import run
+
+def operate(example, installed, warehouse, commands, *others):
+    commands.run("sh", "-c", "env >&2; exit 3")
+
+run.operate = operate
+sys.exit(run.main(["--rows", "1000"]))
+"""
+
+
+def run(home: Path, *command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, **ELSEWHERE, "PGCONNECT_TIMEOUT": "5", "TMPDIR": str(home)},
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder that the user postgres can reach."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    made = tmp_path / "a folder, whose path is too long for a socket"
+    made.mkdir(mode=0o755)
+    return made
+
+
+def test_the_demo_fills_its_own_server_and_its_commands_see_no_other(home: Path) -> None:
+    said = run(home, "-c", DEMO)
+    assert "sh ended with exit code 3:" in said
+    settings = [f"{name}={value}" for name, value in ELSEWHERE.items()]
+    assert [setting for setting in settings if setting in said] == []
+
+
+def test_a_test_on_a_server_passes(home: Path) -> None:
+    said = run(
+        home,
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+        "tests/integration/test_compose_server.py",
+    )
+    assert "1 passed" in said, said
