@@ -16,7 +16,7 @@ from tests.fixtures.pipelines import MakePipeline
 from tests.partitions.conftest import full, partition
 from tests.support.pipeline import Pipeline
 from tests.support.spark_jobs import run_job
-from tests.support.standbys import Pair
+from tests.support.standbys import Family
 from tests.support.waiting import wait_until
 
 STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
@@ -139,10 +139,10 @@ def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> N
 
 @pytest.mark.slow
 def test_a_seed_from_a_standby_is_exact_too(
-    pair: Pair, make_pipeline: MakePipeline, cluster: Cluster
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
-    pipeline = partition(make_pipeline(pair.primary, cluster))
-    standby = pair.standby({})
+    pipeline = partition(make_pipeline(family.primary, cluster))
+    standby = family.standby({})
     dsn = standby.dsn(pipeline.source.name)
     # Nothing answers at the source's address: the primary is not touched.
     nowhere = {"PGHOST": "127.0.0.1", "PGPORT": "1"}
