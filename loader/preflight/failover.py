@@ -111,9 +111,9 @@ def primary_note(facts: FailoverFacts) -> list[str]:
     make = "" if facts.standby_slots else f"{physical_slot(_SLOT_OF_STANDBY)} "
     return [
         "synchronized_standby_slots is empty: the loader may get ahead of a standby, and a "
-        "failover to it then needs a new seed. Name the standbys' slots, at the source: "
-        f"{make}alter system set synchronized_standby_slots = {', '.join(map(literal, names))}; "
-        f"{RELOAD}"
+        "failover to it then needs a new seed. Name the standbys' slots, no backup's, at the "
+        f"source: {make}alter system set synchronized_standby_slots = "
+        f"{', '.join(map(literal, names))}; {RELOAD}"
     ]
 
 
