@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from threading import Event
 
 from loader.capture import wal2json
 from loader.capture.batches import Batcher
 from loader.capture.copy_rows import CopyRows, Stopped
 from loader.capture.events import Committed, Notify, ignore
+from loader.capture.held_positions import HeldPositions
 from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
 from loader.capture.queue import MessageQueue
@@ -63,14 +63,13 @@ class Session:
         self._asked_at = time.monotonic()
         self._own_wal_end = 0
         found, slot = stream.found, stream.found.state
-        self._held: deque[tuple[int, int]] = deque()
-        """Where the WAL ended after a commit of the position, and the position."""
+        self._held = HeldPositions()
         self._waits_for_standbys = False
         confirmed = position
         if stream.writes_own_wal and slot is not None and slot.is_failover:
             self._waits_for_standbys = True
             # The standbys may lack the record that the last session left.
-            self._held.append((found.server.wal_end, found.record.position_lsn))
+            self._held.hold(found.server.wal_end, found.record.position_lsn)
             confirmed = slot.confirmed_flush_lsn or 0
         self._idle_since = time.monotonic()
         self._monitor = stream.monitor
@@ -149,9 +148,9 @@ class Session:
 
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
-        if until is not None and self._held:
+        if until is not None:
             # Or a slot that is only ever followed up to a position would never be confirmed.
-            until = max(until, self._held[0][0])
+            until = self._held.wanted(until)
         while not self._is_done(until):
             self._run_state.wal_end = self._monitor.wal_end
             if self._monitor.timeline.number != self._timeline.number:
@@ -174,14 +173,9 @@ class Session:
             self._store_position()
 
     def _confirm_held(self) -> None:
-        """Confirm what is durable on the standbys too, where the record is in the source's WAL.
-
-        A standby copies the slot's position without its record, if the record's WAL has not arrived
-        there yet. Promoted then, it would have a slot beyond its record. The source sends nothing
-        that its standbys lack (synchronized_standby_slots), so what has come back is there.
-        """
-        while self._held and self._held[0][0] <= self._batcher.received_lsn:
-            self._reader.confirm(self._held.popleft()[1])
+        position = self._held.take(self._batcher.received_lsn)
+        if position is not None:
+            self._reader.confirm(position)
 
     def _note_timeline(self) -> None:
         """Write down, with the position, that a standby came to another timeline.
@@ -243,7 +237,7 @@ class Session:
         failpoints.reach("after-commit")
         batcher.stored()
         if self._waits_for_standbys:
-            self._held.append((self._log.wal_position(), batcher.flushed_lsn))
+            self._held.hold(self._log.wal_position(), batcher.flushed_lsn)
         else:
             self._reader.confirm(batcher.flushed_lsn)
         run_state.position_lsn = batcher.flushed_lsn

@@ -6,13 +6,8 @@ from collections.abc import Sequence
 
 from psycopg2 import extensions
 
-from loader.preflight.source_facts import (
-    SERVER,
-    ServerFacts,
-    TableFacts,
-    table_facts,
-    table_query,
-)
+from loader.preflight.server_facts import SERVER, ServerFacts
+from loader.preflight.table_facts import TableFacts, table_facts, table_query
 from waltally.database import explained
 from waltally.facts import Fact
 from waltally.tables import Table

@@ -17,7 +17,7 @@ from loader.preflight.remedies import (
     senders_remedy,
     slots_remedy,
 )
-from loader.preflight.source_facts import STANDBYS_DECODE_SINCE, ServerFacts
+from loader.preflight.server_facts import STANDBYS_DECODE_SINCE, ServerFacts
 from waltally.errors import (
     EncodingUnfit,
     IsStandby,

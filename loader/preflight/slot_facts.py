@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from psycopg2 import extensions
 
+from loader.preflight.server_facts import TIMELINE
 from loader.preflight.slot_state import Server, SlotState, why_not_followable
-from loader.preflight.source_facts import TIMELINE
 from loader.preflight.timelines import Timeline, parse_history
 from loader.staging import migrate
 from loader.staging.records import SlotPosition

@@ -12,13 +12,9 @@ from common.slot_position import RegisteredSlot
 
 from counting import ranges, timelines
 from loader.preflight.checks import server_findings
-from loader.preflight.source_facts import (
-    SERVER,
-    ServerFacts,
-    table_facts,
-    table_query,
-)
+from loader.preflight.server_facts import SERVER, ServerFacts
 from loader.preflight.table_checks import countable
+from loader.preflight.table_facts import table_facts, table_query
 from loader.staging.records import SlotPosition
 from waltally import followed, lsn
 from waltally.errors import (

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from loader.preflight import checks, table_checks
-from loader.preflight.source_facts import ServerFacts, TableFacts
+from loader.preflight.server_facts import ServerFacts
+from loader.preflight.table_facts import TableFacts
 from tests.support.facts import column, declare
 from waltally.errors import LoaderError
 from waltally.facts import parse
