@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from waltally import login, session_settings
-from waltally.errors import CannotConnect, MissingRight, NotSetUp
+from waltally.errors import CannotConnect, Interrupted, MissingRight, NotSetUp
 from waltally.settings import parse_conninfo
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -88,6 +88,12 @@ def database_errors(work: str) -> Iterator[None]:
         raise MissingRight(
             f"a right is missing: {error.diag.message_primary}",
             "grant it as docs/roles.md says",
+        ) from None
+    except psycopg.errors.DeadlockDetected as error:
+        raise Interrupted(
+            f"a server ended the {work}, which waited for a session that waited for it:"
+            f" {' '.join((error.diag.message_detail or '').split())}",
+            f"run the {work} again; the server's log has the statements of both",
         ) from None
     except psycopg.Error as error:
         raise CannotConnect(

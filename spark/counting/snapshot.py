@@ -89,10 +89,11 @@ def export(
             holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
             position, name = open_slot(holder, monitor, settings, deadline, notify)
             wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
+            # Before the locks: asking for a size waits behind a TRUNCATE that waits for the locks.
+            found = leaves.in_snapshot(conninfo, name, facts)
             # Locked only now: a TRUNCATE that waits for the locks could be what the slot waits for.
             locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
             lock(locks, settings, facts, deadline)
-            found = leaves.in_snapshot(conninfo, name, facts)
             table = leaves.changed(found, leaves.of_facts(locks, facts))
             if table is None:
                 pids = (holder.info.backend_pid, locks.info.backend_pid)
@@ -132,20 +133,25 @@ def _first_blocked(
 ) -> Table | None:
     """Lock the tables in this order; return the one that was not free, with no lock held.
 
-    The first is waited for. Raises SnapshotBlocked.
+    The first is waited for, without its leaves. Raises SnapshotBlocked.
     """
+    left = max(int((deadline - time.monotonic()) * 1000), 1)
+    patience = min(left, _WAIT_WHILE_HOLDING_MS)
+    steps = [(tables[0], "only ", left), *((table, "", patience) for table in tables)]
     connection.execute("begin")
-    for place, table in enumerate(tables):
+    for table, only, milliseconds in steps:
         columns = ", ".join(map(quoted, needed_columns(facts, table)))
-        left = max(int((deadline - time.monotonic()) * 1000), 1)
-        patience = min(left, _WAIT_WHILE_HOLDING_MS) if place else left
-        connection.execute(f"set local lock_timeout = {patience}")
+        connection.execute(f"set local lock_timeout = {milliseconds}")
         try:
             # LOCK TABLE would need the right to select every column.
-            connection.execute(f"select {columns} from {table.quoted} limit 0")
+            connection.execute(f"select {columns} from {only}{table.quoted} limit 0")
+        except psycopg.errors.DeadlockDetected:
+            # A server that had no CPU for a second looks for a deadlock before it sees the timeout.
+            connection.execute("rollback")
+            return table
         except psycopg.errors.LockNotAvailable:
             connection.execute("rollback")
-            if patience < left:
+            if milliseconds < left:
                 return table
             raise SnapshotBlocked(
                 f"table {table} was still locked after {settings.timeout:.0f} s",

@@ -10,13 +10,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from common.connections import connect
+from common.connections import connect, database_errors
 from common.errors import SnapshotBlocked
 from common.settings import Settings
 from counting import snapshot
 
 from tests.spark.support import Source, wait_until
 from tests.support.facts import notify
+from waltally.errors import Interrupted
 
 
 def settings(source: Source, timeout: float = 30) -> Settings:
@@ -48,6 +49,82 @@ def test_an_application_that_locks_in_another_order_is_never_in_a_deadlock(sourc
     assert {("notifications",), ("notification_history",)} <= set(held)
 
 
+def test_the_seed_gives_way_where_the_server_sees_the_deadlock_first(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server without a free CPU may look for it before it sees that the wait is over."""
+    monkeypatch.setattr(snapshot, "_WAIT_WHILE_HOLDING_MS", 30_000)
+    waiting = "select count(*) from pg_locks where not granted and relation = %s::regclass"
+    with (
+        source.connect() as application,
+        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as locks,
+    ):
+        application.execute("set deadlock_timeout = '1h'")
+        deadline = time.monotonic() + 60
+        seed = threading.Thread(
+            target=snapshot.lock, args=(locks, settings(source, 60), [notify()], deadline)
+        )
+        with application.transaction():
+            application.execute("lock table notification_history")
+            seed.start()
+            wait_until(lambda: source.ask(waiting, "notification_history") == [(1,)])
+            application.execute("lock table notifications")
+        seed.join(60)
+        assert not seed.is_alive()
+
+
+def test_leaves_are_never_waited_for_with_a_lock(source: Source) -> None:
+    """The application holds a leaf and asks for the whole table."""
+    waiting = "select count(*) from pg_locks where not granted"
+    with (
+        source.connect() as application,
+        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as locks,
+    ):
+        application.execute(
+            "alter table notifications rename to former;"
+            "create table notifications (like former) partition by list (notification_status);"
+            "create table leaf partition of notifications default;"
+            "set deadlock_timeout = '1h'"
+        )
+        locks.execute("set deadlock_timeout = '50ms'")
+        deadline = time.monotonic() + 60
+        seed = threading.Thread(
+            target=snapshot.lock, args=(locks, settings(source, 60), [notify()], deadline)
+        )
+        with application.transaction():
+            application.execute("lock table leaf")
+            seed.start()
+            wait_until(lambda: source.ask(waiting) == [(1,)])
+            application.execute("lock table notifications")
+        seed.join(60)
+        held = source.ask(
+            "select relation::regclass::text from pg_locks where pid = %s and relation in"
+            " ('notifications'::regclass, 'leaf'::regclass)",
+            locks.info.backend_pid,
+        )
+    assert len(held) == 2
+
+
+def test_a_deadlock_is_said_with_who_waited_for_whom(source: Source) -> None:
+    locked = "lock table {}"
+    with source.connect() as one, source.connect() as other:
+        other.execute("set deadlock_timeout = '1h'")
+        with other.transaction():
+            other.execute(locked.format("notifications"))
+            with (
+                pytest.raises(Interrupted, match=r"Process [0-9]+ waits for .*blocked by"),
+                database_errors("seed"),
+                one.transaction(),
+            ):
+                one.execute(locked.format("notification_history"))
+                waiting = threading.Thread(
+                    target=other.execute, args=(locked.format("notification_history"),)
+                )
+                waiting.start()
+                one.execute(locked.format("notifications"))
+            waiting.join(30)
+
+
 def test_a_table_that_stays_locked_times_out(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +154,39 @@ def before_the_locks(
     with monkeypatch.context() as patch:
         patch.setattr(snapshot, "lock", acted)
         yield
+
+
+def test_a_truncate_that_waits_for_the_locks_holds_nobody_up(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What asks for the table after it waits behind it, and must not be the seed."""
+    lock = snapshot.lock
+    found: list[int] = []
+    with source.connect() as application:
+        truncate = threading.Thread(target=application.execute, args=("truncate notifications",))
+
+        def locked(*arguments: Any) -> None:
+            lock(*arguments)
+            truncate.start()
+            wait_until(lambda: source.ask("select 1 from pg_locks where not granted"))
+
+        monkeypatch.setattr(snapshot, "lock", locked)
+
+        def export() -> None:
+            with (
+                closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
+                snapshot.export(settings(source, 30), [notify()], monitor, print) as exported,
+            ):
+                found.append(exported.position)
+
+        seed = threading.Thread(target=export)
+        seed.start()
+        seed.join(60)
+        source.ask(
+            "select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'"
+        )
+        truncate.join(60)
+    assert found
 
 
 def test_a_seed_that_waits_for_writers_is_in_nobodys_way(source: Source) -> None:
