@@ -70,7 +70,7 @@ class SourceMonitor:
         self._slot = slot
         self._pid = 0
         self._has_slot = True
-        self._plain: Sequence[Table] = ()
+        self._query = f"{_CHECK}, false"
         self.has_partitioned = False
         """Whether one of the plain tables is a partitioned one now."""
         self.wal_end = 0
@@ -95,7 +95,9 @@ class SourceMonitor:
         `plain` are tables of which none was partitioned when the stream began.
         """
         self._pid = pid
-        self._plain = plain
+        # A name may hold the mark of a parameter.
+        is_partitioned = leaf_catalog.has_partitioned(plain).replace("%", "%%")
+        self._query = f"{_CHECK}, ({is_partitioned})"
         self._stop_stream = stop
         self._answered_at = time.monotonic()
         self._thread.start()
@@ -177,7 +179,7 @@ class SourceMonitor:
             self._begun += 1
         if self._connection is None:
             self._connection = self._connect()
-        names, has_slot, wal_end = self._ask(_CHECK)
+        names, has_slot, wal_end, has_partitioned = self._ask(self._query)
         self.wal_end = lsn.parse(str(wal_end or "0/0"))
         self._has_slot = bool(has_slot)
         # Another server may have taken over the address: its timeline says nothing of our stream.
@@ -185,10 +187,7 @@ class SourceMonitor:
             self._read_timeline()
         self._end_check(None if has_slot else Interrupted("The source streams the slot no longer"))
         self._answered_at = time.monotonic()
-        if self._plain and not self.has_partitioned:
-            # A name may hold the mark of a parameter.
-            query = leaf_catalog.has_partitioned(self._plain).replace("%", "%%")
-            self.has_partitioned = bool(self._ask(query)[0])
+        self.has_partitioned = bool(has_partitioned)
         if names and (finding := standby_facts.synchronous_finding(self._connection)) is not None:
             self._stop_stream(finding)
 
