@@ -14,7 +14,7 @@ from loader.preflight.server_facts import STANDBYS_DECODE_SINCE
 from loader.preflight.slot_admin import origin_name
 from loader.preflight.slot_facts import SLOT_STATE, slot_state
 from loader.preflight.slot_state import Server, SlotState
-from loader.preflight.timelines import Timeline, parse_history
+from loader.preflight.timelines import Timeline, read_timeline
 from loader.staging.records import SlotPosition
 from waltally import login, lsn, session_settings
 from waltally.server_errors import standby
@@ -73,11 +73,7 @@ def shake_hands(
     rows = connection.query(f"{SLOT_STATE} '{slot}'")
     found = record()
     ((system, number, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
-    timeline = Timeline(int(str(number)))
-    # The first timeline comes from none, and has no history.
-    if timeline.number > 1:
-        ((_, history),) = connection.query(f"TIMELINE_HISTORY {timeline.number}")
-        timeline = Timeline(timeline.number, parse_history(str(history)))
+    timeline = read_timeline(int(str(number)), lambda command: connection.query(command)[0])
     ((pid, encoding, timeout, origin),) = connection.query(
         "select pg_backend_pid(), current_setting('server_encoding'), "
         "(select setting from pg_settings where name = 'wal_sender_timeout'), "

@@ -57,6 +57,8 @@ class MovedRows:
 
     def join(self, messages: Iterable[Message]) -> list[Message]:
         """Return the messages, and what was held back before them, with moves as updates."""
+        if not self._keys:
+            return list(messages)
         found: list[Message] = []
         for message in messages:
             if type(message) is bytes:

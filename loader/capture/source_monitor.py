@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
 from loader.preflight import leaf_catalog, standby_facts
-from loader.preflight.timelines import Timeline, parse_history
+from loader.preflight.timelines import Timeline, read_timeline
 from waltally import lsn
 from waltally.database import connect, explained
 from waltally.errors import CannotConnect, Interrupted, LoaderError, unexpected
@@ -194,8 +194,7 @@ class SourceMonitor:
     def _read_timeline(self) -> None:
         number = int(str(self._ask("IDENTIFY_SYSTEM")[1]))
         if number != self._timeline.number:
-            history = self._ask(f"TIMELINE_HISTORY {number}")[1]
-            self._timeline = Timeline(number, parse_history(str(history)))
+            self._timeline = read_timeline(number, self._ask)
 
     def _end_check(self, failure: LoaderError | None) -> None:
         """Let those go on who wait for a check."""

@@ -9,7 +9,7 @@ from psycopg2 import extensions
 
 from loader.preflight.server_facts import TIMELINE
 from loader.preflight.slot_state import Server, SlotState, why_not_followable
-from loader.preflight.timelines import Timeline, parse_history
+from loader.preflight.timelines import Timeline, read_timeline
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
@@ -103,15 +103,15 @@ def read_server(source: extensions.connection) -> Server:
 
 def _with_history(settings: Settings, server: Server) -> Server:
     """Return the server with where it left the former timelines."""
-    timeline = server.timeline
-    # The first timeline comes from none, and has no history.
-    if timeline is None or timeline.number == 1:
+    if server.timeline is None:
         return server
     try:
-        _, history = replication_command(settings.source, f"TIMELINE_HISTORY {timeline.number}")
+        timeline = read_timeline(
+            server.timeline.number, lambda command: replication_command(settings.source, command)
+        )
     except LoaderError:
         return replace(server, timeline=None)
-    return replace(server, timeline=Timeline(timeline.number, parse_history(str(history))))
+    return replace(server, timeline=timeline)
 
 
 def read_idle_timeout(source: extensions.connection) -> str | None:

@@ -8,7 +8,7 @@ Source: PostgreSQL documentation, "Timelines" and "Streaming Replication Protoco
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from waltally import lsn
@@ -44,6 +44,18 @@ class Timeline:
     def _began_at(self, number: int) -> int | None:
         former = [each for each in self.left_at if each < number]
         return self.left_at[max(former)] if former else None
+
+
+def read_timeline(number: int, ask: Callable[[str], Sequence[object]]) -> Timeline:
+    """Return the timeline that the server is on, with where it left the former ones.
+
+    `ask` executes a command of the replication protocol and returns its row; its errors pass.
+    """
+    # The first timeline comes from none, and has no history.
+    if number == 1:
+        return Timeline(number)
+    _, history = ask(f"TIMELINE_HISTORY {number}")
+    return Timeline(number, parse_history(str(history)))
 
 
 def parse_history(text: str) -> dict[int, int]:

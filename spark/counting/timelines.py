@@ -7,11 +7,12 @@ loader's server never had.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from common.connections import Connection, resolved
 
 from counting.snapshot import connect_replication
-from loader.preflight.timelines import Timeline, parse_history
+from loader.preflight.timelines import Timeline, read_timeline
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SourceBehind
@@ -46,17 +47,14 @@ def check(reader: Connection, slot: SlotPosition, is_standby: bool) -> None:
 def _of_server(reader: Connection) -> Timeline:
     replication = connect_replication(resolved(reader))
     with contextlib.closing(replication), replication.cursor() as cursor:
-        cursor.execute("IDENTIFY_SYSTEM")
-        row = cursor.fetchone()
-        assert row is not None
-        number = int(row[1])
-        # The first timeline comes from none, and has no history.
-        if number == 1:
-            return Timeline(number)
-        cursor.execute(f"TIMELINE_HISTORY {number}")
-        row = cursor.fetchone()
-        assert row is not None
-        return Timeline(number, parse_history(str(row[1])))
+
+        def ask(command: str) -> Sequence[object]:
+            cursor.execute(command)
+            row = cursor.fetchone()
+            assert row is not None
+            return row
+
+        return read_timeline(int(str(ask("IDENTIFY_SYSTEM")[1])), ask)
 
 
 def _described(number: int, began_at: int | None) -> str:

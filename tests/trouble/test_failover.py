@@ -6,7 +6,8 @@ import pytest
 
 from demo.cluster import Cluster
 from tests.fixtures.pipelines import MakePipeline
-from tests.support.standbys import Family, now_the_source
+from tests.support.pipeline import Pipeline
+from tests.support.standbys import Copy, Family, now_the_source
 from waltally.errors import BuildFailed
 
 
@@ -38,16 +39,22 @@ def test_a_primary_that_went_away(
     family.primary.start()
 
 
-def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster
-) -> None:
-    """It has the slot and the identifier: only its timeline's history tells what it lacks."""
-    pipeline = make_pipeline(family.primary, cluster)
+def disk_of_the_beginning(pipeline: Pipeline, family: Family) -> Copy:
+    """Begin, and return a copy of the primary's disk as it is then; the primary goes on."""
     pipeline.begin()
     family.primary.stop()
     copy = family.disk()
     family.primary.start()
     pipeline.source = pipeline.source.reconnect()
+    return copy
+
+
+def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
+) -> None:
+    """It has the slot and the identifier: only its timeline's history tells what it lacks."""
+    pipeline = make_pipeline(family.primary, cluster)
+    copy = disk_of_the_beginning(pipeline, family)
     pipeline.source.insert(2)
     pipeline.must("run", "--once")
     position = pipeline.position()
@@ -75,11 +82,7 @@ def test_two_copies_that_were_promoted_apart_are_told_apart(
 ) -> None:
     """Both began the timeline of the next number, at another position."""
     pipeline = make_pipeline(family.primary, cluster)
-    pipeline.begin()
-    family.primary.stop()
-    first = family.disk()
-    family.primary.start()
-    pipeline.source = pipeline.source.reconnect()
+    first = disk_of_the_beginning(pipeline, family)
     pipeline.source.insert(3000)
     family.primary.stop()
     second = family.disk()
@@ -107,11 +110,7 @@ def test_a_source_restored_from_a_copy_of_its_disk(
 ) -> None:
     """The slot is there and older: only the end of the WAL tells."""
     pipeline = make_pipeline(family.primary, cluster)
-    pipeline.begin()
-    family.primary.stop()
-    copy = family.disk()
-    family.primary.start()
-    pipeline.source = pipeline.source.reconnect()
+    copy = disk_of_the_beginning(pipeline, family)
     pipeline.source.insert(3000)
     pipeline.must("run", "--once")
     pipeline.build()
