@@ -32,12 +32,12 @@ class LoaderProcess:
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory that the loader, with dbt inside it, has held so far."""
+        """The most memory that the loader has held so far."""
         return peak_bytes(self._process.pid)
 
     @property
     def cpu_seconds(self) -> float:
-        """The CPU seconds of the loader, with dbt inside it, so far."""
+        """The CPU seconds of the loader so far."""
         times = psutil.Process(self._process.pid).cpu_times()
         return float(times.user + times.system)
 

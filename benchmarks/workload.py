@@ -16,6 +16,8 @@ from demo.cluster import Cluster
 
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"
+MODELS = ("config.materialized:waltally_fact", "config.materialized:kept_table")
+"""What dbt installs."""
 FACT = "analytics.ft_service_stats"
 
 TEXT_LENGTH = 310
@@ -96,5 +98,7 @@ def environment(
 
 
 def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
-    """Make a slot where there is none, and register the project's facts for it."""
-    run([LOADER, "setup"], environment(source, target, slot, project), {})
+    """Make a slot where there is none, register the project's facts for it, and install them."""
+    settings = environment(source, target, slot, project)
+    run([LOADER, "setup"], settings, {})
+    run([BIN / "dbt", "run", "--quiet", "--select", *MODELS], settings, {})

@@ -36,6 +36,7 @@ def operate(
     for source in sources:
         commands.run("loader", "setup", **source)
         commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
+        commands.run("dbt", "build", **source)
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
     watch(example, warehouse, seconds, commands, loaders, console)
     for sessions in traffic:
@@ -45,8 +46,7 @@ def operate(
     for loader in loaders:
         commands.stop(loader)
     for source in sources:
-        commands.run("loader", "run", "--once", **source)
-        commands.run("dbt", "build", **source)
+        commands.run("loader", "run", "--once", "--build", **source)
     if not example.has_warehouse:  # elsewhere dbt does not see the source's tables
         commands.run("dbt", "test", "--vars", "recount: true")
 

@@ -8,6 +8,7 @@ import typer
 
 import waltally
 from loader import process_title
+from loader.monitoring import text_lines
 from loader.verbs.files import files_command
 from loader.verbs.init import init_command
 from loader.verbs.prune import prune_command
@@ -16,6 +17,7 @@ from loader.verbs.setup import setup_command
 from loader.verbs.stats import stats_command
 from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
+from loader.verbs.wait import wait_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,6 +33,7 @@ for name, command in (
     ("run", run_command),
     ("status", status_command),
     ("stats", stats_command),
+    ("wait", wait_command),
     ("prune", prune_command),
     ("teardown", teardown_command),
     ("files", files_command),
@@ -40,7 +43,7 @@ for name, command in (
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(f"waltally {waltally.__version__}")
+        text_lines.write([f"waltally {waltally.__version__}"])
         raise typer.Exit
 
 

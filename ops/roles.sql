@@ -13,12 +13,13 @@
 --
 -- Variables, by -v: part (both), loader, dbt, spark, reader (the roles' names), schema (cdc),
 -- analytics (analytics), readable (further tables and views of the reader: schema.name,schema.name),
--- lookups (tables in this database whose id dbt's tests look up, written alike), build (on: the loader
--- may act as the role of dbt, for `loader run --build`).
+-- lookups (tables in this database whose id dbt's tests look up, written alike).
 
 \set ON_ERROR_STOP on
 \set QUIET on
 \pset tuples_only on
+-- Names are those of pg_catalog, whatever else somebody has made in a schema that this session searches.
+set search_path = pg_catalog, pg_temp;
 \if :{?part} \else \set part both \endif
 \if :{?loader} \else \set loader waltally_loader \endif
 \if :{?dbt} \else \set dbt waltally_dbt \endif
@@ -28,12 +29,12 @@
 \if :{?analytics} \else \set analytics analytics \endif
 \if :{?readable} \else \set readable '' \endif
 \if :{?lookups} \else \set lookups '' \endif
-\if :{?build} \else \set build on \endif
 
 select
     :'part' in ('both', 'source') as at_source,
     :'part' in ('both', 'target') as at_target,
     :'part' = 'target' as source_is_elsewhere,
+    :'schema' || '_jobs' as jobs,
     to_regclass(format('%I.fact', :'schema')) is not null as is_registered,
     :'part' not in ('both', 'source', 'target') as part_unknown,
     (select rolsuper from pg_roles where rolname = current_user) as superuser
@@ -69,17 +70,23 @@ from (values (:'loader'), (:'dbt'), (:'spark'), (:'reader')) as missing (name)
 where not exists (select from pg_roles where rolname = missing.name) \gexec
 grant connect on database :"DBNAME" to :"loader", :"dbt", :"spark", :"reader";
 
--- The loader owns the staging schema and its tables; dbt owns the facts.
+-- The loader owns the staging schema, its tables and cdc.apply; dbt owns the facts and the routines that
+-- fill them. The jobs of Spark make tables in a schema of their own: routines search the staging schema,
+-- so nobody but its owner may create there.
 select format('create schema %I authorization %I', owned.name, owned.owner)
-from (values (:'schema', :'loader'), (:'analytics', :'dbt')) as owned (name, owner)
+from (
+    values (:'schema', :'loader'), (:'jobs', :'loader'), (:'analytics', :'dbt')
+) as owned (name, owner)
 where not exists (select from pg_namespace where nspname = owned.name) \gexec
 select format('alter schema %I owner to %I', owned.name, owned.owner)
-from (values (:'schema', :'loader'), (:'analytics', :'dbt')) as owned (name, owner)
+from (
+    values (:'schema', :'loader'), (:'jobs', :'loader'), (:'analytics', :'dbt')
+) as owned (name, owner)
 inner join pg_namespace as n on n.nspname = owned.name
 where n.nspowner <> to_regrole(quote_ident(owned.owner)) \gexec
 select format(
     'alter %s %I.%I owner to %I',
-    case c.relkind when 'v' then 'view' else 'table' end,
+    case c.relkind when 'v' then 'view' when 'c' then 'type' else 'table' end,
     owned.name,
     c.relname,
     owned.owner
@@ -88,28 +95,30 @@ from (values (:'schema', :'loader'), (:'analytics', :'dbt')) as owned (name, own
 inner join pg_namespace as n on n.nspname = owned.name
 inner join pg_class as c on c.relnamespace = n.oid
 where
-    c.relkind in ('r', 'p', 'v')
-    and c.relowner <> to_regrole(quote_ident(owned.owner))
-    -- The table that a running seed fills belongs to the role that runs the seed.
-    and c.relname !~ '^baseline_group_incoming_' \gexec
+    c.relkind in ('r', 'p', 'v', 'c')
+    and c.relowner <> to_regrole(quote_ident(owned.owner)) \gexec
 select format('alter function %s owner to %I', p.oid::regprocedure, :'loader')
 from pg_proc as p
 where
     p.pronamespace = to_regnamespace(quote_ident(:'schema'))
     and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
+-- The routines of the models, which cdc.apply calls. dbt grants this too, to the owner that it finds.
+select
+    format('alter function %s owner to %I', p.oid::regprocedure, :'dbt'),
+    format('grant execute on function %s to %I', p.oid::regprocedure, :'loader')
+from pg_proc as p
+inner join pg_type as given on given.oid = p.prorettype
+where
+    p.pronamespace = to_regnamespace(quote_ident(:'analytics'))
+    and given.typnamespace = to_regnamespace(quote_ident(:'schema')) \gexec
 
 -- Tables that the loader makes later, such as the change log's next partitions.
 alter default privileges for role :"loader" in schema :"schema"
     grant select on tables to :"dbt", :"spark";
-alter default privileges for role :"loader" in schema :"schema"
-    grant execute on functions to :"dbt", :"spark";
 
-grant usage on schema :"schema" to :"dbt";
-grant usage, create on schema :"schema" to :"spark";
-grant usage on schema :"analytics" to :"reader", :"spark";
--- A reader asks what a fact is declared as and how far it is, and nothing else there.
-grant usage on schema :"schema" to :"reader";
-grant execute on all functions in schema :"schema" to :"dbt", :"spark";
+grant usage on schema :"schema" to :"dbt", :"spark", :"reader";
+grant usage, create on schema :"jobs" to :"spark";
+grant usage on schema :"analytics" to :"loader", :"reader", :"spark";
 grant temporary on database :"DBNAME" to :"dbt";
 
 select format('grant %s on %I.%I to %I', given.rights, given.place, given.name, given.grantee)
@@ -117,11 +126,16 @@ from (
     values
     (:'schema', 'change_log', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'dbt'),
-    (:'schema', 'model_watermark', 'select, insert, update', :'dbt'),
     (:'schema', 'fact', 'select', :'dbt'),
+    (:'schema', 'fact_state', 'select', :'dbt'),
+    (:'schema', 'model_watermark', 'select', :'dbt'),
+    -- Its routines write down what a fact ignores.
+    (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),
     -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
     (:'schema', 'fact', 'select, update (registered_at)', :'spark'),
+    -- A reader asks what a fact is declared as and how far it is, and nothing else there.
     (:'schema', 'fact', 'select', :'reader'),
+    (:'schema', 'fact_state', 'select', :'reader'),
     (:'schema', 'model_watermark', 'select', :'reader'),
     (:'schema', 'baseline', 'select', :'dbt'),
     (:'schema', 'baseline_group', 'select', :'dbt'),
@@ -130,12 +144,36 @@ from (
     (:'schema', 'baseline', 'select, insert, update, delete', :'spark'),
     (:'schema', 'baseline_group', 'select, insert, delete', :'spark'),
     (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),
+    (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
+    (:'schema', 'fact_state', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select', :'spark'),
     (:'schema', 'archive_position', 'select, insert, update', :'spark'),
     (:'analytics', 'rejected_changes', 'select', :'spark')
 ) as given (place, name, rights, grantee)
 where to_regclass(format('%I.%I', given.place, given.name)) is not null \gexec
+-- apply and install_model are for those who are named here; the others are what their callers need.
+select format('grant execute on function %s to %I', p.oid::regprocedure, given.grantee)
+from (
+    values
+    ('apply', :'dbt'),
+    ('apply', :'spark'),
+    ('install_model', :'dbt'),
+    ('lock_key', :'dbt'),
+    ('jsonb_or_null', :'dbt'),
+    ('image_value', :'dbt'),
+    ('takes', :'dbt'),
+    ('day_of', :'dbt'),
+    ('plan_models', :'dbt'),
+    ('held_since', :'spark'),
+    ('lock_key', :'spark'),
+    ('plan_models', :'spark'),
+    ('slice_end', :'spark'),
+    ('plan_models', :'reader'),
+    ('wait_for', :'reader')
+) as given (name, grantee)
+inner join pg_proc as p
+    on p.pronamespace = to_regnamespace(quote_ident(:'schema')) and p.proname = given.name \gexec
 -- Partitions that are older than the default privileges above.
 select format('grant select on %s to %I, %I', inhrelid::regclass, :'dbt', :'spark')
 from pg_inherits
@@ -213,13 +251,6 @@ order by 1 desc;
 \else
 execute source_grants \gexec
 \endif
-\endif
-
--- `loader run --build` with DBT_ROLE set to the role of dbt.
-\if :build
-grant :"dbt" to :"loader";
-\else
-revoke :"dbt" from :"loader";
 \endif
 \endif
 

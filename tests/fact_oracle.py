@@ -82,8 +82,6 @@ class Totals:
         if action == "T":
             groups.clear()
             return
-        if action == "D" and part.deletes == "ignore":
-            return
         if action in "UD" and "identity" not in change:
             raise Rejected
         old = self._row(part, change.get("identity", ()))
@@ -97,7 +95,7 @@ class Totals:
         images += [(old, -1)] if action in "UD" else []
         judged = [(self._group(part, row), row, sign) for row, sign in images]
         for group, row, sign in judged:
-            if group is not None:
+            if group is not None and not (action == "D" and part.deletes == "ignore"):
                 added = self._measures(part, row)
                 groups[group] = [a + sign * b for a, b in zip(groups[group], added, strict=True)]
 

@@ -39,6 +39,8 @@ class Outcome:
     archived: Counter[Group] = field(default_factory=Counter)
     rejected: list[tuple[int, int]] = field(default_factory=list)
     """Number of the transaction from 0, number of the change in it from 1."""
+    purged: Counter[Group] = field(default_factory=Counter)
+    """Archived rows that were deleted and stay counted."""
 
     def add(self, change: Change) -> bool:
         """Count the change; return False where it is rejected."""
@@ -50,16 +52,20 @@ class Outcome:
         counts: Counter[Group] = getattr(self, part)
         if change["action"] == "T":
             counts.clear()
-            return True
-        if change["action"] == "D" and part == "archived":
+            if part == "archived":
+                self.purged.clear()
             return True
         if change["action"] != "I" and "identity" not in change:
             return False
         moves = _moves(change)
         if not all(_is_countable(image) for image, _ in moves):
             return False
+        is_purge = change["action"] == "D" and part == "archived"
         for image, sign in moves:
-            counts[_group(image)] += sign
+            if is_purge:
+                self.purged[_group(image)] += 1
+            else:
+                counts[_group(image)] += sign
         return True
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from waltally.escapes import escaped
+
 
 class LoaderError(Exception):
     """The loader failed in a way it does not know; please report it."""
@@ -27,8 +29,8 @@ class LoaderError(Exception):
 
     @property
     def sentence(self) -> str:
-        """The message and its remedy, as printed on stderr; then the others that were found."""
-        own = f"{self}\nTry: {self.remedy}" if self.remedy else str(self)
+        """The message and its remedy, a line each as printed on stderr; then the other findings."""
+        own = escaped(str(self)) + (f"\nTry: {escaped(self.remedy)}" if self.remedy else "")
         return "\nError: ".join([own, *(other.sentence for other in self.others)])
 
 
@@ -163,7 +165,7 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """dbt cannot be imported or parse the project; `run --once --build`: or apply a model."""
+    """dbt cannot be imported or parse the project; `run --once --build`: a model failed."""
 
     exit_code = 28
 
@@ -190,6 +192,12 @@ class SynchronousStandby(LoaderError):
     """The source's commits would wait for the loader; `loader run` waits, `--once` gives up."""
 
     exit_code = 37
+
+
+class NotReached(LoaderError):
+    """`loader wait`: the models did not come to hold what is committed within --timeout."""
+
+    exit_code = 41
 
 
 def unexpected(error: BaseException) -> LoaderError:

@@ -132,10 +132,6 @@ class Fact:
         keys = (each.column for each in self.dimensions if each.name in self.key)
         return tuple(part.column(column) for column in keys if column is not None)
 
-    def ignores_deletes(self, table: Table) -> bool:
-        """Whether rows that are deleted from the table stay counted."""
-        return any(part.table == table and part.deletes == "ignore" for part in self.tables)
-
 
 def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
     """Return the fact that a registered declaration describes."""

@@ -50,6 +50,18 @@ def renewed(
     }
 
 
+def begun_anew(followed: Followed, starts: Mapping[Table, int]) -> Followed:
+    """Return it after the log of these tables is whole only from these positions on."""
+    return {
+        **followed,
+        **{
+            str(table): {name: lsn.show(max(lsn.parse(at), start)) for name, at in known.items()}
+            for table, start in starts.items()
+            if (known := followed.get(str(table))) is not None
+        },
+    }
+
+
 def _renewed(
     before: Mapping[str, str], columns: frozenset[str] | None, position: int
 ) -> dict[str, str]:

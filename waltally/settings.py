@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from waltally import libpq
 from waltally.errors import SettingError
+from waltally.escapes import escaped
+from waltally.tables import parse_names
 
 DEFAULT_SLOT = "notify_dashboard_replication_slot"
 DEFAULT_SCHEMA = "cdc"
 DEFAULT_DBT_SCHEMA = "analytics"
 
-_COLUMN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",]+))\s*(,|$)')
 _PORTS = re.compile(r"[0-9, ]*")
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
@@ -48,33 +48,13 @@ class Settings:
         Raises SettingError, naming the setting.
         """
         check_names(slot, schema)
-        warehouse = complete_conninfo(target or source, "LOADER_TARGET_DSN")
         return cls(
-            # `loader run --build` exports the target's variables for dbt; the source keeps its own.
-            libpq.with_environment(complete_conninfo(source, "LOADER_SOURCE_DSN"), warehouse),
-            warehouse,
+            complete_conninfo(source, "LOADER_SOURCE_DSN"),
+            complete_conninfo(target or source, "LOADER_TARGET_DSN"),
             slot,
             schema,
-            parse_columns(columns),
+            parse_names(columns, "LOADER_COLUMNS", "--columns"),
         )
-
-
-def parse_columns(text: str) -> tuple[str, ...]:
-    """Return the names of a list like `id,"Odd, name"`, case kept. Raises SettingError."""
-    names: list[str] = []
-    position = 0
-    while text.strip():
-        name = _COLUMN.match(text, position)
-        if name is None:
-            raise SettingError(
-                f"LOADER_COLUMNS is not a list of columns at {text[position:]!r}",
-                'set LOADER_COLUMNS or --columns to column,column; odd names like "this, one"',
-            )
-        names.append(name[1].replace('""', '"') if name[1] is not None else name[2])
-        position = name.end()
-        if not name[3]:
-            break
-    return tuple(names)
 
 
 def check_names(slot: str, schema: str) -> None:
@@ -84,11 +64,22 @@ def check_names(slot: str, schema: str) -> None:
             f"LOADER_SLOT is {slot!r}: a slot's name has lower-case letters, digits and _",
             "set LOADER_SLOT or --slot, for instance to " + DEFAULT_SLOT,
         )
-    if not schema or len(schema.encode()) > 63:
+    # In a statement with parameters a % would be one too.
+    name = jobs_schema(schema)
+    if not schema or len(name.encode()) > 63 or "%" in schema or escaped(schema) != schema:
         raise SettingError(
-            f"LOADER_SCHEMA is {schema!r}: not a schema's name",
+            f"LOADER_SCHEMA is {schema!r}: the schema's name has 1 to 58 bytes, no % and no "
+            "control character",
             "set LOADER_SCHEMA or --schema, for instance to " + DEFAULT_SCHEMA,
         )
+
+
+def jobs_schema(schema: str) -> str:
+    """Return the schema in which Spark's jobs make tables of their own.
+
+    Routines search the staging schema for functions, so nobody but its owner may create there.
+    """
+    return f"{schema}_jobs"
 
 
 def parse_conninfo(dsn: str, setting: str) -> dict[str, str]:

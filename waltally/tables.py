@@ -10,6 +10,7 @@ from waltally.errors import SettingError
 
 _PLAIN = re.compile(r'[^\s",.]+')
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",.]+))\s*')
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",](?:[^",]*[^\s",])?))\s*(,|$)')
 
 
 def quoted(name: str) -> str:
@@ -77,11 +78,30 @@ def parse_table(text: str) -> Table:
 
 def format_tables(tables: Iterable[Table]) -> str:
     """Return the tables as LOADER_TABLES takes them."""
+    return ",".join(f"{_written(table.schema)}.{_written(table.name)}" for table in tables)
 
-    def part(name: str) -> str:
-        return name if _PLAIN.fullmatch(name) else quoted(name)
 
-    return ",".join(f"{part(table.schema)}.{part(table.name)}" for table in tables)
+def parse_names(text: str, setting: str, flag: str) -> tuple[str, ...]:
+    """Return the names of a list like `id,"Odd, name"`, case kept. Raises SettingError."""
+    names: list[str] = []
+    position = 0
+    while text.strip():
+        name = _NAME.match(text, position)
+        if name is None:
+            raise SettingError(
+                f"{setting} is not a list of columns at {text[position:]!r}",
+                f'set {setting} or {flag} to column,column; odd names like "this, one"',
+            )
+        names.append(_unquote(name))
+        position = name.end()
+        if not name[3]:
+            break
+    return tuple(names)
+
+
+def format_names(names: Iterable[str]) -> str:
+    """Return the names as `parse_names` takes them."""
+    return ", ".join(map(_written, names))
 
 
 def tables_to_json(tables: Iterable[Table]) -> list[list[str]]:
@@ -92,6 +112,10 @@ def tables_to_json(tables: Iterable[Table]) -> list[list[str]]:
 def tables_from_json(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
     """Return the tables that slot_position.logged_tables holds."""
     return tuple(Table(schema, name) for schema, name in names)
+
+
+def _written(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else quoted(name)
 
 
 def _unquote(part: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ disk before the next one. The table holds a million rows before. The ways:
 - count(*): the dashboard asks the table itself, once a second.
 - A materialised view, refreshed each second without locking its readers.
 - Triggers per statement, which keep the counts in the writer's own transaction.
-- `loader run --build` into a second server; as fresh as can be, and with one build per second.
+- `loader run --build` into a second server; as it is, and with longer pauses.
 
 An answer's age is the time from a commit to the first answer that contains it. CPU is that of a
 whole server, as a share of one core, less what the same writes take with nothing beside them.
@@ -125,8 +125,8 @@ def _loader(source: Cluster, rows: int, *more: str) -> Iterator[Prepared]:
             yield Prepared(question, lambda: server_cpu(target) + loader.cpu_seconds)
 
 
-def _loader_each_second(source: Cluster, rows: int) -> Iterator[Prepared]:
-    yield from _loader(source, rows, "--build-interval", "1")
+def _loader_with_pauses(source: Cluster, rows: int) -> Iterator[Prepared]:
+    yield from _loader(source, rows, "--build-share", "0.05")
 
 
 WAYS: dict[str, Way] = {
@@ -135,7 +135,7 @@ WAYS: dict[str, Way] = {
     "materialised view, refreshed each second": _view,
     "triggers per statement": _triggers,
     "waltally": _loader,
-    "waltally, --build-interval 1": _loader_each_second,
+    "waltally, --build-share 0.05": _loader_with_pauses,
 }
 
 

@@ -3,7 +3,7 @@
 python -m benchmarks.apply --rows 200000 --rounds 3
 python -m benchmarks.apply --project examples/notify    # two facts of the same tables
 
-For each kind of change: decoding alone, then loader and COPY, then one incremental `dbt run`, in
+For each kind of change: decoding alone, then loader and COPY, then one `cdc.apply`, in
 rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
 checkpoints, the WAL writer) and of the program. The CPU of the same command with nothing to do is
 subtracted and reported apart: it is paid per build, not per change. There are two servers, so that
@@ -92,7 +92,8 @@ def measure(rows: int, rounds: int, project: Path) -> Iterator[dict[str, object]
 def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
     """Make the slot that feeds the facts, in place of the one that did; a fact has one slot."""
     if _value(target, "select to_regclass('cdc.fact')"):
-        _execute(target, "truncate cdc.fact, cdc.model_watermark")
+        _execute(target, "truncate cdc.fact, cdc.model_watermark, cdc.installed_model")
+        _execute(target, "drop schema if exists analytics cascade")
     workload.set_up(source, target, slot, project)
 
 
@@ -103,19 +104,15 @@ def one_round(
     clusters = {"source": source, "target": target}
     prepare(source, target, slot, project)
     environment = workload.environment(source, target, slot, project)
-    for statement in ("drop schema if exists analytics cascade", "truncate cdc.change_log"):
-        _execute(target, statement)
-    materialized = ("config.materialized:waltally_fact", "config.materialized:kept_table")
-    models = ("run", "--quiet", "--select", *materialized)
-    dbt: list[str | Path] = [workload.BIN / "dbt", *models]
-    run(dbt, environment, {})
+    _execute(target, "truncate cdc.change_log")
     alone = decode(source, f"{slot}_alone", end)
     loader: list[str | Path] = [workload.LOADER, "run", "--once"]
     staged = run(loader, environment, clusters)
     staged_idle = run(loader, environment, clusters)
     _execute(target, "vacuum analyze cdc.change_log")
-    built = run(dbt, environment, clusters)
-    built_idle = run(dbt, environment, clusters)
+    apply: list[str | Path] = [*loader, "--build"]
+    built = run(apply, environment, clusters)
+    built_idle = run(apply, environment, clusters)
     _check(target, slot, rows)
     for name in (slot, f"{slot}_alone"):
         decoding.drop_slot(source, name)

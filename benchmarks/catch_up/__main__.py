@@ -6,11 +6,10 @@ Source and target are two servers. The loader runs until the fact is built and s
 inserts the rows (1 KB of JSON each, transactions of 1,000), starts the loader, and times from the
 start of its process until the change log has everything and until the fact has everything. With
 the loader stopped, before it or after it in turn, pg_recvlogical reads the same WAL from its own
-slot into nothing. The loader's times contain the start of Python, dbt's imports and the parsing of
-the models.
+slot into nothing. The loader's times contain the start of Python.
 
 The changes that each build took are read from the fact's watermark, every 20 ms. Memory is the
-most that the loader's process held, dbt included, compared with a loader that follows an idle
+most that the loader's process held, compared with a loader that follows an idle
 source. Checked in each round: the change log has exactly the changes written and the fact their
 number; at the end the fact equals a recount.
 """

@@ -14,7 +14,7 @@ from benchmarks.workload import FACT
 _POLL = 0.02
 _PATIENCE = 900.0
 
-_LOADER, _DBT = "waltally loader", "dbt"
+_LOADER, _APPLY = "waltally loader", "waltally apply"
 
 # clock_timestamp(), because now() does not move within a transaction.
 _QUERY = f"""
@@ -26,7 +26,7 @@ select
         where slot_name = %(slot)s and model_name = '{FACT}'
     ), 0),
     coalesce(max(age) filter (where application_name = '{_LOADER}'), 0),
-    coalesce(max(age) filter (where application_name = '{_DBT}'), 0)
+    coalesce(max(age) filter (where application_name = '{_APPLY}'), 0)
 from (
     select application_name, extract(epoch from clock_timestamp() - xact_start)::float as age
     from pg_stat_activity
@@ -54,7 +54,7 @@ class CatchUp(NamedTuple):
     longest_staging: float
     """The longest time that a transaction of the loader itself was open, in seconds."""
     longest_build: float
-    """The same for dbt."""
+    """The same for cdc.apply."""
 
     def staged(self, end: int) -> float:
         """Return the seconds until everything before `end` was staged."""

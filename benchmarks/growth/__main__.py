@@ -21,7 +21,6 @@ from benchmarks import report, workload
 from benchmarks.growth.warehouse import Warehouse, prepare
 from benchmarks.measure import say
 from demo.cluster import Cluster
-from loader.build.models import Models
 
 GOALS = {"CPU, x smallest: log rows": 1.1, "CPU, x smallest: fact groups": 1.1}
 SERVER = {
@@ -65,16 +64,15 @@ def make_cases(cluster: Cluster, options: argparse.Namespace) -> list[Case]:
 
 def time_builds(cases: Sequence[Case], rounds: int, changes: int) -> Builds:
     """Build a batch in each case, one after the other in each round, and check the counts."""
-    models = Models()
     for case in cases:
-        case.warehouse.build(models)
+        case.warehouse.install()
         case.warehouse.vacuum()
     builds: dict[Case, list[tuple[float, float]]] = {case: [] for case in cases}
     for number in range(-1, rounds):
         # There and back, so that a drift of the machine meets all cases alike.
         for case in cases if number % 2 else reversed(cases):
             case.warehouse.stage(changes, TOUCHED)
-            build = case.warehouse.build(models)
+            build = case.warehouse.build()
             if number >= 0:  # the first only warms up
                 builds[case].append(build)
         say(f"builds: round {number + 1} of {rounds}")

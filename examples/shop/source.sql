@@ -15,13 +15,13 @@ create table "Web Shop"."Orders" (
     "Status" text not null,
     "placedAt" timestamptz not null,
     -- A refund is an order with a negative total. Null until the order is priced.
-    "Total, gross" numeric(12, 4),
+    "Total, gross" numeric(12, 4) check ("Total, gross" <> 'NaN'),
     "Comment" text,
     primary key ("Shop id", "Order no")
 );
 
 -- An old row must say which day and channel lose how much. Two of these columns may be null, so no
--- unique index can carry them.
+-- unique index can carry them. And a total may not be NaN, which a change could not say.
 alter table "Web Shop"."Orders" replica identity full;
 
 create sequence "Web Shop"."Order numbers";

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loader.capture import wal2json
-from loader.capture.messages import Begin, Commit, Keepalive, Message
+from loader.capture.messages import Altered, Begin, Commit, Keepalive, Message
 from loader.capture.wal2json import action
 from loader.staging.layout import COLUMNS
 from waltally import lsn
@@ -59,6 +59,8 @@ class Batcher:
         """When the newest transaction with rows was committed, in seconds since 1970."""
         self.xids: set[int] = set()
         """All transactions, also those without rows, since the last batch was stored."""
+        self.altered: list[tuple[Altered, int]] = []
+        """What DDL did since then, each with its commit LSN."""
         self._size = 0
         self._limits = limits or Limits()
         self._clock = clock
@@ -143,6 +145,9 @@ class Batcher:
                 self.newest_commit_at = self._begin.committed_seconds
             self._begin = None
             self.received_lsn = max(self.received_lsn, message.end_lsn)
+        elif isinstance(message, Altered):
+            if self._begin is not None and not self._skips:
+                self.altered.append((message, self._begin.commit_lsn))
         elif isinstance(message, Keepalive) and self._begin is None:
             self.received_lsn = max(self.received_lsn, message.position)
         return b""
@@ -155,6 +160,7 @@ class Batcher:
         self.rows = 0
         self.transactions = 0
         self.xids.clear()
+        self.altered.clear()
         self._size = 0
 
     def _open(self, begin: Begin) -> None:

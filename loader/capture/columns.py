@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from loader.capture import wal2json
-from loader.capture.messages import Begin, Change, Commit
+from loader.capture.messages import Change, Decode, Message
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
 from loader.staging.records import Registration
@@ -22,7 +22,6 @@ from waltally.followed import Kept
 from waltally.settings import Settings
 from waltally.tables import Table, literal
 
-Decode = Callable[[bytes], Begin | Commit | Change | None]
 KeptColumns = Mapping[tuple[str, str], frozenset[str]]
 """By schema and table, the columns that are kept."""
 
@@ -169,7 +168,7 @@ def _stub(change: Change) -> Change:
 
 
 def _reading(decode: Decode, keep: Callable[[Change], Change]) -> Decode:
-    def read(payload: bytes) -> Begin | Commit | Change | None:
+    def read(payload: bytes) -> Message | None:
         message = decode(payload)
         return keep(message) if type(message) is bytes else message
 

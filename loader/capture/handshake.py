@@ -99,10 +99,11 @@ def start(
     position: int,
     tables: tuple[Table, ...],
     ignored_origin: int | None,
+    message_prefix: str | None = None,
 ) -> None:
     """Start to stream the slot. Raises SlotInUse and other LoaderErrors."""
     names = [(table.schema, table.name) for table in tables]
     try:
-        connection.start(slot, position, wal2json.options(names, ignored_origin))
+        connection.start(slot, position, wal2json.options(names, ignored_origin, message_prefix))
     except ProtocolError as error:
         raise protocol_error(error, slot) from error

@@ -6,15 +6,14 @@ and an insert of one transaction: see moved_rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loader.capture import wal2json
-from loader.capture.messages import Begin, Change, Commit, Message
+from loader.capture.messages import Begin, Change, Commit, Decode, Message
 from waltally.leaves import Root
 from waltally.tables import Table
 
-Decode = Callable[[bytes], Begin | Commit | Change | None]
 _TRUNCATE = b'{"action":"T"'
 _IMAGES = {
     b'{"action":"I': b',"columns":[',
@@ -78,7 +77,7 @@ class LeafNames:
         """Return a `decode` that also renames. `decode` must leave rows as they are."""
         by_names, unborn = self._by_names, self._unborn
 
-        def read(payload: bytes) -> Begin | Commit | Change | None:
+        def read(payload: bytes) -> Message | None:
             # Inline: this runs for every row.
             images = _IMAGES.get(payload[:12])
             if images is None:

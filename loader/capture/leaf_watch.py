@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from threading import Event
 from typing import TypeVar
 
 from psycopg2 import extensions
 
+from loader.capture.altered_tables import not_in_log
 from loader.capture.copy_rows import Stopped
 from loader.capture.leaf_names import LeafNames, tables_of
 from loader.capture.moved_rows import MovedRows
 from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.leaf_findings import declared_leaves, leaf_findings
 from loader.staging.records import Registration
-from waltally import lsn
 from waltally.database import connect
-from waltally.errors import Interrupted, LoaderError, TableReplaced, combine
-from waltally.followed import Followed, Kept, renewed
+from waltally.errors import Interrupted, combine
+from waltally.followed import Followed, Kept, begun_anew, renewed
 from waltally.leaves import Root, judge, unfinished
 from waltally.tables import Table
 
@@ -107,7 +106,7 @@ class LeafWatch:
         """Log what has happened to the leaves, and what is wrong with them."""
         for table, judged in self._judged.items():
             if judged.said and str(table) in self._registered.followed:
-                log.warning(_moved(table, judged.said).sentence)
+                log.warning(not_in_log(table, judged.said).sentence)
         for finding in leaf_findings(self._connection, self.roots, self._registered.facts):
             log.warning(finding.sentence)
 
@@ -149,14 +148,10 @@ class LeafWatch:
                 said[table] = "had a partition truncated, and not all of it"
             else:
                 self.roots[table] = self.roots[table].emptied_at(position)
-        anew: dict[str, Mapping[str, str]] = {}
-        for table, position in begun.items():
-            if (known := followed.get(str(table))) is not None:
-                anew[str(table)] = {
-                    column: lsn.show(max(lsn.parse(at), position)) for column, at in known.items()
-                }
-                log.warning(_moved(table, said[table]).sentence)
-        return {**followed, **anew} if truncated or begun else None
+        for table in begun:
+            if str(table) in followed:
+                log.warning(not_in_log(table, said[table]).sentence)
+        return begun_anew(followed, begun) if truncated or begun else None
 
     @property
     def stored(self) -> dict[str, Root]:
@@ -201,10 +196,3 @@ def open_leaf_watch(
 def _taken(noted: dict[_Key, int]) -> dict[_Key, int]:
     """Take out what the reading thread has noted, and may go on to note."""
     return {key: noted.pop(key) for key in list(noted)}
-
-
-def _moved(table: Table, said: str) -> LoaderError:
-    return TableReplaced(
-        f"{table} {said}; the log has no change for these rows, so its facts wait",
-        "`spark-submit spark/seed.py`, then `dbt build`",
-    )

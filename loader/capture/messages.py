@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 _EPOCH = 946_684_800
@@ -42,4 +43,17 @@ class Keepalive(NamedTuple):
     wants_reply: bool
 
 
-Message = Begin | Change | Commit | Keepalive
+class Altered(NamedTuple):
+    """DDL that may have changed rows with no change of any (loader/preflight/note_ddl.sql)."""
+
+    schema: str
+    table: str | None
+    """None: every table of the schema."""
+    columns: frozenset[str] | None
+    """Those that may have other values; None: all."""
+
+
+Message = Begin | Change | Commit | Altered | Keepalive
+
+Decode = Callable[[bytes], Message | None]
+"""What reads a payload; None where there is nothing to store."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from loader.capture import source_monitor, wal2json
-from loader.capture.messages import Change, Keepalive, Message
+from loader.capture.messages import Change, Decode, Keepalive, Message
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.queue import MessageQueue
 from waltally.errors import CannotConnect, LoaderError, unexpected
@@ -40,7 +40,7 @@ class SlotReader:
         position: int,
         status_seconds: float,
         monitor: source_monitor.SourceMonitor,
-        decode: Callable[[bytes], Message | None] = wal2json.decode,
+        decode: Decode = wal2json.decode,
         withheld: Callable[[str], Change | None] = wal2json.withheld,
         join: Callable[[list[Message]], list[Message]] = list,
     ) -> None:

@@ -7,6 +7,7 @@ import time
 from threading import Event
 
 from loader.capture import wal2json
+from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import Batcher
 from loader.capture.copy_rows import CopyRows, Stopped
 from loader.capture.events import Committed, Notify, ignore
@@ -16,11 +17,13 @@ from loader.capture.protocol_errors import protocol_error
 from loader.capture.queue import MessageQueue
 from loader.capture.reader import SlotReader
 from loader.capture.run_state import RunState
+from loader.capture.source_monitor import MUCH_WAL
 from loader.capture.stream import open_stream
 from loader.preflight.slot_state import RENEW
 from loader.staging.change_log import ChangeLog
 from waltally import failpoints
 from waltally.errors import EncodingUnfit, Interrupted, LoaderError, RowTooLarge, unexpected
+from waltally.followed import begun_anew
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -28,7 +31,7 @@ log = logging.getLogger("loader")
 _WAIT = 0.25
 _IDLE_SECONDS = 3.0
 _IDLE_BYTES = 1024
-_REGISTRATION_SECONDS = 1.0
+_LOOK_SECONDS = 0.25
 
 
 class Session:
@@ -61,6 +64,7 @@ class Session:
         self._followed = stream.followed
         self._has_other_leaves = False
         self._asked_at = time.monotonic()
+        self._is_awaited = False
         self._own_wal_end = 0
         found, slot = stream.found, stream.found.state
         self._held = HeldPositions()
@@ -91,8 +95,12 @@ class Session:
     @property
     def is_outdated(self) -> bool:
         """Whether what is to be followed has changed since the session began."""
-        has_other_tables = self._has_other_leaves or self._monitor.has_partitioned
-        return has_other_tables or self._registered != self._registration.number
+        return (
+            self._has_other_leaves
+            or self._monitor.has_partitioned
+            or self._monitor.has_other_ddl_notes
+            or self._registered != self._registration.number
+        )
 
     @property
     def why_outdated(self) -> str:
@@ -101,6 +109,8 @@ class Session:
             return "a partitioned table has other partitions"
         if self._monitor.has_partitioned:
             return "a table is partitioned now"
+        if self._monitor.has_other_ddl_notes:
+            return "the source has begun or ceased to tell of DDL"
         return "`loader setup` has changed what is to be followed"
 
     def follow(self, until: int | None) -> None:
@@ -163,8 +173,8 @@ class Session:
                 self._store_position()
                 if self._writes_own_wal:
                     self._own_wal_end = self._log.wal_position()
-            elif time.monotonic() - self._asked_at >= _REGISTRATION_SECONDS:
-                self._registered = self._log.registration_number()
+            elif time.monotonic() - self._asked_at >= _LOOK_SECONDS:
+                self._registered, self._is_awaited = self._log.look()
                 self._asked_at = time.monotonic()
         self._confirm_held()
         is_newer = batcher.received_lsn > batcher.flushed_lsn
@@ -220,7 +230,7 @@ class Session:
 
     def _store_position(self) -> None:
         batcher, run_state = self._batcher, self._run_state
-        if not self._are_leaves_known():
+        if not self._is_log_whole():
             self._log.rollback()
             self._has_other_leaves = True
             return
@@ -231,7 +241,7 @@ class Session:
         self._registered = self._log.commit_position(
             batcher.flushed_lsn, batcher.received_lsn, changes
         )
-        self._asked_at = time.monotonic()
+        self._asked_at, self._is_awaited = time.monotonic(), False
         run_state.open_since = None
         # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")
@@ -248,34 +258,43 @@ class Session:
         self._idle_since = time.monotonic()
         self._notify(Committed(changes, transactions, self._idle_since - since))
 
-    def _are_leaves_known(self) -> bool:
-        """Whether the batch holds everything of all leaves; write down what it says of some."""
-        if self._leaves is None:
-            return True
-        if not self._leaves.are_as_read(self._batcher.xids, self._stop):
+    def _is_log_whole(self) -> bool:
+        """Whether the batch holds everything of all leaves; write down what it lacks otherwise."""
+        leaves = self._leaves
+        if leaves is not None and not leaves.are_as_read(self._batcher.xids, self._stop):
             return False
-        followed = self._leaves.take_noted(self._followed)
-        if followed is not None:
-            self._log.write_followed(self._registration, followed, self._leaves.stored)
+        noted = None if leaves is None else leaves.take_noted(self._followed)
+        followed = self._followed if noted is None else noted
+        altered = altered_tables(
+            self._batcher.altered, self._registration, {} if leaves is None else leaves.roots
+        )
+        for _, finding in altered.values():
+            log.warning(finding.sentence)
+        if noted is not None or altered:
+            starts = {table: start for table, (start, _) in altered.items()}
+            followed = begun_anew(followed, starts)
+            stored = {} if leaves is None else leaves.stored
+            self._log.write_followed(self._registration, followed, stored)
             self._followed = followed
         return True
 
     def _is_asked(self) -> bool:
-        """Whether the server waits for us to confirm everything.
+        """Whether the server waits for us to confirm everything, or somebody for the position.
 
         A server that shuts down waits for that, and has no timeout while we answer: an idle loader
         would keep it running for ever. If the target is shutting down too, storing fails.
         """
-        return self._rows.reply_wanted and self._batcher.received_lsn > self._batcher.flushed_lsn
+        is_asked = self._rows.reply_wanted or self._is_awaited
+        return is_asked and self._batcher.received_lsn > self._batcher.flushed_lsn
 
     def _idles(self) -> bool:
         """Whether the source wrote WAL without changes for us, so that the slot should follow.
 
         Moving the position writes WAL too. If that counted, an idle loader would follow its own
-        writes for ever.
+        writes for ever. But where the slot holds much back, what comes next may be the small record
+        after which it lets go.
         """
-        reached = max(self._batcher.flushed_lsn, self._own_wal_end)
-        return (
-            self._batcher.received_lsn > reached + _IDLE_BYTES
-            and time.monotonic() - self._idle_since >= _IDLE_SECONDS
-        )
+        step = self._batcher.received_lsn - max(self._batcher.flushed_lsn, self._own_wal_end)
+        least = 0 if self._monitor.holds_much else _IDLE_BYTES
+        is_due = time.monotonic() - self._idle_since >= _IDLE_SECONDS
+        return step > MUCH_WAL or (step > least and is_due)

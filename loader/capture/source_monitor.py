@@ -1,6 +1,7 @@
 """A second connection to the source: whether our walsender still runs, and whether commits wait.
 
-And whether a plain table has become a partitioned one, whose changes have other names.
+And whether a plain table has become a partitioned one, whose changes have other names, and how
+much WAL the slot holds back.
 
 A walsender is silent for minutes while it skips a large transaction without changes for us, so
 only the server knows whether it still runs. And the server's configuration may change at any
@@ -21,7 +22,7 @@ import psycopg2
 from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions
 
-from loader.preflight import leaf_catalog, standby_facts
+from loader.preflight import ddl_notes, leaf_catalog, standby_facts
 from loader.preflight.timelines import Timeline, read_timeline
 from waltally import lsn
 from waltally.database import connect, explained
@@ -34,15 +35,28 @@ CHECK_SECONDS = 1.0
 MAX_SECONDS_WITHOUT_ANSWER = 60.0
 """How long the stream goes on while this connection is broken or does not answer."""
 
+MUCH_WAL = 16 * 1024 * 1024
+"""A slot that holds back more than this is made to follow; the server frees WAL in such pieces."""
+
 _ASK_SECONDS = 10.0
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 3.0
 
-_CHECK = (
-    "select current_setting('synchronous_standby_names'), (select active_pid = %(pid)s from "
-    "pg_replication_slots where slot_name = %(slot)s), case when pg_is_in_recovery() "
-    "then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end"
-)
+_CHECK = """
+select
+    current_setting('synchronous_standby_names'),
+    slot.active_pid = %(pid)s,
+    case
+        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
+        else pg_current_wal_insert_lsn()
+    end,
+    slot.restart_lsn,
+    (HAS_PARTITIONED),
+    DDL_NOTES
+from (select) as server
+left join pg_replication_slots as slot on slot.slot_name = %(slot)s
+""".replace("DDL_NOTES", ddl_notes.INSTALLED)
+_NO_PARTITIONED = _CHECK.replace("HAS_PARTITIONED", "false")
 _TERMINATE = (
     "select pg_terminate_backend(active_pid) from pg_replication_slots "
     "where slot_name = %(slot)s and active_pid = %(pid)s"
@@ -70,16 +84,21 @@ class SourceMonitor:
         self._slot = slot
         self._pid = 0
         self._has_slot = True
-        self._query = f"{_CHECK}, false"
+        self._query = _NO_PARTITIONED
         self.has_partitioned = False
         """Whether one of the plain tables is a partitioned one now."""
         self.wal_end = 0
         """Where the source's WAL ended when it last answered here; 0 before that."""
+        self._restart_lsn = 0
+        self._woken_lsn = 0
         self._answered_at = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source monitor", daemon=True)
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         self._connection: extensions.connection | None = self._connect()
+        self._ddl_notes = self._ask(f"select {ddl_notes.INSTALLED}")[0]
+        self.has_other_ddl_notes = False
+        """Whether the source began or ceased to tell of DDL since this was made."""
 
     @property
     def connection(self) -> extensions.connection:
@@ -97,10 +116,15 @@ class SourceMonitor:
         self._pid = pid
         # A name may hold the mark of a parameter.
         is_partitioned = leaf_catalog.has_partitioned(plain).replace("%", "%%")
-        self._query = f"{_CHECK}, ({is_partitioned})"
+        self._query = _CHECK.replace("HAS_PARTITIONED", is_partitioned)
         self._stop_stream = stop
         self._answered_at = time.monotonic()
         self._thread.start()
+
+    @property
+    def holds_much(self) -> bool:
+        """Whether the slot held back much WAL when the server last answered here."""
+        return self.wal_end - self._restart_lsn > MUCH_WAL
 
     @property
     def timeline(self) -> Timeline:
@@ -179,8 +203,11 @@ class SourceMonitor:
             self._begun += 1
         if self._connection is None:
             self._connection = self._connect()
-        names, has_slot, wal_end, has_partitioned = self._ask(self._query)
-        self.wal_end = lsn.parse(str(wal_end or "0/0"))
+        names, has_slot, wal_end, restart_lsn, has_partitioned, notes = self._ask(self._query)
+        before, self.wal_end = self.wal_end, lsn.parse(str(wal_end or "0/0"))
+        self._restart_lsn = lsn.parse(str(restart_lsn or wal_end or "0/0"))
+        if before == self.wal_end and not self.is_standby:
+            self._wake_server()
         self._has_slot = bool(has_slot)
         # Another server may have taken over the address: its timeline says nothing of our stream.
         if self.is_standby and has_slot:
@@ -188,8 +215,25 @@ class SourceMonitor:
         self._end_check(None if has_slot else Interrupted("The source streams the slot no longer"))
         self._answered_at = time.monotonic()
         self.has_partitioned = bool(has_partitioned)
+        self.has_other_ddl_notes = notes != self._ddl_notes
         if names and (finding := standby_facts.synchronous_finding(self._connection)) is not None:
             self._stop_stream(finding)
+
+    def _wake_server(self) -> None:
+        """Let a server where nothing is written say which transactions run, if the slot needs it.
+
+        A slot lets go of WAL only where it is confirmed after such a record and before the next.
+        The server writes one every 15 seconds, but none once nothing has been written since. So
+        after a burst the slot may hold all of it, although every position is confirmed. A logical
+        message counts as something written. Once per position is enough: if the slot does not move
+        then, a transaction is open, and its end is written too.
+        """
+        if not self.holds_much or self._woken_lsn == self._restart_lsn:
+            return
+        self._woken_lsn = self._restart_lsn
+        # Where the role may not, the slot holds the WAL until something else is written.
+        with suppress(LoaderError):
+            self._ask("select pg_logical_emit_message(false, 'waltally', '')")
 
     def _read_timeline(self) -> None:
         number = int(str(self._ask("IDENTIFY_SYSTEM")[1]))
@@ -205,7 +249,7 @@ class SourceMonitor:
     def _release(self) -> None:
         """End a walsender that is too busy to notice that we are gone."""
         deadline = time.monotonic() + _RELEASE_SECONDS
-        while self._connection is not None and self._ask(_CHECK)[1]:
+        while self._connection is not None and self._ask(_NO_PARTITIONED)[1]:
             if time.monotonic() > deadline:
                 self._ask(_TERMINATE)
                 return

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from loader.capture import columns, handshake, wal2json
 from loader.capture.handshake import Handshake
 from loader.capture.leaf_watch import LeafWatch, open_leaf_watch
+from loader.capture.messages import Decode
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.undecodable import EncodingChecker
-from loader.preflight import slot_facts, standby_facts, table_identity
+from loader.preflight import ddl_notes, slot_facts, standby_facts, table_identity
 from loader.preflight.slot_admin import origin_name
 from loader.preflight.slot_state import why_not_followable
 from loader.staging.change_log import ChangeLog
@@ -33,7 +34,7 @@ class Stream:
 
     replication: ReplicationConnection
     monitor: SourceMonitor
-    decode: columns.Decode
+    decode: Decode
     """What reads a payload."""
     encoding_checker: EncodingChecker | None
     """Checks each change where the last try met text that the target cannot hold."""
@@ -74,7 +75,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             beside = handshake.beside(settings.source, replication)
             at = found.record.position_lsn
             leaves = open_leaf_watch(beside, monitor.connection, registered, at)
-            read: columns.Decode = wal2json.decode
+            read: Decode = wal2json.decode
             if leaves is not None:
                 on_failure.callback(leaves.close)
                 read = leaves.names.reading(read)
@@ -88,7 +89,8 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             tables = registered.tables
             if leaves is not None:
                 tables = leaves.with_leaves(tables)
-            handshake.start(replication, name, position, tables, found.origin)
+            prefix = ddl_notes.read_prefix(replication.query)
+            handshake.start(replication, name, position, tables, found.origin, prefix)
             # Only the owner of the slot moves the record and the slot. We own it from here on, so
             # both are read and checked again.
             change_log.acquire_slot_lock()

@@ -6,15 +6,12 @@ WIN1252, for example, can store the byte 0x81, which is no character and has non
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from psycopg2 import errors as pg
 
 from loader.capture import wal2json
-from loader.capture.messages import Begin, Change, Commit
+from loader.capture.messages import Begin, Change, Decode, Message
 from waltally.database import connect, explained
-
-Decode = Callable[[bytes], Begin | Commit | Change | None]
 
 
 class EncodingChecker:
@@ -40,7 +37,7 @@ class EncodingChecker:
         It raises LoaderError where the target cannot be asked.
         """
 
-        def read(payload: bytes) -> Begin | Commit | Change | None:
+        def read(payload: bytes) -> Message | None:
             message = decode(payload)
             if type(message) is Begin:
                 self._checks = message.commit_lsn <= self._until

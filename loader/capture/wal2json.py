@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
-from loader.capture.messages import Begin, Change, Commit
+from loader.capture.messages import Altered, Begin, Change, Commit, Message
 from waltally import lsn
 from waltally.tables import Table
 
@@ -44,8 +45,8 @@ _BEGIN_FORM, _COMMIT_FORM = (
 )
 
 
-def decode(payload: bytes) -> Begin | Commit | Change | None:
-    """Return what the payload is; None for a logical message, which changes no row.
+def decode(payload: bytes) -> Message | None:
+    """Return what the payload is; None for a logical message that is not about DDL.
 
     Anything that is neither a begin, a commit nor a logical message is a change and comes back
     as it is, also where it is no valid JSON. Raises ValueError where a begin or a commit lacks
@@ -82,8 +83,19 @@ def decode(payload: bytes) -> Begin | Commit | Change | None:
         except KeyError as missing:
             raise ValueError(f"a commit without {missing}") from None
     if letter == _MESSAGE:
-        return None
+        return _altered(payload)
     return payload
+
+
+def _altered(message: bytes) -> Altered | None:
+    try:
+        said = json.loads(bytes.fromhex(json.loads(message)["content"]))
+        columns = said["columns"]
+        return Altered(
+            said["schema"], said["table"], None if columns is None else frozenset(columns)
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def action(change: Change) -> bytes:
@@ -137,10 +149,14 @@ def _microseconds(timestamp: str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-def options(tables: list[tuple[str, str]], ignored_origin: int | None) -> dict[str, str]:
+def options(
+    tables: list[tuple[str, str]], ignored_origin: int | None, message_prefix: str | None = None
+) -> dict[str, str]:
     """Return the plugin's options for these (schema, table) pairs.
 
     `ignored_origin` is a replication origin's number whose changes the plugin drops unread.
+    `message_prefix` is that of the messages about DDL. Whoever knows it can write a message that is
+    too long for the plugin and ends the stream for good, so without one it is a new secret.
     Only options that wal2json 2.5 knows: it refuses any other.
     """
     chosen = {
@@ -149,8 +165,8 @@ def options(tables: list[tuple[str, str]], ignored_origin: int | None) -> dict[s
         "include-xids": "true",
         "include-timestamp": "true",
         "include-types": "false",
-        # A prefix that nothing uses, so that the application's logical messages stay at the server.
-        "add-msg-prefixes": "waltally-none",
+        # The application's logical messages stay at the server.
+        "add-msg-prefixes": message_prefix or f"waltally-{secrets.token_hex(16)}",
         "add-tables": ",".join(f"{_escape(schema)}.{_escape(table)}" for schema, table in tables),
     }
     if ignored_origin is not None:
@@ -160,4 +176,4 @@ def options(tables: list[tuple[str, str]], ignored_origin: int | None) -> dict[s
 
 def _escape(name: str) -> str:
     """Return a name as `add-tables` wants it: comma, dot, blank and the like behind a backslash."""
-    return "".join(f"\\{c}" if c in " '\\,.*" else c for c in name)
+    return "".join(f"\\{c}" if c in " \t\n\v\f\r'\\,.*" else c for c in name)

@@ -11,7 +11,6 @@ from prometheus_client.registry import Collector
 from psycopg2 import extensions
 
 from loader.capture.run_state import RunState
-from loader.monitoring import waiting
 from loader.monitoring.sampler import Sampler
 from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock
@@ -22,6 +21,7 @@ from loader.staging.records import TargetState
 from waltally.settings import Settings
 
 _WAL_STATES = ("reserved", "extended", "unreserved", "lost")
+_FACT_STATES = ("follows", "waits", "failed")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class GaugeCollector(Collector):
         """Return how far the position is behind the source; None where that does not answer."""
         source = self._source.latest
         return None if source is None else source.lag_seconds
+
+    def failed_facts(self) -> int:
+        """Return how many facts have failed, 0 where the target does not answer."""
+        target = self._target.latest
+        return sum(each.state == "failed" for each in target.facts) if target else 0
 
     def start(self) -> None:
         """Begin to ask both servers."""
@@ -186,25 +191,27 @@ class GaugeCollector(Collector):
             "waltally_has_rejected_changes",
             "1 where the fact met changes it could not count, until a new seed has counted them.",
         )
-        waits = self._by_fact(
-            "waltally_fact_waits",
-            "1 where the fact waits for a seed, the loader or a build, as `loader status` says.",
+        states = GaugeMetricFamily(
+            "waltally_fact_state",
+            "1 for the fact's state: follows, waits or failed; `loader status` says why.",
+            labels=["slot", "fact", "state"],
         )
         age = self._by_fact("waltally_baseline_age_seconds", "How old the fact's baseline is.")
         for state in target.facts:
             labels = [self._settings.slot, state.relation]
-            why = waiting.why(target, state)
-            waits.add_metric(labels, float(why is not None))
+            for name in _FACT_STATES:
+                states.add_metric([*labels, name], float(state.state == name))
             if state.baseline is not None:
                 age.add_metric(labels, target.age(state.baseline.counted_at))
             mark = state.watermark
             if mark is None:
                 continue
             behind = max(0, target.record.position_lsn - mark.applied_lsn)
-            lag_bytes.add_metric(labels, behind if mark.is_behind else 0)
-            lag_seconds.add_metric(labels, target.age(mark.moved_at) if mark.is_behind else 0)
+            is_behind = mark.waits_since is not None
+            lag_bytes.add_metric(labels, behind if is_behind else 0)
+            lag_seconds.add_metric(labels, target.age(mark.moved_at) if is_behind else 0)
             rejected.add_metric(labels, float(mark.rejected_lsn is not None))
-        yield from (lag_bytes, lag_seconds, rejected, waits, age)
+        yield from (lag_bytes, lag_seconds, rejected, states, age)
 
     def _gauge(self, name: str, meaning: str, value: float) -> GaugeMetricFamily:
         family = GaugeMetricFamily(name, meaning, labels=["slot"])

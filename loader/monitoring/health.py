@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from loader.capture.events import BuildBroke, Built, Committed, Event, Failed, Following
 from loader.capture.run_state import RunState
 from waltally.errors import LoaderError
+from waltally.plural import plural
 
 STALLED_SECONDS = 60.0
 """Where nothing was stored for so long although there is something to store, the run stalls."""
@@ -35,20 +36,23 @@ class Health:
         stop: threading.Event,
         threads: Iterable[str],
         lag_seconds: Callable[[], float | None],
+        failed_facts: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`threads` are the names of those that must run from the first event until `stop` is set.
 
         `lag_seconds` returns how far the position is behind the source; None where the source does
-        not answer.
+        not answer. `failed_facts` returns how many could not be applied.
         """
         self._run_state = run_state
         self._stop = stop
         self._threads = tuple(threads)
         self._lag_seconds = lag_seconds
+        self._failed_facts = failed_facts
         self._clock = clock
         self._has_begun = False
         self._not_following = "the slot is not streamed yet"
+        self._has_built = False
         self._failed_build = ""
         self._stored_at = 0.0
 
@@ -63,7 +67,7 @@ class Health:
             case Failed(error, _):
                 self._not_following = f"the slot is not streamed ({_meaning(error)})"
             case Built():
-                self._failed_build = ""
+                self._has_built, self._failed_build = True, ""
             case BuildBroke(error):
                 self._failed_build = f"the last build failed ({_meaning(error)})"
         self._has_begun = True
@@ -81,11 +85,16 @@ class Health:
         return Answer(True, "alive")
 
     def ready(self) -> Answer:
-        """Say whether the slot is streamed and stored, and the last build has not failed."""
+        """Say whether the slot is streamed and stored, and what is staged is applied."""
         if self._stop.is_set():
             return Answer(False, "the loader is stopping")
-        reason = self._not_following or self._failed_build or self._stall()
+        reason = self._not_following or self._failed_build or self._failure() or self._stall()
         return Answer(not reason, reason or "following the slot")
+
+    def _failure(self) -> str:
+        # A run that does not build has no part in it.
+        failed = self._failed_facts() if self._has_built else 0
+        return f"{plural(failed, 'fact')} could not be applied" if failed else ""
 
     def _stall(self) -> str:
         now = self._clock()

@@ -21,14 +21,17 @@ def unknown_values(cursor: extensions.cursor, query: Query, relation: Table) -> 
             "column": sql.Identifier(name),
             "table": sql.Identifier(relation.schema, relation.name),
             "type": sql.SQL(types[name]),
+            "value": sql.Literal(value),
+            "most_rows": sql.Literal(_MOST_ROWS),
+            "most_values": sql.Literal(_MOST_VALUES + 1),
         }
         cursor.execute(
             sql.SQL(
-                "select exists (select from {table} where {column} = %s::{type}), array(select "
-                "distinct {column}::text from (select {column} from {table} limit %s) as some_rows "
-                "where {column} is not null order by 1 limit %s)"
-            ).format(**place),
-            (value, _MOST_ROWS, _MOST_VALUES + 1),
+                "select exists (select from {table} where {column} = {value}::{type}), "
+                "array(select distinct {column}::text from (select {column} from {table} "
+                "limit {most_rows}) as some_rows where {column} is not null "
+                "order by 1 limit {most_values})"
+            ).format(**place)
         )
         ((is_there, values),) = cursor.fetchall()
         if not is_there:

@@ -138,7 +138,7 @@ def served(
     registry = CollectorRegistry()
     gauges = GaugeCollector(settings, run_state)
     metrics = Metrics(settings.slot, registry)
-    health = Health(run_state, stop, threads, gauges.lag_seconds)
+    health = Health(run_state, stop, threads, gauges.lag_seconds, gauges.failed_facts)
     registry.register(gauges)
 
     def notify(event: RunEvent) -> None:

@@ -13,6 +13,7 @@ from loader.capture.run_state import RunState
 from loader.monitoring.amounts import duration, size
 from loader.monitoring.stage import Stage
 from waltally import lsn
+from waltally.escapes import escaped
 from waltally.plural import plural
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Progress:
                 said = self._stopping
                 if not self._is_stopping:
                     said = self.line(before, _TERMINAL_SECONDS, terminal.width - _MARGIN)
-                line.update(Text(said, no_wrap=True))
+                line.update(Text(escaped(said), no_wrap=True))
                 before = self._run_state.changes
 
     def _log(self) -> None:

@@ -16,7 +16,7 @@ from loader.monitoring import rejections
 from loader.monitoring.known_values import unknown_values
 from loader.monitoring.stats_query import Query, parse_query
 from loader.staging.fact_states import rejected_reasons
-from loader.staging.watermarks import MORE_IS_STAGED
+from loader.staging.records import say_state
 from waltally.database import connect, explained
 from waltally.errors import NotSetUp, SettingError
 from waltally.facts import Fact, parse
@@ -39,22 +39,29 @@ where n.nspname = %s and c.relname = any(%s)
 group by n.oid
 having count(*) = %s
 """
-_STAGING = ("change_log", "model_watermark", "slot_position")
+_STAGING = ("change_log", "fact_state", "model_watermark", "slot_position")
 
-_FRESHNESS = f"""
+_FRESHNESS = """
 select
-    mark.slot_name,
+    said.slot_name,
+    said.state,
+    said.reason,
+    said.remedy,
     mark.applied_lsn::text,
     mark.moved_at,
     log.position_lsn::text,
-    {MORE_IS_STAGED},
-    case when mark.rejected_lsn < mark.applied_lsn then mark.rejected_lsn::text end,
-    mark.left_out,
-    mark.baseline_id is null
-from {{0}}.model_watermark as mark
-inner join {{0}}.slot_position as log using (slot_name)
-where mark.model_name = %s
-order by mark.slot_name
+    exists (
+        select from {0}.change_log as staged
+        where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
+    ),
+    mark.rejected_lsn::text,
+    mark.left_out
+from {0}.fact_state as said
+inner join {0}.slot_position as log on log.slot_name = said.slot_name
+left join {0}.model_watermark as mark
+    on mark.slot_name = said.slot_name and mark.model_name = said.model_name
+where said.model_name = %s
+order by said.slot_name
 """
 
 
@@ -163,20 +170,23 @@ def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dic
         else sql.SQL("count(*)::numeric")
         for each in fact.measures
     ]
+    # Values are literals: beside parameters a name's % would be one too.
     conditions = [
-        sql.SQL("{} = %s::{}").format(sql.Identifier(name), sql.SQL(types[name]))
-        for name in query.where
+        sql.SQL("{} = {}::{}").format(
+            sql.Identifier(name), sql.Literal(value), sql.SQL(types[name])
+        )
+        for name, value in query.where.items()
     ]
     statement = sql.SQL("select {columns} from {table} where {where} {group}").format(
         columns=sql.SQL(", ").join([*keys, *sums]),
-        table=sql.SQL(relation.quoted.replace("%", "%%")),
+        table=sql.Identifier(relation.schema, relation.name),
         where=sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
         group=sql.SQL("group by {0} order by {0}").format(sql.SQL(", ").join(keys))
         if keys
         else sql.SQL(""),
     )
     try:
-        cursor.execute(statement, tuple(query.where.values()))
+        cursor.execute(statement)
     except psycopg2.DataError as error:
         raise SettingError(
             f"A value does not fit its dimension: {error.diag.message_primary}",
@@ -206,14 +216,13 @@ def _freshness(
     if not rows:
         return None, None
     found, notes = [], []
-    for slot, applied, moved_at, position, is_behind, rejected, left_out, is_partial in rows:
-        found.append(Freshness(slot, applied, moved_at.isoformat(), position, is_behind))
-        if is_partial:
-            notes.append(
-                f"The numbers are partial: {fact.name} has no baseline of slot {slot}, so rows "
-                "from before the slot are missing. Try: `spark-submit spark/seed.py`, then "
-                "`dbt build`"
-            )
+    for slot, state, reason, remedy, applied, moved_at, position, *rest in rows:
+        is_behind, rejected, left_out = rest
+        if reason:
+            name = fact.name if len(rows) == 1 else f"{fact.name} of slot {slot}"
+            notes.append(f"{say_state(name, state, reason)}. Try: {remedy}")
+        if applied:
+            found.append(Freshness(slot, applied, moved_at.isoformat(), position, is_behind))
         if rejected:
             reasons = rejected_reasons(cursor, str(relation), slot)
             count = "Some changes" if reasons is None else plural(sum(reasons.values()), "change")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from waltally.errors import SettingError
 from waltally.facts import Fact
+from waltally.tables import format_names, parse_names
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,20 @@ def parse_query(facts: Sequence[Fact], name: str, where: Sequence[str], by: str)
         raise SettingError(
             f"There is no fact {name}" if name else "No fact is named",
             "name one of: "
-            + "; ".join(f"{each.name} (by {', '.join(_dimensions(each))})" for each in facts),
+            + "; ".join(f"{each.name} (by {format_names(_dimensions(each))})" for each in facts),
         )
     wanted = {}
     for text in where:
-        dimension, separator, value = text.partition("=")
-        if not separator:
+        # A name may have the sign too.
+        known = [each for each in _dimensions(fact) if text.startswith(f"{each}=")]
+        dimension = max(known, key=len, default=text.partition("=")[0])
+        if dimension == text:
             raise SettingError(
                 f"{text!r} is not dimension=value",
                 "write one of: " + ", ".join(f"{each}=…" for each in _dimensions(fact)),
             )
-        wanted[_dimension(fact, dimension)] = value
-    names = [_dimension(fact, each.strip()) for each in by.split(",") if each.strip()]
+        wanted[_dimension(fact, dimension)] = text[len(dimension) + 1 :]
+    names = [_dimension(fact, each) for each in parse_names(by, "--by", "--by")]
     return Query(fact, wanted, tuple(dict.fromkeys(names)))
 
 
@@ -50,6 +53,6 @@ def _dimension(fact: Fact, name: str) -> str:
     if name not in _dimensions(fact):
         raise SettingError(
             f"The fact {fact.name} has no dimension {name!r}",
-            "name one of: " + ", ".join(_dimensions(fact)),
+            "name one of: " + format_names(_dimensions(fact)),
         )
     return name

@@ -34,8 +34,13 @@ def render(stats: Stats) -> list[str]:
         *stats.hints,
         *_freshness(stats.freshness),
         # The remedy in a line of its own, so that it can be pasted.
-        *(note.replace(f" {REMEDY}", f"\n{REMEDY}") for note in stats.notes or []),
+        *(line for note in stats.notes or [] for line in _note(note)),
     ]
+
+
+def _note(note: str) -> list[str]:
+    said, separator, remedy = note.rpartition(f" {REMEDY}")
+    return [said, f"{REMEDY}{remedy}"] if separator else [note]
 
 
 def _freshness(freshness: list[Freshness] | None) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from loader.monitoring import rejections, waiting
+from loader.monitoring import rejections
 from loader.monitoring.summary import summarize
 from loader.monitoring.thresholds import Thresholds, passed
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
@@ -15,13 +15,14 @@ from loader.preflight import failover, slot_facts, standby_facts
 from loader.preflight.findings import table_findings, tables_replaced
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
-from loader.staging.records import Baseline, FactState, TargetState
+from loader.staging.records import Baseline, FactState, TargetState, say_state
 from waltally import lsn
 from waltally.database import connect
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
+from waltally.plural import plural
 from waltally.settings import Settings
 
-JSON_VERSION = 2
+JSON_VERSION = 3
 """Increased whenever a field of the JSON changes its meaning or is removed."""
 
 
@@ -71,7 +72,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     else:
         first = [facts.finding] if facts.finding else []
         limits = passed(body, thresholds, is_followable=facts.finding is None)
-        findings = [*first, *findings, *_waiting(found), *limits]
+        findings = [*first, *findings, *_states(found), *_rejected(found), *limits]
     body["findings"] = [
         {
             "code": finding.exit_code,
@@ -120,7 +121,7 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
         }
     position = found.record.position_lsn
     behind = max(0, server.wal_end - position)
-    applied = [each.watermark for each in found.facts if each.fact and each.watermark]
+    applied = [each.watermark for each in found.facts if each.watermark]
     moments = [mark.newest_commit_at for mark in applied if mark.newest_commit_at]
     return {
         **_exact(found, min(moments, default=None if applied else found.newest_commit_at)),
@@ -153,29 +154,29 @@ def _exact(found: TargetState | None, moment: datetime | None) -> dict[str, Any]
 
 
 def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
-    mark, waits = state.watermark, waiting.why(found, state)
+    mark = state.watermark
     position = found.record.position_lsn
     waits_since = mark.waits_since if mark else None
-    is_behind = mark is not None and waits_since is not None
     rejected = mark.rejected if mark else {}
     return {
         "name": state.name,
         "relation": state.relation,
-        "is_registered": state.fact is not None,
+        "is_registered": state.is_registered,
         "rows": state.rows,
-        "waits_for": None
-        if waits is None
-        else {"reason": waits.reason, "remedy": waits.remedy, "is_finding": waits.is_finding},
+        "state": state.state,
+        "reason": state.reason,
+        "remedy": state.remedy,
+        "is_finding": state.is_finding,
         "applied_lsn": _show(mark.applied_lsn if mark else None),
         "moved_at": _iso(mark.moved_at if mark else None),
-        "lag_bytes": max(0, position - mark.applied_lsn) if mark and is_behind else 0,
+        "lag_bytes": max(0, position - mark.applied_lsn) if mark and waits_since else 0,
         # A source that was quiet for long is not behind for long.
         "lag_seconds": found.age(max(mark.moved_at, waits_since)) if mark and waits_since else 0.0,
         **_exact(found, mark.newest_commit_at if mark else None),
         "rejected_lsn": _show(mark.rejected_lsn if mark else None),
         "rejected_count": None if rejected is None else sum(rejected.values()),
         "rejected_reasons": rejected,
-        "rejected_remedy": rejections.remedy(state.name, rejected)
+        "rejected_remedy": rejections.remedy(state.fact_name, rejected)
         if mark and mark.rejected_lsn
         else None,
         "left_out": mark.left_out if mark else None,
@@ -191,20 +192,38 @@ def _baseline(found: TargetState, baseline: Baseline) -> dict[str, Any]:
         "snapshot_lsn": lsn.show(baseline.snapshot_lsn),
         "counted_at": baseline.counted_at.isoformat(),
         "age_seconds": found.age(baseline.counted_at),
-        "is_of_declaration": baseline.is_of_declaration,
         "rejected_count": None if reasons is None else sum(reasons.values()),
         "rejected_reasons": reasons,
     }
 
 
-def _waiting(found: TargetState) -> list[LoaderError]:
-    """Return a finding for each fact that waits, or that lacks the rows from before the slot."""
-    waits = [(state.name, waiting.why(found, state)) for state in found.facts]
+def _states(found: TargetState) -> list[LoaderError]:
+    """Return a finding for each fact whose state only a person can change."""
     return [
-        Unhealthy(f"The fact {name} {each.reason}", each.remedy)
-        for name, each in waits
-        if each is not None and each.is_finding
+        Unhealthy(f"The fact {say_state(each.name, each.state, each.reason)}", each.remedy or "")
+        for each in found.facts
+        if each.is_finding
     ]
+
+
+def _rejected(found: TargetState) -> list[LoaderError]:
+    """Return a finding for each fact that could not count all changes."""
+    findings: list[LoaderError] = []
+    for each in found.facts:
+        mark = each.watermark
+        if mark is None or mark.rejected_lsn is None:
+            continue
+        reasons = mark.rejected
+        count = "some changes" if reasons is None else plural(sum(reasons.values()), "change")
+        why = "; ".join(f"{reason} ({n:,})" for reason, n in (reasons or {}).items())
+        findings.append(
+            Unhealthy(
+                f"The fact {each.name} could not count {count}, the newest at "
+                f"{lsn.show(mark.rejected_lsn)}" + (f": {why}" if why else ""),
+                rejections.remedy(each.fact_name, reasons),
+            )
+        )
+    return findings
 
 
 def _show(position: int | None) -> str | None:

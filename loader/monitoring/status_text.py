@@ -12,8 +12,8 @@ from typing import Any
 import typer
 
 from loader.monitoring.amounts import ago, duration, size
-from loader.monitoring.summary import rejected
 from loader.monitoring.text_lines import REMEDY, aligned, echo
+from loader.staging.records import say_state
 from waltally.errors import TRANSIENT, LoaderError
 from waltally.plural import plural
 
@@ -24,9 +24,8 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 def show(body: dict[str, Any], rate: float | None = None) -> None:
     """Print the report; a terminal shows in colour whether all is well."""
-    first, *lines = render(body, rate)
     well = "yellow" if body["summary"]["remedy"] else "green"
-    echo([typer.style(first, fg=well if body["healthy"] else "red", bold=True), *lines])
+    echo(render(body, rate), first=well if body["healthy"] else "red")
 
 
 def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
@@ -42,8 +41,7 @@ def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
         lines += [f"and: {finding['message']}", f"{REMEDY}{finding['remedy']}"]
     if facts:
         lines += ["", *_facts(facts)]
-        said = [line for fact in facts for line in _remarks(fact)]
-        lines += [line for line in said if line != f"{REMEDY}{summary['remedy']}"]
+        lines += [line for fact in facts for line in _remarks(fact)]
     if error := body["last_error"]:
         lines += ["", f"last error, {duration(error['age_seconds'])} ago: {error['message']}"]
     return [*lines, "", *aligned(_positions(body, rate))]
@@ -79,14 +77,14 @@ def _begin_page() -> None:
     if sys.stdout.isatty():
         typer.echo(_CLEAR, nl=False)
     else:
-        typer.echo(f"--- {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+        echo([f"--- {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"])
 
 
 def _show_away(error: LoaderError, last: dict[str, Any] | None) -> None:
-    typer.secho(f"Error: {error.sentence}", fg="red")
-    typer.echo(f"asking again every {_REFRESH_SECONDS:g} s")
+    echo(f"Error: {error.sentence}".split("\n"), first="red")
+    echo([f"asking again every {_REFRESH_SECONDS:g} s"])
     if last:
-        typer.echo("\nbefore that:")
+        echo(["", "before that:"])
         show(last)
 
 
@@ -119,15 +117,10 @@ def _facts(facts: list[dict[str, Any]]) -> list[str]:
 
 def _remarks(fact: dict[str, Any]) -> list[str]:
     """Return what else there is to say of a fact; what is a finding is said there."""
-    name, waits, baseline = fact["name"], fact["waits_for"], fact["baseline"]
+    name, baseline = fact["name"], fact["baseline"]
     said = []
-    if waits is not None and not waits["is_finding"]:
-        said.append(f"{name} {waits['reason']}")
-    if changes := rejected(fact):
-        reasons = "; ".join(f"{why} ({n:,})" for why, n in (fact["rejected_reasons"] or {}).items())
-        newest = f"{name} could not count {changes}, the newest at {fact['rejected_lsn']}"
-        said.append(f"{newest}: {reasons}" if reasons else newest)
-        said += [f"{REMEDY}{fact['rejected_remedy']}"]
+    if fact["reason"] and not fact["is_finding"]:
+        said.append(say_state(name, fact["state"], fact["reason"]))
     if baseline is not None and baseline["rejected_count"]:
         reasons = "; ".join(f"{why} ({n:,})" for why, n in baseline["rejected_reasons"].items())
         rows = plural(baseline["rejected_count"], "row")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loader.monitoring.amounts import duration, size
-from waltally.plural import plural
+from loader.staging.records import say_state
 
 _RECENT_SECONDS = 10.0
 """What is older may be a quiet source or a delay, so the sentence says which."""
@@ -25,7 +25,7 @@ class Summary:
 
 def summarize(body: dict[str, Any]) -> Summary:
     """Return the summary of a status report (docs/status.md)."""
-    findings, facts = body["findings"], [f for f in body["facts"] if f["is_registered"]]
+    findings, facts = body["findings"], body["facts"]
     if findings:
         first = findings[0]
         more = "" if len(findings) == 1 else f" ({len(findings)} findings)"
@@ -33,11 +33,11 @@ def summarize(body: dict[str, Any]) -> Summary:
     # A report without findings has a position, or it would say that nothing is set up.
     if not body["slot"]["active_pid"]:
         return Summary(f"no loader is running: {_exact(body, facts)}", "start `loader run --build`")
-    waits = [(each["name"], each["waits_for"]) for each in facts if each["waits_for"]]
-    if waits:
+    if waits := [each for each in facts if each["reason"]]:
+        said = [say_state(each["name"], each["state"], each["reason"]) for each in waits]
         return Summary(
-            "healthy, but " + "; ".join(f"{name} {wait['reason']}" for name, wait in waits),
-            f"{waits[0][1]['remedy']}; where `loader run --build` runs, it does that by itself",
+            f"healthy, but {'; '.join(said)}",
+            f"{waits[0]['remedy']}; where `loader run --build` runs, it does that by itself",
         )
     if (stands := body["position"]["lag_seconds"]) > _RECENT_SECONDS:
         return Summary(
@@ -51,20 +51,11 @@ def summarize(body: dict[str, Any]) -> Summary:
             f"behind: {waiting}, and more is staged; {_exact(body, facts)}",
             "see that `loader run --build` or a scheduled `dbt build` runs",
         )
-    remedies = [each["rejected_remedy"] for each in facts if rejected(each)]
-    return Summary(f"healthy, {_exact(body, facts)}", remedies[0] if remedies else "")
-
-
-def rejected(fact: dict[str, Any]) -> str:
-    """Return how many changes a fact could not count, empty where it counted all."""
-    if not fact["rejected_lsn"]:
-        return ""
-    count = fact["rejected_count"]
-    return "some changes" if count is None else plural(count, "change")
+    return Summary(f"healthy, {_exact(body, facts)}")
 
 
 def _exact(body: dict[str, Any], facts: list[dict[str, Any]]) -> str:
-    """Return until when everything that was committed is counted, and what is not."""
+    """Return until when everything that was committed is counted."""
     age, unread = body["exact_age_seconds"], body["position"]["lag_bytes"]
     is_behind = any(fact["lag_seconds"] for fact in facts)
     if age is None:
@@ -75,7 +66,4 @@ def _exact(body: dict[str, Any], facts: list[dict[str, Any]]) -> str:
         said = f"exact as of the newest change, {duration(age)} ago"
     if unread > _UNREAD_BYTES:
         said += f", and {size(unread)} of the source's WAL are still to be read"
-    lacking = [
-        f"{what} that {fact['name']} could not count" for fact in facts if (what := rejected(fact))
-    ]
-    return said + (f"; except {' and '.join(lacking)}" if lacking else "")
+    return said

@@ -1,28 +1,62 @@
-"""Lines of text for a person: aligned, and broken only where that does no harm."""
+"""Lines of text for a person: aligned, and broken only where that does no harm.
+
+Everything that the loader prints or logs goes through here, JSON apart: what came from data or
+names stays in its line.
+"""
 
 from __future__ import annotations
 
+import copy
+import logging
 import shutil
 import sys
 import textwrap
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import typer
+
+from waltally.escapes import escaped
 
 REMEDY = "Try: "
 """What a line with a remedy has. It stays one line, so that its SQL can be pasted."""
 
 
-def echo(lines: Iterable[str], err: bool = False) -> None:
+def echo(lines: Iterable[str], err: bool = False, first: str = "") -> None:
     """Print the lines; on a terminal, break those between words that are too long for it.
 
-    `err`: to standard error.
+    `err`: to standard error. `first` is the colour of the first line, in bold; empty for none.
     """
     is_terminal = (sys.stderr if err else sys.stdout).isatty()
     width = shutil.get_terminal_size().columns
+    for number, line in enumerate(map(escaped, lines)):
+        text = broken(line, width) if is_terminal else line
+        typer.echo(typer.style(text, first, bold=True) if first and not number else text, err=err)
+
+
+def write(lines: Iterable[str]) -> None:
+    """Print the lines as they are, however wide: commands among them can be pasted."""
     for line in lines:
-        typer.echo(broken(line, width) if is_terminal else line, err=err)
+        typer.echo(escaped(line))
+
+
+class LogFormatter(logging.Formatter):
+    """Formats a record; only a message as the code has it may have several lines."""
+
+    def formatException(self, ei: Any) -> str:
+        """Return the traceback, in lines that look like no record."""
+        return textwrap.indent(super().formatException(ei), "  ")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text."""
+        record = copy.copy(record)
+        if isinstance(record.args, tuple):
+            numbers = (int, float)
+            record.args = tuple(
+                each if isinstance(each, numbers) else escaped(str(each)) for each in record.args
+            )
+        return "\n".join(map(escaped, super().format(record).split("\n")))
 
 
 def broken(text: str, width: int) -> str:
@@ -40,6 +74,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
 
     A value is never cut, whatever the terminal's width.
     """
+    rows = [[escaped(text) for text in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

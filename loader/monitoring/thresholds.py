@@ -34,9 +34,9 @@ def passed(
     if is_followable and (stands := body["position"]["lag_seconds"]) > limit:
         findings.append(_stands(bool(slot.get("active_pid")), stands))
     for fact in body["facts"]:
-        # One that waits stands still until its seed is there, which is a finding of its own.
-        waits = fact["waits_for"] is not None and fact["waits_for"]["is_finding"]
-        if fact["lag_seconds"] > limit and not waits:
+        # Why one stands still that waits or has failed is a finding of its own.
+        is_said = fact["state"] != "follows" and fact["is_finding"]
+        if fact["lag_seconds"] > limit and not is_said:
             findings.append(
                 Unhealthy(
                     f"The builds have stopped: the fact {fact['name']} was not built for "

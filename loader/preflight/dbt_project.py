@@ -8,13 +8,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import yaml
 
 from loader import shipped_files
-from loader.preflight.manifest import read_manifest
+from loader.preflight.manifest import Declared, read_manifest
 from waltally.errors import BuildFailed, SettingError
-from waltally.facts import Fact
 from waltally.settings import DEFAULT_DBT_SCHEMA
 
 log = logging.getLogger("loader")
@@ -25,8 +25,8 @@ _QUIET = (
 )
 
 
-def find_facts(manifest: str, environment: Mapping[str, str] = os.environ) -> tuple[Fact, ...]:
-    """Return the declared facts: of this manifest, or, where it is empty, of the dbt project.
+def find_declared(manifest: str, environment: Mapping[str, str] = os.environ) -> Declared:
+    """Return what is declared: in this manifest, or, where none is named, in the dbt project.
 
     Raises SettingError, BuildFailed where dbt cannot parse the project.
     """
@@ -38,7 +38,7 @@ def find_facts(manifest: str, environment: Mapping[str, str] = os.environ) -> tu
 def find_project(environment: Mapping[str, str]) -> Path:
     """Return the folder of the dbt project. Raises SettingError where there is none.
 
-    DBT_PROJECT_DIR names it; else it is the current folder, else the project as shipped.
+    DBT_PROJECT_DIR names it; else it is the current folder.
     """
     if named := environment.get("DBT_PROJECT_DIR"):
         if not _is_project(Path(named)):
@@ -47,17 +47,17 @@ def find_project(environment: Mapping[str, str]) -> Path:
                 "set DBT_PROJECT_DIR to the folder of your dbt project",
             )
         return Path(named)
-    for folder in (Path.cwd(), shipped_files.FOLDER):
-        if _is_project(folder):
-            return folder
+    if _is_project(Path.cwd()):
+        return Path.cwd()
     raise SettingError(
-        f"There is no dbt_project.yml in {Path.cwd()}, so no fact is declared",
-        "run this in the folder of your dbt project, or set DBT_PROJECT_DIR to it",
+        f"There is no dbt project here: {Path.cwd()} has no dbt_project.yml",
+        "run this in the folder of your dbt project, or set DBT_PROJECT_DIR to it; a new one: "
+        "`loader init facts --table public.orders`, with a table of yours",
     )
 
 
-def parse_project(project: Path, environment: Mapping[str, str]) -> tuple[Fact, ...]:
-    """Return the facts that a dbt project declares. Raises BuildFailed where dbt refuses it."""
+def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
+    """Return what a dbt project declares. Raises BuildFailed where dbt refuses it."""
     try:
         from dbt.cli.main import dbtRunner
     except Exception as error:
@@ -79,12 +79,25 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> tuple[Fact, 
         folders += ["--profiles-dir", str(profiles)]
         outcome = dbtRunner().invoke(["parse", *folders, *_QUIET])
         if not outcome.success:
-            raise BuildFailed(
-                f"dbt cannot parse the project in {project}: "
-                f"{' '.join(str(outcome.exception).split())}",
-                f"`dbt parse` in {project} shows the whole error",
-            )
+            raise _refused(outcome.exception, project)
         return read_manifest(Path(temporary) / "manifest.json")
+
+
+def _refused(error: BaseException | None, project: Path) -> BuildFailed:
+    """Return why dbt cannot parse the project: of a declaration the macros' own sentence alone."""
+    node: Any = getattr(error, "node", None)
+    said = str(getattr(error, "msg", ""))
+    if node is not None and said.startswith(f"{node.name}: "):
+        file = getattr(node, "original_file_path", "its file")
+        return BuildFailed(said.removesuffix("."), f"correct {file} in {project}")
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = " ".join(
+        line for line in lines if line and not line.startswith(("> in ", "> called by "))
+    )
+    return BuildFailed(
+        f"dbt cannot parse the project in {project}: {told}",
+        f"`dbt parse` in {project} shows the whole error",
+    )
 
 
 def _is_project(folder: Path) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg2 import extensions
 
 from loader.preflight import table_identity
+from loader.preflight.manifest import Declared
 from loader.staging import registration
 from loader.staging.records import Registration
 from loader.staging.registration import Difference
+from waltally.database import explained
+from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
 from waltally.tables import Table
@@ -23,6 +27,10 @@ class Wanted:
     facts: tuple[Fact, ...]
     logged: tuple[Table, ...]
     """Tables that are logged besides those of the facts."""
+    project: str
+    """The dbt project that declares the facts."""
+    forget: frozenset[str]
+    """Registered facts of other projects that may be forgotten."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -30,16 +38,48 @@ class Wanted:
         return tuple(dict.fromkeys((*source_tables(self.facts), *self.logged)))
 
     @classmethod
-    def of(cls, facts: Sequence[Fact], tables: Sequence[Table]) -> Wanted:
+    def of(cls, declared: Declared, tables: Sequence[Table], forget: Iterable[str] = ()) -> Wanted:
         """Return what these declarations and LOADER_TABLES ask for."""
-        counted = source_tables(facts)
-        return cls(tuple(facts), tuple(each for each in tables if each not in counted))
+        counted = source_tables(declared.facts)
+        logged = tuple(each for each in tables if each not in counted)
+        return cls(declared.facts, logged, declared.project, frozenset(forget))
 
 
 def unchanged(registered: Registration, wanted: Wanted) -> list[Fact]:
     """Return the registered facts that stay as they are: others need a new baseline anyway."""
     declared = {fact.name: fact.declaration for fact in wanted.facts}
     return [each for each in registered.facts if declared.get(each.name) == each.declaration]
+
+
+def foreign_findings(
+    target: extensions.connection, settings: Settings, wanted: Wanted
+) -> list[LoaderError]:
+    """Return which facts of other dbt projects setup would forget, or count by another declaration.
+
+    A fact of which no project is known may stay as it is declared here.
+    """
+    with explained("target"), target, target.cursor() as cursor:
+        registered = registration.read_registered(cursor, settings.schema, settings.slot)
+        projects = registration.read_projects(cursor, settings.schema, settings.slot)
+    declared = {fact.name: fact.declaration for fact in wanted.facts}
+    lost = []
+    for fact in registered.facts:
+        project = projects[fact.name]
+        if project == wanted.project or fact.name in wanted.forget:
+            continue
+        if fact.name not in declared or (project and declared[fact.name] != fact.declaration):
+            lost.append((fact.name, f"the dbt project {project}" if project else "an unknown one"))
+    if not lost:
+        return []
+    listed = ", ".join(f"{name} of {project}" for name, project in lost)
+    flags = " ".join(f"--forget {shlex.quote(name)}" for name, _ in lost)
+    return [
+        SettingError(
+            f"The dbt project {wanted.project} was read, and setup would forget {listed}",
+            "run this in the folder of that dbt project, or set DBT_PROJECT_DIR to it; or, to "
+            f"forget what is named: `loader setup {flags}`",
+        )
+    ]
 
 
 def read_identities(
@@ -53,11 +93,13 @@ def register_facts(cursor: extensions.cursor, settings: Settings, wanted: Wanted
     """Register what differs, in the transaction of the cursor; return what to say."""
     registered = registration.read_registered(cursor, settings.schema, settings.slot)
     changes = registration.difference(registered, wanted.facts, wanted.logged)
+    if changes:
+        registration.register(
+            cursor, settings.schema, settings.slot, wanted.facts, wanted.logged, changes
+        )
+    registration.write_project(cursor, settings.schema, settings.slot, wanted.project)
     if not changes:
         return []
-    registration.register(
-        cursor, settings.schema, settings.slot, wanted.facts, wanted.logged, changes
-    )
     return _said(changes, wanted, is_first=not registered.facts)
 
 

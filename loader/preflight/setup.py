@@ -11,6 +11,7 @@ from loader.preflight import slot_facts
 from loader.preflight.ask_source import ask_server
 from loader.preflight.begin_log import begin_log, keep_on_standbys, writable
 from loader.preflight.checks import keeping_findings
+from loader.preflight.ddl_notes import missing_note
 from loader.preflight.findings import (
     declaration_findings,
     encoding_findings,
@@ -20,7 +21,13 @@ from loader.preflight.findings import (
     zone_findings,
 )
 from loader.preflight.leaf_catalog import LeafCatalog
-from loader.preflight.register_facts import Wanted, read_identities, register_facts, unchanged
+from loader.preflight.register_facts import (
+    Wanted,
+    foreign_findings,
+    read_identities,
+    register_facts,
+    unchanged,
+)
 from loader.preflight.remedies import RELOAD
 from loader.preflight.slot_admin import (
     create_slot,
@@ -86,7 +93,9 @@ def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[Lo
                 )
             registered = registration.read_registration(target, settings.schema, settings.slot)
             found += record_findings(settings, source, target, facts, unchanged(registered, wanted))
-            if changes := registration.difference(registered, wanted.facts, wanted.logged):
+            if foreign := foreign_findings(target, settings, wanted):
+                found += foreign
+            elif changes := registration.difference(registered, wanted.facts, wanted.logged):
                 found.append(
                     NotSetUp(
                         f"What is registered differs from what is declared: {changes}",
@@ -141,6 +150,8 @@ def set_up(
             if found := _other_slots(settings, wanted, target):
                 raise combine(found)
             facts = slot_facts.read_facts(settings, source, target)
+            if facts.record is not None and (found := foreign_findings(target, settings, wanted)):
+                raise combine(found)
             if facts.record is not None and not renew:
                 registered = registration.read_registration(target, settings.schema, settings.slot)
                 counted = unchanged(registered, wanted)
@@ -163,6 +174,19 @@ def set_up(
                 done.append("made a replication origin, so that the slot skips our own rows")
             done += _notes(source, failover)
     return done
+
+
+def ddl_note(settings: Settings) -> list[str]:
+    """Return how the source can be made to tell of DDL, where it does not. Raises LoaderError."""
+    with closing(connect(settings.source, "source")) as source:
+
+        def ask(query: str) -> list[tuple[object, ...]]:
+            with explained("source"), source, source.cursor() as cursor:
+                cursor.execute(query)
+                return cursor.fetchall()
+
+        note = missing_note(ask, source.info.dbname, source.info.user)
+    return [] if note is None else [note]
 
 
 def _notes(source: extensions.connection, failover: bool) -> list[str]:

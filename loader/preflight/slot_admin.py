@@ -16,6 +16,7 @@ from waltally.errors import (
     SlotCreationBlocked,
     SlotInUse,
 )
+from waltally.open_transactions import WRITERS, Writers, describe, ends_of_prepared
 from waltally.server_errors import ServerError
 
 STANDBY_SNAPSHOT = "select pg_log_standby_snapshot(); -- as a superuser"
@@ -55,10 +56,12 @@ def create_slot(
                 "logs which transactions run",
                 f"run `loader setup` again, and meanwhile on the primary: {STANDBY_SNAPSHOT}",
             ) from None
+        writers = _writers(source)
         raise SlotCreationBlocked(
             f"The slot could not be made within {timeout} s: it waits for transactions "
-            f"that were writing when it began ({_writers(source)})",
-            "wait for them or end them, then run `loader setup` again; --timeout waits longer",
+            f"that were writing when it began, {describe(writers)}",
+            "wait for them or end them, then run `loader setup` again; --timeout waits longer"
+            + ends_of_prepared(writers),
         ) from None
     except psycopg2.Error as error:
         if (finding := creation_finding(error, source)) is not None:
@@ -85,14 +88,10 @@ def creation_finding(error: psycopg2.Error, source: extensions.connection) -> Lo
     return slot_finding(ServerError.of(error), "", source.info.user, major)
 
 
-def _writers(source: extensions.connection) -> str:
+def _writers(source: extensions.connection) -> Writers:
     with source, source.cursor() as cursor:
-        cursor.execute(
-            "select pid, usename, (now() - xact_start)::interval(0)::text from pg_stat_activity "
-            "where backend_xid is not null and pid <> pg_backend_pid() order by xact_start limit 5"
-        )
-        rows = cursor.fetchall()
-    return ", ".join(f"pid {pid} of {role} for {age}" for pid, role, age in rows) or "now over"
+        cursor.execute(WRITERS, {"xids": None})
+        return cursor.fetchall()
 
 
 def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:

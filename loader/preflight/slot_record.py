@@ -23,8 +23,17 @@ _DELETE_FROM_START = (
         "from {0}.baseline where slot_name = %(slot)s and snapshot_lsn >= %(start)s)"
         for table in ("baseline_rejection", "baseline_group", "baseline")
     ),
+    # What the same cluster deleted there it has again. Positions of another cluster mean nothing.
+    "delete from {0}.archived_delete using {0}.slot_position as log "
+    "where archived_delete.slot_name = %(slot)s and log.slot_name = %(slot)s "
+    "and commit_lsn >= %(start)s and log.system_identifier = %(system)s",
+    "update {}.archived_delete set commit_lsn = %(start)s::pg_lsn - 1 "
+    "where slot_name = %(slot)s and commit_lsn >= %(start)s",
     # 0/0 is before the log's start: a build is refused until there is a new baseline.
     "update {}.model_watermark set applied_lsn = '0/0' "
+    "where slot_name = %(slot)s and applied_lsn >= %(start)s",
+    # A reader of somebody's own finds that the log starts later than where it is.
+    "update {}.reader_position set applied_lsn = '0/0' "
     "where slot_name = %(slot)s and applied_lsn >= %(start)s",
 )
 
@@ -36,7 +45,11 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
     for statement in _DELETE_FROM_START:
         cursor.execute(
             sql.SQL(statement).format(sql.Identifier(settings.schema)),
-            {"slot": settings.slot, "start": lsn.show(start)},
+            {
+                "slot": settings.slot,
+                "start": lsn.show(start),
+                "system": server.system_identifier,
+            },
         )
     cursor.execute(
         sql.SQL(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from loader.preflight.table_facts import TableFacts
+from loader.preflight.check_constraints import SPECIAL, kept_out
+from loader.preflight.table_facts import Check, TableFacts
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, FactTable, identity_columns
 from waltally.tables import quoted
@@ -16,16 +17,23 @@ _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 def table_findings(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return what is wrong with a table; one that no fact needs is only logged."""
-    if unfit := countable(found, facts):
+    if unfit := _unfit(found, facts):
         return unfit
-    if found.kind == "p":
-        return []  # Its leaves have the rows, and identities of their own.
-    narrow = identity_wide(found, identity_columns(facts, found.table))
-    return [narrow] if narrow and _feeds(found, facts) else []
+    mendable = [numbers_finite(found)]
+    # The leaves of a partitioned table have the rows, and identities of their own.
+    if found.kind != "p":
+        narrow = identity_wide(found, identity_columns(facts, found.table))
+        mendable.append(narrow if _feeds(found, facts) else None)
+    return [each for each in mendable if each]
 
 
 def countable(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return why the rows of a table cannot be counted for these facts; empty where they can."""
+    infinite = numbers_finite(found)
+    return _unfit(found, facts) or ([infinite] if infinite else [])
+
+
+def _unfit(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
     feeds = _feeds(found, facts)
     if (unfit := table_fit(found, bool(feeds))) is not None:
         return [unfit]
@@ -56,7 +64,13 @@ def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
     if found.persistence != "p":
         return TableUnfit(
             f"The table {table} is not logged, so its changes reach no slot",
-            f"alter table {table.quoted} set logged;",
+            f"alter table {table.quoted} set logged;"
+            + (
+                " -- if it was counted before, then `spark-submit spark/seed.py`, then "
+                "`dbt build`: what was written meanwhile is in no change"
+                if is_counted
+                else ""
+            ),
         )
     return None
 
@@ -117,6 +131,47 @@ def columns_readable(found: TableFacts) -> LoaderError | None:
         "so no fact can use it",
         f"alter table {found.table.quoted} {changes};",
     )
+
+
+def numbers_finite(found: TableFacts) -> LoaderError | None:
+    """JSON has neither NaN nor an infinity: in a change they are null, and cannot be told from it.
+
+    A constraint of the table keeps them out. That a column is NOT NULL would tell only as long as
+    it is: a null of before or after would be taken for them.
+    """
+    unsure: list[str] = []
+    added: dict[str, str] = {}
+    validated: list[str] = []
+    for name, number in sorted(found.numbers.items()):
+        wanted = {"NaN"} if number.has_precision else SPECIAL
+        checks = [each for each in number.checks if kept_out(each.expression, name) & wanted]
+        if wanted <= _kept_out((each for each in checks if each.is_valid), name):
+            continue
+        unsure.append(name)
+        if wanted <= _kept_out(checks, name):
+            validated += [each.name for each in checks if not each.is_valid]
+        else:
+            taken = found.names_taken.union(added)
+            constraint = _free_name(f"{found.table.name}_{name}", "_finite", taken)
+            added[constraint] = f"{quoted(name)} > '-Infinity' and {quoted(name)} < 'Infinity'"
+    if not unsure:
+        return None
+    alter = f"alter table {found.table.quoted}"
+    adds = ", ".join(
+        f"add constraint {quoted(each)} check ({holds}) not valid" for each, holds in added.items()
+    )
+    validates = ", ".join(
+        f"validate constraint {quoted(each)}" for each in dict.fromkeys([*validated, *added])
+    )
+    return TableUnfit(
+        f"{', '.join(unsure)} of {found.table} may be NaN or infinite, which reaches the slot as "
+        "null: no fact could tell them apart",
+        f"{alter} {adds}; {alter} {validates};" if added else f"{alter} {validates};",
+    )
+
+
+def _kept_out(checks: Iterable[Check], column: str) -> frozenset[str]:
+    return frozenset[str]().union(*(kept_out(each.expression, column) for each in checks))
 
 
 def types_suit(found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
@@ -181,7 +236,7 @@ def identity_change(found: TableFacts, needed: Sequence[str]) -> tuple[str, str]
     if nullable or not found.primary_key:
         why = f"{', '.join(nullable)} may be null" if nullable else "the table has no primary key"
         return f"{choose} full;", why
-    index = quoted(_free_name(table.name, found.names_taken))
+    index = quoted(_free_name(table.name, "_replica_identity", found.names_taken))
     columns = ", ".join(map(quoted, dict.fromkeys((*found.primary_key, *needed))))
     return (
         f"create unique index concurrently {index} on {table.quoted} ({columns}); "
@@ -190,11 +245,11 @@ def identity_change(found: TableFacts, needed: Sequence[str]) -> tuple[str, str]
     )
 
 
-def _free_name(table: str, taken: frozenset[str]) -> str:
-    """Return a name for the table's index: the server would cut a longer one at 63 bytes."""
+def _free_name(start: str, end: str, taken: frozenset[str]) -> str:
+    """Return a name for what a remedy makes: the server would cut a longer one at 63 bytes."""
     for number in itertools.count(1):
-        suffix = "_replica_identity" + (f"_{number}" if number > 1 else "")
-        name = table.encode()[: 63 - len(suffix)].decode(errors="ignore") + suffix
+        suffix = end + (f"_{number}" if number > 1 else "")
+        name = start.encode()[: 63 - len(suffix)].decode(errors="ignore") + suffix
         if name not in taken:
             return name
     raise AssertionError("the numbers have no end")

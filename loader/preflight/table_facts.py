@@ -17,6 +17,25 @@ BY_SESSION = (
 
 
 @dataclass(frozen=True)
+class Number:
+    """A column of type numeric, real or double precision."""
+
+    has_precision: bool
+    """A numeric with a precision takes NaN, and no infinity."""
+    checks: Sequence[Check] = ()
+
+
+@dataclass(frozen=True)
+class Check:
+    """A CHECK constraint of a column."""
+
+    name: str
+    expression: str
+    is_valid: bool
+    """Whether all rows are known to meet it."""
+
+
+@dataclass(frozen=True)
 class TableFacts:
     """A source table as the catalog has it."""
 
@@ -36,13 +55,17 @@ class TableFacts:
     by_session: Mapping[str, str] = field(default_factory=dict)
     """By needed column, the type whose text differs between sessions: its own or one within it."""
     names_taken: frozenset[str] = frozenset()
-    """Names in the table's schema that end like those that the remedy gives to indexes."""
+    """Names that a remedy may not give: those of the schema that end like its indexes', and those
+    of the table's constraints."""
     types: Mapping[str, str] = field(default_factory=dict)
     """By needed column, its type; of a domain the type that it is made of."""
     heirs: Sequence[str] = ()
     """The tables that inherit from this one, quoted as SQL needs them; partitions do not."""
     virtual: Mapping[str, str] = field(default_factory=dict)
     """By needed column that is computed when it is read, how it would be declared as stored."""
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    """By needed column whose type can have NaN, which the stream says as null; a domain's has not
+    the form of a number there."""
 
 
 _TABLE = f"""
@@ -141,6 +164,9 @@ select
     array(
         select o.relname::text from pg_class as o
         where o.relnamespace = c.relnamespace and o.relname ~ '_replica_identity[_0-9]*$'
+        union
+        select o.conname::text from pg_constraint as o
+        where o.conrelid = c.oid
     ),
     (
         select jsonb_object_agg(found.attname, found.type) from (
@@ -175,6 +201,19 @@ select
         from pg_attribute as a
         inner join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
         where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any({{columns}})
+    ),
+    (
+        select jsonb_object_agg(a.attname, jsonb_build_array(a.atttypmod > 0, coalesce((
+            select jsonb_agg(jsonb_build_array(
+                k.conname, pg_get_expr(k.conbin, k.conrelid), k.convalidated
+            ) order by k.conname)
+            from pg_constraint as k
+            where k.conrelid = c.oid and k.contype = 'c' and a.attnum = any(k.conkey)
+        ), '[]')))
+        from pg_attribute as a
+        where
+            a.attrelid = c.oid and a.attname = any({{columns}}) and not a.attisdropped
+            and a.atttypid in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype)
     )
 from wanted
 inner join pg_class as c on c.oid = wanted.oid
@@ -218,4 +257,8 @@ def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
         row[10] or {},
         tuple(row[11]),
         row[12] or {},
+        {
+            name: Number(has_precision, [Check(*each) for each in checks])
+            for name, (has_precision, checks) in (row[13] or {}).items()
+        },
     )

@@ -122,11 +122,8 @@ def replaced_finding(
     """Return which table or column is not the one that was counted, None where all are.
 
     A table that was renamed and renamed back is the same one, but the log lacks the changes made
-    under the other name. Tables and columns that are missing now are left to another check. A seed
-    keeps the counts of purged rows of a table whose deletes are ignored, also of a former one,
-    unless it runs with --forget-purged.
+    under the other name. Tables and columns that are missing now are left to another check.
     """
-    remembered = {str(part.table) for part in fact.tables if fact.ignores_deletes(part.table)}
     for name, before in of_fact(counted, fact).items():
         now = found.get(name, before)
         other = [
@@ -151,13 +148,8 @@ def replaced_finding(
             )
         else:
             continue
-        is_former = name in remembered and (now["oid"] != before["oid"] or bool(other))
-        seed = "`spark-submit spark/seed.py{}` counts what is there now{}; then `dbt build`"
         return TableReplaced(
-            said,
-            seed.format(" --forget-purged", ", and no row that was purged before")
-            if is_former
-            else seed.format("", ""),
+            said, "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
         )
     return None
 

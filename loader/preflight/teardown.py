@@ -18,9 +18,31 @@ from loader.staging.pruned import IS_LIKE_THE_LOG
 from loader.staging.target_state import SLOT_POSITIONS, slot_position
 from waltally.database import connect, explained
 from waltally.errors import NotOurs, SlotInUse
-from waltally.settings import Settings
+from waltally.settings import Settings, jobs_schema
+from waltally.tables import Table, quoted
 
-_CREATED = re.compile(r"^create (?:or replace )?(table|function) (\w+) ?(\([^)]*\))?", re.MULTILINE)
+_CREATED = re.compile(r"^create (table|function|type|view) (\w+)", re.MULTILINE)
+# The functions that dbt has installed give a type of ours, and cdc.apply alone may call them.
+# They are taken from the catalog: dbt's role could choose the names that it registers.
+_INSTALLED = """
+select p.oid::regprocedure::text
+from pg_proc as p
+inner join pg_type as given on given.oid = p.prorettype
+where
+    given.typnamespace = %(schema)s::regnamespace
+    and given.typname in ('outcome', '_change')
+    and p.pronamespace <> given.typnamespace
+    and pg_has_role(p.proowner, 'usage')
+"""
+_FUNCTIONS = """
+select p.oid::regprocedure::text from pg_proc as p
+where
+    p.pronamespace = %(schema)s::regnamespace
+    and p.proname = any(%(names)s)
+    -- Another program may have made a function of the same name.
+    and p.prosrc <> ''
+    and strpos(%(text)s, p.prosrc) > 0
+"""
 
 _OF_A_SLOT = (
     "baseline_rejection",
@@ -28,24 +50,32 @@ _OF_A_SLOT = (
     "baseline",
     "fact",
     "archive_position",
+    "archived_delete",
+    "installed_model",
     "model_watermark",
+    "reader_position",
     "change_log",
     "slot_position",
 )
 
-# Partitions that a killed prune detached, and tables that a killed seed left. A table of another
-# program may have such a name; its columns differ.
+# Partitions that a killed prune detached. A table of another program may have such a name; its
+# columns differ.
 _LEFT_OVER = f"""
 select c.relname::text
 from pg_class as c
 inner join pg_class as log on log.oid = %(log)s::regclass
 where c.relnamespace = %(schema)s::regnamespace and c.relkind = 'r'
-and (
-    c.relname ~ '{PARTITION_NAME}'
-    and not exists (select from pg_inherits where inhrelid = c.oid)
-    and {IS_LIKE_THE_LOG}
-    or c.relname ~ '^baseline_group_incoming_[0-9a-f]{{16}}$'
-)
+and c.relname ~ '{PARTITION_NAME}'
+and not exists (select from pg_inherits where inhrelid = c.oid)
+and {IS_LIKE_THE_LOG}
+"""
+
+# Tables that a killed seed left.
+_LEFT_BY_JOBS = """
+select c.relname::text
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where n.nspname = %s and c.relname ~ '^baseline_group_incoming_[0-9a-f]{16}$'
 """
 
 
@@ -97,8 +127,12 @@ def _clear(cursor: extensions.cursor, settings: Settings, purge: bool) -> list[s
             f"deleted what schema {settings.schema} held for the slot; it still holds "
             + ", ".join(others)
         ]
+    jobs = jobs_schema(settings.schema)
+    cursor.execute(_LEFT_BY_JOBS, (jobs,))
+    for (table,) in cursor.fetchall():
+        cursor.execute(sql.SQL("drop table {}").format(sql.Identifier(jobs, table)))
     _drop_tables(cursor, settings.schema)
-    return [_drop_schema(cursor, settings.schema)]
+    return [_drop_schema(cursor, name) for name in (settings.schema, jobs)]
 
 
 def _other_slots(cursor: extensions.cursor, settings: Settings) -> list[str]:
@@ -124,30 +158,35 @@ def _drop_tables(cursor: extensions.cursor, schema: str) -> None:
         sql.SQL("select version, name from {}").format(sql.Identifier(schema, "schema_migration"))
     )
     applied = cursor.fetchall()
-    made = [found for row in applied for found in _CREATED.findall(ours.get(row, ""))]
-    names = {
-        "schema": str(sql.Identifier(schema).as_string(cursor)),
-        "log": str(sql.Identifier(schema, "change_log").as_string(cursor)),
+    made: dict[str, list[str]] = {"view": [], "table": [], "function": [], "type": []}
+    for row in applied:
+        for kind, name in _CREATED.findall(ours.get(row, "")):
+            made[kind].append(name)
+    names: dict[str, object] = {
+        "schema": quoted(schema),
+        "log": Table(schema, "change_log").quoted,
+        "names": made["function"],
+        "text": "\n".join(migrate.in_schema(text, schema) for text in ours.values()),
     }
     cursor.execute(_LEFT_OVER, names)
-    tables = [name for (name,) in cursor.fetchall()]
-    tables += [name for kind, name, _ in made if kind == "table"]
+    made["table"] += [name for (name,) in cursor.fetchall()]
     if all(row in ours for row in applied):
-        tables.append("schema_migration")
+        made["table"].append("schema_migration")
+    cursor.execute(_FUNCTIONS, names)
+    functions = [signature for (signature,) in cursor.fetchall()]
+    cursor.execute(_INSTALLED, names)
+    functions = [signature for (signature,) in cursor.fetchall()] + functions
+
+    def of_ours(kind: str) -> list[str]:
+        return [Table(schema, name).quoted for name in made[kind]]
+
+    # Each kind may depend on the next ones.
+    drops = (("view", of_ours("view")), ("table", of_ours("table")), ("function", functions))
     try:
-        # Without CASCADE: that would also drop what others have built on the tables.
-        cursor.execute(
-            sql.SQL("drop table if exists {}").format(
-                sql.SQL(", ").join(sql.Identifier(schema, name) for name in tables)
-            )
-        )
-        for kind, name, arguments in made:
-            if kind == "function":
-                cursor.execute(
-                    sql.SQL("drop function if exists {}{}").format(
-                        sql.Identifier(schema, name), sql.SQL(arguments)
-                    )
-                )
+        for kind, objects in (*drops, ("type", of_ours("type"))):
+            if objects:
+                # Without CASCADE: that would also drop what others have built on these.
+                cursor.execute(f"drop {kind} if exists {', '.join(objects)}")
     except pg.DependentObjectsStillExist as error:
         raise _still_needed(error, schema) from None
 

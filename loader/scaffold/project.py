@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from loader import shipped_files
@@ -10,7 +11,7 @@ from loader.scaffold.proposal import Proposal, model_sql, model_yaml
 from waltally.errors import SettingError
 
 _PROJECT = """\
-name: facts
+name: {name}
 version: 1.0.0
 config-version: 2
 profile: waltally
@@ -19,7 +20,7 @@ model-paths: [models]
 
 models:
   # psql's \\d+ shows the descriptions of tables and columns.
-  +persist_docs: {relation: true, columns: true}
+  +persist_docs: {{relation: true, columns: true}}
 
 flags:
   send_anonymous_usage_stats: false
@@ -48,7 +49,7 @@ def write_project(folder: Path, proposal: Proposal) -> Path:
     """
     fact = f"models/{proposal.name}.sql"
     files = {
-        "dbt_project.yml": _PROJECT,
+        "dbt_project.yml": _PROJECT.format(name=project_name(folder)),
         "packages.yml": _PACKAGES.format(folder=json.dumps(str(shipped_files.FOLDER))),
         "profiles.yml": _profile(),
         ".gitignore": _IGNORED,
@@ -61,7 +62,7 @@ def write_project(folder: Path, proposal: Proposal) -> Path:
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         # So that the commands of docs and remedies work here as they stand.
         (folder / "spark").symlink_to(shipped_files.FOLDER / "spark")
     except OSError as error:
@@ -69,6 +70,14 @@ def write_project(folder: Path, proposal: Proposal) -> Path:
             f"{folder} cannot be written: {error.strerror}", "name a folder that you may write"
         ) from error
     return folder / fact
+
+
+def project_name(folder: Path) -> str:
+    """Return the dbt project's name, from the folder's: setup tells projects apart by it."""
+    plain = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_")
+    if not plain or plain[0].isdigit() or plain in ("waltally", "dbt", "dbt_postgres"):
+        return f"facts_{plain}".strip("_")
+    return plain
 
 
 def _profile() -> str:

@@ -6,12 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import yaml
+
 from waltally.errors import SettingError
-from waltally.tables import Table, quoted
+from waltally.escapes import escaped
+from waltally.tables import Table, format_names, quoted
 
 MOST_VALUES = 1000
 """A column with more values is no dimension to begin with."""
 MOST_DIMENSIONS = 3
+_ID, _COUNT = "id", "row_count"
+"""The fact's own columns."""
 
 _TYPES = {
     "uuid": "uuid",
@@ -59,8 +64,9 @@ class Proposal:
 
     @property
     def part(self) -> str:
-        """The fact's own name for the table."""
-        return self.name.removeprefix("ft_")
+        """The fact's own name for the table, which begins with no digit."""
+        plain = self.name.removeprefix("ft_")
+        return f"rows_{plain}" if plain[0].isdigit() else plain
 
 
 def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Proposal:
@@ -68,22 +74,26 @@ def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Pr
 
     Raises SettingError where a named column cannot be a dimension, or none is likely.
     """
+    if escaped(str(table)) != str(table):
+        raise SettingError(
+            f"The name of {table} has a control character, which a fact cannot declare",
+            "rename it, or take another table",
+        )
+    columns = [column for column in columns if _can_be_declared(column.name)]
     fit = {column.name: column for column in columns if column.type_ in _TYPES}
+    remedy = f"name some of these with --by: {format_names(fit)}" if fit else "take another table"
     if unknown := [name for name in named if name not in fit]:
         raise SettingError(
-            f"{table} has no column {', '.join(unknown)} that a fact can count by",
-            f"name some of these with --by: {', '.join(fit)}" if fit else "take another table",
+            f"{table} has no column {format_names(unknown)} that a fact can count by", remedy
         )
     chosen = [fit[name] for name in named] or likely(list(fit.values()))
     if not chosen:
-        raise SettingError(
-            f"No column of {table} looks like one to count by",
-            f"name some of these with --by: {', '.join(fit)}" if fit else "take another table",
-        )
+        raise SettingError(f"No column of {table} looks like one to count by", remedy)
     others = [column for column in columns if column not in chosen and not column.is_key]
     plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "rows"
     return Proposal(
-        f"ft_{plain}",
+        # A fact's name has at most 48 bytes (the macro check_names).
+        f"ft_{plain}"[:48],
         table,
         tuple(chosen),
         tuple(c.name for c in others if c.type_ in _SUMMED and not c.is_foreign_key),
@@ -117,54 +127,62 @@ def _rank(column: Column) -> int:
 
 
 def model_sql(proposal: Proposal) -> str:
-    """Return the model's text."""
-    hints = []
-    if proposal.summable:
-        column = proposal.summable[0]
-        hints.append(
-            f"a sum, such as {{'sum': {column!r}, 'of': {proposal.part!r}}}; "
-            f"of {', '.join(proposal.summable)}"
-        )
-    if proposal.days:
-        column = proposal.days[0]
-        hints.append(
-            f"a day, such as {{'date_of': {column!r}, 'timezone': 'Europe/London'}}; "
-            f"of {', '.join(proposal.days)}"
-        )
-    could = "".join(f"\n   - {hint}" for hint in hints)
-    also = f"\n   It could also have:{could}" if could else ""
+    """Return the model's text.
+
+    A name is in it as a literal alone: anywhere else, a comment included, Jinja would run it.
+    """
     lines = [
-        f"{{# How many rows of {proposal.table}, by the columns below (docs/facts.md).{also} #}}",
+        "{# How many rows, by the columns below; docs/facts.md says what else a fact can have. #}",
         "{{ waltally.fact(",
         f"    tables={{{proposal.part!r}: {_name(proposal.table)!r}}},",
         "    dimensions={",
         *(f"        {column.name!r}: {_dimension(column)}," for column in proposal.dimensions),
         "    },",
-        f"    measures={{'row_count': {{'count': {proposal.part!r}}}}},",
+        f"    measures={{{_COUNT!r}: {{'count': {proposal.part!r}}}}},",
         ") }}",
     ]
     return "\n".join(lines) + "\n"
 
 
+def hints(proposal: Proposal) -> list[str]:
+    """Return what else the fact could have, for a person."""
+    found = []
+    if proposal.summable:
+        column, listed = proposal.summable[0], format_names(proposal.summable)
+        found.append(f"a sum, such as {{'sum': {column!r}, 'of': {proposal.part!r}}}; of {listed}")
+    if proposal.days:
+        column, listed = proposal.days[0], format_names(proposal.days)
+        day = f"{{'date_of': {column!r}, 'timezone': 'Europe/London'}}"
+        found.append(f"a day, such as {day}; of {listed}")
+    return found
+
+
 def model_yaml(proposal: Proposal) -> str:
-    """Return the descriptions of the model and its columns."""
-    listed = ", ".join(column.name for column in proposal.dimensions)
-    columns = [
-        ("id", "Made from the dimensions, so that a rebuild gives the same id."),
-        *((column.name, f"{column.name} of the rows.") for column in proposal.dimensions),
-        ("row_count", "How many rows."),
-    ]
-    lines = [
-        "version: 2",
-        "",
-        "models:",
-        f"  - name: {proposal.name}",
-        f"    description: Rows of {proposal.table}, one line per {listed}.",
-        "    columns:",
-    ]
-    for name, description in columns:
-        lines += [f'      - name: "{name}"', f'        description: "{description}"']
-    return "\n".join(lines) + "\n"
+    """Return the descriptions of the model and its columns.
+
+    dbt renders names and descriptions, and once more where a test is added. So a column whose name
+    could be Jinja has none.
+    """
+    names = [column.name for column in proposal.dimensions if not set("{}") & set(column.name)]
+    columns = {
+        _ID: "Made from the dimensions, so that a rebuild gives the same id.",
+        **dict.fromkeys(names, "As the rows have it."),
+        _COUNT: "How many rows.",
+    }
+    model = {
+        "name": proposal.name,
+        "description": "How many rows, one line per group of the dimensions.",
+        "columns": [{"name": name, "description": said} for name, said in columns.items()],
+    }
+    written: str = yaml.safe_dump(
+        {"version": 2, "models": [model]}, sort_keys=False, allow_unicode=True, width=100
+    )
+    return written
+
+
+def _can_be_declared(name: str) -> bool:
+    """Whether a fact may have such a column (the macro check_name), beside its own."""
+    return escaped(name) == name and name not in (_ID, _COUNT)
 
 
 def _name(table: Table) -> str:

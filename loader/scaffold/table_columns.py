@@ -60,10 +60,10 @@ def read_columns(connection: extensions.connection, table: Table) -> tuple[Colum
         if found:
             return found
         cursor.execute(_TABLES)
-        there = format_tables(Table(*row) for row in cursor.fetchall())
+        there = ", ".join(format_tables([Table(*row)]) for row in cursor.fetchall())
     raise SettingError(
         f"The source has no table {table}",
-        f"name one with --table, for instance {there.replace(',', ', ')}"
+        f"name one with --table, for instance {there}"
         if there
         else "connect to the application's database with --source; this one has no tables",
     )

@@ -68,15 +68,21 @@ class ChangeLog:
         """Return which facts are registered and which tables are to be followed."""
         return registration.read_registration(self.connection, self._schema, self._slot)
 
-    def registration_number(self) -> int:
-        """Return the number of the newest registration; it writes nothing."""
-        query = sql.SQL("select registration from {}.slot_position where slot_name = %s").format(
-            sql.Identifier(self._schema)
-        )
+    def look(self) -> tuple[int, bool]:
+        """Return the number of the newest registration, and whether somebody waits for a position.
+
+        Who calls cdc.wait_for holds a lock meanwhile. It writes nothing.
+        """
+        query = sql.SQL(
+            "select registration, case when pg_try_advisory_lock(wait.key) "
+            "then not pg_advisory_unlock(wait.key) else true end "
+            "from {0}.slot_position "
+            "cross join lateral {0}.lock_key('wait', slot_name) as wait (key) where slot_name = %s"
+        ).format(sql.Identifier(self._schema))
         with explained("target"), self.connection, self.connection.cursor() as cursor:
             cursor.execute(query, (self._slot,))
             row = cursor.fetchone()
-        return int(row[0]) if row else 0
+        return (int(row[0]), bool(row[1])) if row else (0, False)
 
     def write_followed(
         self, registered: Registration, followed: Followed, leaves: Mapping[str, Root]

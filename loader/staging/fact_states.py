@@ -1,4 +1,4 @@
-"""The facts of a slot as the target holds them: relation, watermark, baseline, rejections."""
+"""The facts of a slot as the target holds them: state, watermark, baseline, rejections."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from typing import Any
 
 from psycopg2 import extensions, sql
 
-from loader.staging.records import Baseline, FactState, Registration, Watermark
+from loader.staging.records import Baseline, FactState, Watermark
 from waltally import lsn
 from waltally.tables import Table
 
+# plan_models is what the view fact_state is made of.
 _FACTS = """
-with known as (
-    select *, fact.relation_schema || '.' || fact.relation_name as relation
-    from {0}.fact where fact.slot_name = %(slot)s
-),
-
-marks as (
-    select * from {0}.model_watermark as mark where mark.slot_name = %(slot)s
-)
-
 select
-    coalesce(known.fact_name, mark.model_name) as name,
-    coalesce(known.relation, mark.model_name) as relation,
+    plans.fact_name,
+    plans.model_name,
+    fact.fact_name is not null,
     (
         select greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint, 0)
         from pg_class as c
         inner join pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname || '.' || c.relname = coalesce(known.relation, mark.model_name)
+        where n.nspname || '.' || c.relname = plans.model_name
         limit 1
     ),
-    mark.applied_lsn,
+    plans.state,
+    plans.reason,
+    plans.remedy,
+    plans.state = 'waits' and plans.step is not null,
+    plans.applied_lsn,
     mark.moved_at,
+    mark.rejected_lsn,
+    mark.left_out,
+    mark.baseline_id::text,
     (
         select staged.staged_at from {0}.change_log as staged
         where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
@@ -44,20 +44,20 @@ select
         order by applied.slot_name desc, applied.commit_lsn desc, applied.ordinal desc
         limit 1
     ),
-    -- A model that does not record its rejections has the end of its last batch there.
-    case when mark.rejected_lsn < mark.applied_lsn then mark.rejected_lsn end,
-    mark.left_out,
-    mark.baseline_id::text,
-    coalesce(mark.declaration = known.declaration, known.fact_name is null),
     baseline.baseline_id::text,
     baseline.snapshot_lsn,
-    baseline.counted_at,
-    baseline.declaration = known.declaration
-from known
-full join marks as mark on mark.model_name = known.relation
+    baseline.counted_at
+from {0}.plan_models(%s) as plans
+left join {0}.fact
+    on
+        fact.slot_name = plans.slot_name
+        and fact.fact_name = plans.fact_name
+        and fact.relation_schema || '.' || fact.relation_name = plans.model_name
+left join {0}.model_watermark as mark
+    on mark.slot_name = plans.slot_name and mark.model_name = plans.model_name
 left join {0}.baseline
-    on baseline.slot_name = known.slot_name and baseline.fact_name = known.fact_name
-order by name, relation
+    on baseline.slot_name = plans.slot_name and baseline.fact_name = plans.fact_name
+order by plans.fact_name, plans.model_name
 """
 
 LISTED = """
@@ -74,7 +74,7 @@ where
 """SQL: the schema with the list of what a model rejected, where this role may read it."""
 
 _REJECTED = """
-select reason, count(*) from {}.rejected_changes where fact = %s and slot_name = %s
+select reason, count(*) from {}.rejected_changes where fact = {} and slot_name = {}
 group by reason order by reason
 """
 
@@ -85,42 +85,40 @@ where slot_name = %s group by fact_name, reason order by fact_name, reason
 """
 
 
-def read_fact_states(
-    cursor: extensions.cursor, schema: str, slot: str, registered: Registration
-) -> list[FactState]:
-    """Return the registered facts of a slot and further relations that are built from it."""
+def read_fact_states(cursor: extensions.cursor, schema: str, slot: str) -> list[FactState]:
+    """Return the registered facts of a slot, and what other dbt targets have installed of them."""
     rejected = _rejected_rows(cursor, schema, slot)
-    cursor.execute(sql.SQL(_FACTS).format(sql.Identifier(schema)), {"slot": slot})
-    return [_state(cursor, slot, registered, rejected, row) for row in cursor.fetchall()]
+    cursor.execute(sql.SQL(_FACTS).format(sql.Identifier(schema)), (slot,))
+    return [_state(cursor, slot, rejected, row) for row in cursor.fetchall()]
 
 
 def _state(
     cursor: extensions.cursor,
     slot: str,
-    registered: Registration,
-    rejected: dict[str, dict[str, int]] | None,
+    rejected_rows: dict[str, dict[str, int]] | None,
     row: tuple[Any, ...],
 ) -> FactState:
-    name, relation, rows = row[:3]
-    applied, moved_at, waits_since, newest_commit_at = row[3:7]
-    rejected_lsn, left_out, built_on, is_declared = row[7:11]
-    baseline_id, snapshot, counted_at, is_counted = row[11:]
+    name, relation, is_registered, rows, state, reason, remedy, is_next = row[:8]
+    applied, moved_at, rejected, left_out, built_on, waits_since, newest_commit_at = row[8:15]
+    baseline_id, snapshot, counted_at = row[15:]
     return FactState(
         name,
         relation,
-        next((fact for fact in registered.facts if str(fact.relation) == relation), None),
+        is_registered,
         rows,
+        state,
+        reason,
+        remedy,
+        is_next,
         None
         if applied is None
         else Watermark(
             lsn.parse(applied),
             moved_at,
-            waits_since is not None,
-            lsn.parse(rejected_lsn) if rejected_lsn else None,
-            rejected_reasons(cursor, relation, slot) if rejected_lsn else {},
+            lsn.parse(rejected) if rejected else None,
+            rejected_reasons(cursor, relation, slot) if rejected else {},
             left_out,
             built_on,
-            is_declared,
             waits_since,
             newest_commit_at,
         ),
@@ -130,8 +128,7 @@ def _state(
             baseline_id,
             lsn.parse(snapshot),
             counted_at,
-            is_counted,
-            None if rejected is None else rejected.get(name, {}),
+            None if rejected_rows is None else rejected_rows.get(name, {}),
         ),
     )
 
@@ -159,5 +156,7 @@ def rejected_reasons(cursor: extensions.cursor, model: str, slot: str) -> dict[s
     found = cursor.fetchone()
     if found is None:
         return None
-    cursor.execute(sql.SQL(_REJECTED).format(sql.Identifier(found[0])), (model, slot))
+    # No parameters: beside them a % in the schema's name would be one too.
+    words = sql.Identifier(found[0]), sql.Literal(model), sql.Literal(slot)
+    cursor.execute(sql.SQL(_REJECTED).format(*words))
     return dict(cursor.fetchall())

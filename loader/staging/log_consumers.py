@@ -1,4 +1,4 @@
-"""Who needs the change log: slots, facts, rebuilds and archives, as records. Pure."""
+"""Who needs the change log: slots, models, readers and archives, as records. Pure."""
 
 from __future__ import annotations
 
@@ -9,33 +9,38 @@ from loader.staging.records import SlotPosition
 
 
 @dataclass(frozen=True)
-class Watermark:
-    """How far a model has applied a slot's changes, and whether its relation is there at all."""
+class Model:
+    """A registered or installed model of a slot, with what fact_state says of it."""
 
-    model: str
+    name: str
+    """Its relation, as schema.name."""
+    fact: str
     slot: str
-    applied_lsn: int
     exists: bool
-    awaits_seed_of: str | None = None
-    """The fact that it is of, where that is declared otherwise since: builds leave it as it is."""
+    """Whether its relation is there."""
+    reason: str | None
+    remedy: str | None
+    is_rebuilt: bool
+    """Whether the next apply starts from its baseline, whatever it holds by now."""
+    applied_lsn: int | None
+    baseline_lsn: int | None
+    """Where its baseline was counted; None without one."""
+
+    def awaits_seed(self, slot: SlotPosition) -> bool:
+        """Whether others of the slot have a baseline and it has none.
+
+        Its own will be newer than all that is in the log by now.
+        """
+        return self.baseline_lsn is None and slot.baseline_lsn is not None
 
 
 @dataclass(frozen=True)
-class RegisteredFact:
-    """A fact that a slot feeds."""
+class Reader:
+    """A program of somebody's own that reads the changes of a slot."""
 
     name: str
     slot: str
-    relation: str
-    baseline_lsn: int | None
-    """The position of the baseline that a rebuild would start from; None without one."""
-    is_slot_seeded: bool
-    """Whether any fact of the slot has a baseline: then this one needs its own."""
-
-    @property
-    def awaits_seed(self) -> bool:
-        """Whether only a new seed can fill it: nothing that is in the log by now helps it."""
-        return self.baseline_lsn is None and self.is_slot_seeded
+    applied_lsn: int
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,8 @@ class Consumers:
 
     schema: str
     slots: tuple[SlotPosition, ...]
-    watermarks: tuple[Watermark, ...]
-    facts: tuple[RegisteredFact, ...]
+    models: tuple[Model, ...]
+    readers: tuple[Reader, ...]
     archives: tuple[Archive, ...]
     still_seconds: Mapping[str, float] = field(default_factory=dict)
     """By slot, for how long its position has not moved."""
@@ -69,6 +74,6 @@ class Consumers:
         """Return the slots whose log has to be complete from a position before `end`."""
         return [slot for slot in self.slots if slot.start_lsn < end]
 
-    def facts_of(self, slot: SlotPosition) -> list[RegisteredFact]:
-        """Return the facts that a slot feeds."""
-        return [fact for fact in self.facts if fact.slot == slot.slot_name]
+    def models_of(self, slot: SlotPosition) -> list[Model]:
+        """Return the models that a slot feeds."""
+        return [model for model in self.models if model.slot == slot.slot_name]

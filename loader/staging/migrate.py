@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 
 from psycopg2 import extensions, sql
 
 from waltally.database import explained
 from waltally.errors import StagingTooNew
+from waltally.settings import jobs_schema
 from waltally.tables import quoted
 
 MADE_BY_SETUP = "Made by loader setup: loader teardown --purge may drop it."
 """The comment of a schema that setup made; one without it was there before and stays."""
+
+_TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|cdc\.")
+"""A comment, where a quote begins no literal; a literal; the schema in code."""
 
 _LEDGER = """
 create table if not exists schema_migration (
@@ -33,6 +38,16 @@ def migrations() -> list[tuple[int, str, str]]:
     return sorted(found)
 
 
+def in_schema(text: str, schema: str) -> str:
+    """Return a migration with the schema in place of `cdc`, in its code and in its literals."""
+    name = f"{quoted(schema)}."
+
+    def replaced(token: re.Match[str]) -> str:
+        return token[0].replace("cdc.", name.replace("'", "''") if token[0][0] == "'" else name)
+
+    return _TOKEN.sub(replaced, text)
+
+
 def upgrade(connection: extensions.connection, schema: str) -> list[str]:
     """Bring the staging schema to the newest version; return the names of what was applied.
 
@@ -44,11 +59,12 @@ def upgrade(connection: extensions.connection, schema: str) -> list[str]:
         cursor.execute(
             "select pg_advisory_xact_lock(hashtext('waltally setup'), hashtext(%s))", (schema,)
         )
-        cursor.execute("select 1 from pg_namespace where nspname = %s", (schema,))
-        if cursor.fetchone() is None:
-            made = sql.Identifier(schema)
-            cursor.execute(sql.SQL("create schema {}").format(made))
-            cursor.execute(sql.SQL("comment on schema {} is %s").format(made), (MADE_BY_SETUP,))
+        for name in (schema, jobs_schema(schema)):
+            cursor.execute("select 1 from pg_namespace where nspname = %s", (name,))
+            if cursor.fetchone() is None:
+                made = sql.Identifier(name)
+                cursor.execute(sql.SQL("create schema {}").format(made))
+                cursor.execute(sql.SQL("comment on schema {} is %s").format(made), (MADE_BY_SETUP,))
         _enter(cursor, schema)
         cursor.execute("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",))
         if cursor.fetchone() == (None,):
@@ -56,7 +72,7 @@ def upgrade(connection: extensions.connection, schema: str) -> list[str]:
         present = _version(cursor)
         for version, name, text in migrations():
             if version > present:
-                cursor.execute(text)
+                cursor.execute(in_schema(text, schema))
                 cursor.execute(
                     "insert into schema_migration (version, name) values (%s, %s)",
                     (version, name),
@@ -79,7 +95,8 @@ def version(connection: extensions.connection, schema: str) -> int:
 
 
 def _enter(cursor: extensions.cursor, schema: str) -> None:
-    # The migrations name no schema: they are plain SQL that runs wherever search_path points.
+    # A migration makes its tables where search_path points. The bodies of functions run later, in
+    # any session: they say `cdc.`, in place of which the schema is written.
     cursor.execute(sql.SQL("set local search_path to {}").format(sql.Identifier(schema)))
 
 

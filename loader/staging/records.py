@@ -59,18 +59,14 @@ class Watermark:
 
     applied_lsn: int
     moved_at: datetime
-    is_behind: bool
-    """Whether more is staged than it has applied."""
     rejected_lsn: int | None
-    """The newest change that it could not count; None where none is known."""
+    """The newest change that it could not count; None where it counted all."""
     rejected: dict[str, int] | None
     """By reason, the changes that it could not count; None where this role may not read them."""
     left_out: dict[str, int] | None
     """By table of the fact, the rows in no group as a dimension is null; None where unknown."""
     baseline_id: str | None
     """The baseline that it was built on; None where it was built on none."""
-    is_of_declaration: bool
-    """Whether its rows were counted by the declaration that is registered."""
     waits_since: datetime | None = None
     """When the oldest change was staged that it has not applied; None where it is not behind."""
     newest_commit_at: datetime | None = None
@@ -84,25 +80,46 @@ class Baseline:
     id: str
     snapshot_lsn: int
     counted_at: datetime
-    is_of_declaration: bool
-    """Whether it was counted by the declaration that is registered."""
     rejected: dict[str, int] | None
     """By reason, the rows that it could not count; None where this role may not read it."""
 
 
 @dataclass(frozen=True)
 class FactState:
-    """A registered fact, or a relation that another dbt target keeps of one."""
+    """A registered fact, or a relation that another dbt target has installed of one."""
 
-    name: str
+    fact_name: str
     relation: str
-    fact: Fact | None
-    """The declaration; None for a relation that is not the registered one."""
+    is_registered: bool
+    """Whether it is the relation that is registered for the fact."""
     rows: int | None
     """About how many rows the relation has; None where it does not exist."""
+    state: str
+    """`follows`, `waits` or `failed`, as the view fact_state says; so are reason and remedy."""
+    reason: str | None
+    remedy: str | None
+    is_next: bool
+    """Whether it waits for the next apply alone, so that nobody has to do anything."""
     watermark: Watermark | None
     """None before the first build."""
     baseline: Baseline | None
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of the slot."""
+        return self.fact_name if self.is_registered else self.relation
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether somebody has to do something about its state."""
+        return self.reason is not None and not self.is_next
+
+
+def say_state(name: str, state: str, reason: str | None) -> str:
+    """Return what fact_state says of a model, as a clause: `ft_orders waits: ...`."""
+    if reason is None:
+        return f"{name} {state}"
+    return f"{name} follows, but {reason}" if state == "follows" else f"{name} {state}: {reason}"
 
 
 @dataclass(frozen=True)

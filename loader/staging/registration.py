@@ -41,11 +41,32 @@ on conflict (slot_name, fact_name) do update set
     relation_name = excluded.relation_name,
     registered_at = now()
 """
-_FORGET = ("baseline_rejection", "baseline_group", "baseline", "fact")
-_FORGET_MARK = "delete from {}.model_watermark where slot_name = %s and model_name = %s"
+_FORGET_MODELS = """
+with forgotten as (
+    select fact.relation_schema || '.' || fact.relation_name as model_name from {0}.fact
+    where fact.slot_name = %(slot)s and fact.fact_name = %(fact)s
+    union
+    select installed.model_name from {0}.installed_model as installed
+    where installed.slot_name = %(slot)s and installed.fact_name = %(fact)s
+)
+
+delete from {0}.{1} as stored
+where stored.slot_name = %(slot)s and stored.model_name in (select model_name from forgotten)
+"""
+_OF_MODELS = ("model_watermark", "archived_delete", "installed_model")
+"""What is stored for each relation of a fact; in this order, as the last names the relations."""
+_OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
 _BUMP = """
 update {}.slot_position set logged_tables = %s, registration = registration + 1
 where slot_name = %s
+"""
+# Before a setup of this release the table has no such column.
+_PROJECTS = """
+select fact_name, to_jsonb(fact) ->> 'project_name' from {}.fact where slot_name = %s
+"""
+_WRITE_PROJECT = """
+update {}.fact set project_name = %(project)s
+where slot_name = %(slot)s and project_name is distinct from %(project)s
 """
 _OTHER_SLOTS = """
 select slot_name from {0}.fact where fact_name = %(name)s and slot_name <> %(slot)s
@@ -152,15 +173,30 @@ def register(
                 (slot, fact.name, Json(fact.declaration), fact.relation.schema, fact.relation.name),
             )
     for fact in found.removed:
-        for table in _FORGET:
+        values = {"slot": slot, "fact": fact.name}
+        for table in _OF_MODELS:
+            forget = sql.SQL(_FORGET_MODELS).format(place, sql.Identifier(table))
+            cursor.execute(forget, values)
+        for table in _OF_FACTS:
             cursor.execute(
-                sql.SQL("delete from {} where slot_name = %s and fact_name = %s").format(
-                    sql.Identifier(schema, table)
-                ),
-                (slot, fact.name),
+                sql.SQL(
+                    "delete from {} where slot_name = %(slot)s and fact_name = %(fact)s"
+                ).format(sql.Identifier(schema, table)),
+                values,
             )
-        cursor.execute(sql.SQL(_FORGET_MARK).format(place), (slot, str(fact.relation)))
     cursor.execute(sql.SQL(_BUMP).format(place), (Json(tables_to_json(logged)), slot))
+
+
+def read_projects(cursor: extensions.cursor, schema: str, slot: str) -> dict[str, str | None]:
+    """Return by registered fact which dbt project declares it; None where that is not known."""
+    cursor.execute(sql.SQL(_PROJECTS).format(sql.Identifier(schema)), (slot,))
+    return dict(cursor.fetchall())
+
+
+def write_project(cursor: extensions.cursor, schema: str, slot: str, project: str) -> None:
+    """Write down that a dbt project declares all facts that are registered for the slot."""
+    query = sql.SQL(_WRITE_PROJECT).format(sql.Identifier(schema))
+    cursor.execute(query, {"slot": slot, "project": project})
 
 
 def write_followed(

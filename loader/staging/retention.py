@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loader.staging.layout import Block
-from loader.staging.log_consumers import Archive, Consumers, Watermark
+from loader.staging.log_consumers import Archive, Consumers, Model
 from loader.staging.records import SlotPosition
 from loader.staging.units import show_age, show_size
 from waltally import lsn
@@ -121,6 +121,7 @@ def find_blockers(partition: Partition, consumers: Consumers, keep: float) -> li
     for slot in consumers.slots_starting_before(partition.to_lsn):
         found += _slot_blockers(partition, slot, consumers) or [
             *_model_blockers(partition, slot, consumers),
+            *_reader_blockers(partition, slot, consumers),
             *_rebuild_blockers(partition, slot, consumers),
         ]
     if partition.age is not None and partition.age < keep:
@@ -151,44 +152,55 @@ def _slot_blockers(partition: Partition, slot: SlotPosition, consumers: Consumer
 def _model_blockers(
     partition: Partition, slot: SlotPosition, consumers: Consumers
 ) -> list[Blocker]:
-    marks = [mark for mark in consumers.watermarks if mark.slot == slot.slot_name]
-    built = {mark.model for mark in marks}
-    unbuilt = [
-        fact
-        for fact in consumers.facts_of(slot)
-        if fact.relation not in built
-        and not fact.awaits_seed
-        and (fact.baseline_lsn is None or fact.baseline_lsn < partition.to_lsn)
-    ]
+    """Whatever it waits for, a model needs what it has not applied; a rebuild begins elsewhere."""
     return [
-        *(
-            Blocker(f"{fact.name} has applied nothing of slot {slot.slot_name}", "`dbt build`")
-            for fact in unbuilt
-        ),
-        *(
-            Blocker(
-                f"{mark.model}{'' if mark.exists else ', which does not exist,'} has applied slot "
-                f"{slot.slot_name} only up to {lsn.show(mark.applied_lsn)}",
-                _catch_up(mark, consumers.schema),
-            )
-            for mark in marks
-            if mark.applied_lsn < partition.to_lsn
-        ),
+        Blocker(_said(model), _catch_up(model, consumers.schema))
+        for model in consumers.models_of(slot)
+        if not (model.applied_lsn is None and model.awaits_seed(slot))
+        and _begin(model, slot) < partition.to_lsn
     ]
 
 
-def _catch_up(mark: Watermark, schema: str) -> str:
-    if mark.awaits_seed_of is not None:
-        return f"`spark-submit spark/seed.py --fact {mark.awaits_seed_of}`, then `dbt build`"
-    return "`dbt build`" if mark.exists else _delete_watermark_sql(mark, schema)
+def _begin(model: Model, slot: SlotPosition) -> int:
+    if model.applied_lsn is not None and not model.is_rebuilt:
+        return model.applied_lsn
+    return slot.start_lsn if model.baseline_lsn is None else model.baseline_lsn
 
 
-def _delete_watermark_sql(mark: Watermark, schema: str) -> str:
-    table = Table(schema, "model_watermark").quoted
-    return (
-        f"if the model is gone for good: delete from {table} "
-        f"where model_name = {literal(mark.model)} and slot_name = {literal(mark.slot)};"
-    )
+def _said(model: Model) -> str:
+    name = model.name if model.exists else f"{model.name}, which does not exist,"
+    if model.applied_lsn is None:
+        said = f"{name} has applied nothing of slot {model.slot}"
+    else:
+        said = f"{name} has applied slot {model.slot} only up to {lsn.show(model.applied_lsn)}"
+    return f"{said}: {model.reason}" if model.reason else said
+
+
+def _catch_up(model: Model, schema: str) -> str:
+    remedy = model.remedy or "`loader run --build` or `dbt build`"
+    if model.exists or model.applied_lsn is None:
+        return remedy
+    key = f"model_name = {literal(model.name)} and slot_name = {literal(model.slot)};"
+    tables = (Table(schema, name).quoted for name in ("installed_model", "model_watermark"))
+    forget = " ".join(f"delete from {table} where {key}" for table in tables)
+    return f"{remedy}; or, if the model is gone for good: {forget}"
+
+
+def _reader_blockers(
+    partition: Partition, slot: SlotPosition, consumers: Consumers
+) -> list[Blocker]:
+    table = Table(consumers.schema, "reader_position").quoted
+    return [
+        Blocker(
+            f"the reader {reader.name} has read slot {reader.slot} only up to "
+            f"{lsn.show(reader.applied_lsn)}",
+            "let it read on; or, if it is gone for good: "
+            f"delete from {table} where slot_name = {literal(reader.slot)} "
+            f"and reader = {literal(reader.name)};",
+        )
+        for reader in consumers.readers
+        if reader.slot == slot.slot_name and reader.applied_lsn < partition.to_lsn
+    ]
 
 
 def _rebuild_blockers(
@@ -202,19 +214,18 @@ def _rebuild_blockers(
     lacking, archive = _lacking(archives, first, partition.to_lsn)
     return [
         Blocker(
-            f"a rebuild of {fact.name} from slot {slot.slot_name} needs it: there is "
+            f"a rebuild of {model.name} from slot {slot.slot_name} needs it: there is "
             + (
                 "no baseline"
-                if fact.baseline_lsn is None
-                else f"a baseline at {lsn.show(fact.baseline_lsn)}"
+                if model.baseline_lsn is None
+                else f"a baseline at {lsn.show(model.baseline_lsn)}"
             )
             + f" and {lacking}",
-            f"{archive}; or count anew, `spark-submit spark/seed.py --fact {fact.name}`, then "
-            "`dbt build`",
+            f"{archive}; or count again, `spark-submit spark/seed.py --fact {model.fact}`",
         )
-        for fact in consumers.facts_of(slot)
-        if not fact.awaits_seed
-        and (fact.baseline_lsn is None or fact.baseline_lsn < partition.to_lsn)
+        for model in consumers.models_of(slot)
+        if not model.awaits_seed(slot)
+        and (model.baseline_lsn is None or model.baseline_lsn < partition.to_lsn)
     ]
 
 

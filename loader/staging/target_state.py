@@ -61,7 +61,7 @@ def read_target_state(target: extensions.connection, schema: str, slot: str) -> 
         if row is None:
             return None
         registered = read_registered(cursor, schema, slot)
-        facts = read_fact_states(cursor, schema, slot, registered)
+        facts = read_fact_states(cursor, schema, slot)
     *position, asked_at, moved_at, error, error_at, commit_at = row
     return TargetState(
         slot_position(position), asked_at, moved_at, error, error_at, commit_at, registered, facts

@@ -10,12 +10,13 @@ _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-def parse_age(text: str) -> int:
+def parse_age(text: str, option: str = "--keep") -> int:
     """Return the seconds of an age such as `7d`. Raises SettingError."""
     match = _AGE.fullmatch(text.strip())
     if match is None:
         raise SettingError(
-            f"--keep is {text!r}: not a number with s, m, h, d or w", "--keep 7d keeps seven days"
+            f"{option} is {text!r}: not a number with s, m, h, d or w",
+            f"{option} 7d is seven days, {option} 30s half a minute",
         )
     return int(match[1]) * _UNITS[match[2]]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from loader import shipped_files
+from loader.monitoring import text_lines
 
 
 def files_command() -> None:
@@ -14,4 +13,4 @@ def files_command() -> None:
 
     Example: loader files
     """
-    typer.echo(shipped_files.FOLDER)
+    text_lines.write([str(shipped_files.FOLDER)])

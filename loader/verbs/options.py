@@ -11,6 +11,7 @@ import typer
 
 from loader.monitoring import text_lines
 from waltally.errors import LoaderError
+from waltally.escapes import escaped
 
 Source = Annotated[
     str,
@@ -45,7 +46,7 @@ def shown(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    typer.echo(f"{what} ...", err=True, nl=False)
+    typer.echo(f"{escaped(what)} ...", err=True, nl=False)
     try:
         yield
     finally:

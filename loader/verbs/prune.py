@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.monitoring import text_lines
 from loader.verbs.options import Schema, Source, Target, reported, shown
 from waltally import lsn
 from waltally.errors import Interrupted
@@ -51,7 +52,7 @@ def prune_command(
         if as_json:
             typer.echo(json.dumps(_body(outcomes), indent=2))
         else:
-            typer.echo("\n".join(report(outcomes)))
+            text_lines.write(report(outcomes))
         left = [outcome.partition.name for outcome in outcomes if outcome.status == "left"]
         if left:
             raise Interrupted(

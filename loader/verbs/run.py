@@ -35,17 +35,18 @@ def run_command(
     ] = False,
     with_build: Annotated[
         bool,
-        typer.Option("--build", help="Apply the dbt models in this process after each batch."),
+        typer.Option("--build", help="Have the database apply each batch to the models."),
     ] = False,
-    build_interval: Annotated[
+    build_share: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS",
-            envvar="LOADER_BUILD_INTERVAL",
-            min=0,
-            help="From the start of one build to the next at least; 0: as fresh as can be.",
+            metavar="SHARE",
+            envvar="LOADER_BUILD_SHARE",
+            min=0.01,
+            max=1,
+            help="The share of a core that applying may take while it keeps up; 1: no pauses.",
         ),
-    ] = 0.0,
+    ] = 0.33,
     columns: Annotated[
         str,
         typer.Option(
@@ -80,7 +81,7 @@ def run_command(
 
     Example: loader run --build
     """
-    from loader.build import builder
+    from loader.applying import applier
     from loader.capture.follow import follow
     from loader.capture.run_state import RunState
     from loader.monitoring.observers import observed
@@ -94,7 +95,7 @@ def run_command(
     with reported(), stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
         port = 0 if once else metrics_port
-        threads = [SIGNAL_THREAD, *([builder.THREAD] if with_build else [])]
+        threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
         with (
             observed(
                 settings, _served(settings, run_state, stop, threads, metrics_address, port)
@@ -107,7 +108,7 @@ def run_command(
                 observe(event)
 
             if with_build and not once:
-                background = builder.Builder(settings, stop, notify, build_interval)
+                background = applier.Applier(settings, notify, build_share)
 
                 def notify_both(event: Event) -> None:
                     notify(event)
@@ -117,14 +118,14 @@ def run_command(
                 try:
                     follow(settings, stop, run_state, once, notify_both)
                 finally:
-                    # Also where following failed: from here on the builder's thread may end.
+                    # Also where following failed: from here on these threads may end.
                     stop.set()
                     background.close()
             else:
                 follow(settings, stop, run_state, once, notify)
                 if with_build:
-                    log.info("applying the models")
-                    builder.apply_once(settings, notify)
+                    log.info("applying what is staged")
+                    applier.apply_once(settings, notify)
 
 
 def _served(
@@ -167,10 +168,10 @@ def _log_to_stderr(verbose: bool) -> Console | None:
 
         terminal = Console(stderr=True, highlight=False)
         handler = _TerminalHandler(terminal)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+        moment = "%H:%M:%S"
     else:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler, moment = logging.StreamHandler(sys.stderr), None
+    handler.setFormatter(text_lines.LogFormatter("%(asctime)s %(levelname)s %(message)s", moment))
     logger = logging.getLogger("loader")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from loader.monitoring import text_lines
 from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -47,6 +48,14 @@ def setup_command(
             "(PostgreSQL 17 and later). With --check and a standby as the source: check that one.",
         ),
     ] = False,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--forget",
+            metavar="NAME",
+            help="Forget this fact, which another dbt project has registered; repeatable.",
+        ),
+    ] = None,
     timeout: Annotated[
         int, typer.Option(min=1, help="Seconds to wait for transactions that are writing.")
     ] = 300,
@@ -58,30 +67,30 @@ def setup_command(
     Example: loader setup --check
     """
     from loader.preflight import setup
-    from loader.preflight.dbt_project import find_facts
+    from loader.preflight.dbt_project import find_declared
     from loader.preflight.register_facts import Wanted
+    from waltally.errors import combine
     from waltally.tables import parse_tables
 
     with reported():
         settings = Settings.of(source, target, slot, schema)
         with shown("dbt parses the project"):
-            facts = find_facts(manifest)
-        wanted = Wanted.of(facts, parse_tables(tables))
+            declared = find_declared(manifest)
+        wanted = Wanted.of(declared, parse_tables(tables), forget or ())
         if check:
             with shown("checking servers and tables"):
                 found = setup.check(settings, wanted, failover)
-            for finding in found:
-                typer.echo(f"Error: {finding.sentence}", err=True)
             if found:
-                raise typer.Exit(found[0].exit_code)
-            typer.echo("Everything is set up.")
+                raise combine(found)
+            text_lines.write(["Everything is set up."])
             return
         with shown("checking servers and tables, making what is missing"):
             done = setup.set_up(settings, wanted, timeout, renew, failover)
-        for line in done or ["Everything is set up already."]:
-            typer.echo(line)
+            if done:
+                done += setup.ddl_note(settings)
         if any(line.startswith("made the slot") for line in done):
-            typer.echo(
+            done.append(
                 "Next: `loader run` follows the slot; `spark-submit spark/seed.py` counts the rows "
                 "from before"
             )
+        text_lines.write(done or ["Everything is set up already."])

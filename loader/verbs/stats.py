@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from loader.verbs.options import Schema, Source, Target, reported
-from waltally.settings import DEFAULT_SCHEMA, complete_conninfo
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, complete_conninfo
 
 
 def stats_command(
@@ -48,6 +48,7 @@ def stats_command(
     from loader.monitoring import stats
 
     with reported():
+        check_names(DEFAULT_SLOT, schema)
         place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
         found = stats.read_stats(place, schema, dbt_schema, fact, where or [], by)
         if as_json:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from loader.monitoring import text_lines
 from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -37,5 +38,4 @@ def teardown_command(
             )
         with shown(f"dropping {what}"):
             done = teardown.tear_down(settings, purge)
-        for line in done or ["There was nothing to drop."]:
-            typer.echo(line)
+        text_lines.write(done or ["There was nothing to drop."])

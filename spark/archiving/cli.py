@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from common import session
 from common.options import AsJson, Schema, Slot, Source, Target, run_job
+from common.progress import print_lines
 
 from archiving.job import archive
 from archiving.settings import CHANGES_PER_SLICE, ArchiveSettings
@@ -43,7 +44,7 @@ def run(
     )
     with session.running("archive") as spark:
         summary = archive(settings, spark)
-    print(json.dumps(summary.as_json()) if as_json else summary, flush=True)
+    print_lines([json.dumps(summary.as_json()) if as_json else str(summary)])
 
 
 def main() -> None:

@@ -10,11 +10,12 @@ import typer
 from common import console
 from common.errors import AuditDiffers
 from common.options import AsJson, Facts, Partitions, Schema, Slot, Source, Target, Timeout, run_job
+from common.progress import print_lines
 from common.settings import DEFAULT_TIMEOUT, Settings
 from rich.console import Console
 
 from auditing.job import audit
-from auditing.report import FactReport
+from auditing.report import FactReport, Report
 from waltally.errors import LoaderError, combine
 from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
@@ -57,16 +58,23 @@ def run(
         limit,
     )
     if as_json:
-        print(json.dumps(report.as_json()), flush=True)
+        print_lines([json.dumps(report.as_json())])
     else:
-        width = get_terminal_size().columns if console.stdout_is_terminal() else _WIDTH
-        printer = Console(width=width, markup=False, highlight=False)
-        for line in report.lines(width):
-            # A command in a sentence is pasted whole: the terminal breaks lines, not we.
-            printer.print(line, soft_wrap=isinstance(line, str))
+        show(report, get_terminal_size().columns if console.stdout_is_terminal() else _WIDTH)
     found: list[LoaderError] = [*map(finding, report.differing), *report.refused.values()]
     if found:
         raise combine(found)
+
+
+def show(report: Report, width: int) -> None:
+    """Print the report for a person, on a screen of this width."""
+    printer = Console(width=width, markup=False, highlight=False)
+    for line in report.lines(width):
+        # A command in a sentence is pasted whole: the terminal breaks lines, not we.
+        if isinstance(line, str):
+            print_lines([line])
+        else:
+            printer.print(line)
 
 
 def finding(report: FactReport) -> AuditDiffers:

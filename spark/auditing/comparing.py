@@ -49,17 +49,17 @@ def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -
     return sums.summed(before.unionByName(deltas.drop("part")), fact, "dimensions")
 
 
-def counted(counts: DataFrame, purged: DataFrame, fact: Fact) -> DataFrame:
-    """Return the counts of stored and of purged rows as a fact has them."""
+def counted(counts: DataFrame, archived: DataFrame, fact: Fact) -> DataFrame:
+    """Return the counts of the stored rows and the archived deletes as a fact has them."""
     rows = counts.where("reason is null").select("dimensions", "sums")
-    return sums.summed(rows.unionByName(purged.select("dimensions", "sums")), fact, "dimensions")
+    return sums.summed(rows.unionByName(archived.select("dimensions", "sums")), fact, "dimensions")
 
 
 def differences(both: DataFrame, fact: Fact, uncertain: Collection[str]) -> DataFrame:
     """Return a row per wrong value: dimensions, `measure`, `fact` and `counted` as number texts.
 
     `both` has the fact's sums as `left` and the counts' as `right`. Of the measures in `uncertain`
-    not all purged rows are known: a count may be larger than counted, and a sum is not compared.
+    rows went with a partition: a count may be larger than counted, and a sum is not compared.
     """
     pairs = [
         sql.struct(

@@ -6,7 +6,6 @@ Pure: DataFrames in, a Comparison out; no driver.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from deltas import rules, sums
 from pyspark.sql import DataFrame
@@ -16,9 +15,6 @@ from warehouse.rejected import Rejected
 from auditing import comparing
 from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally.facts import Fact
-
-if TYPE_CHECKING:
-    from warehouse.logged_purges import PurgedRows
 
 
 def rejected(classified: DataFrame) -> Rejected:
@@ -51,21 +47,23 @@ def left_out(counts: DataFrame, facts: Sequence[Fact]) -> dict[str, list[LeftOut
 
 
 def compare_fact(
-    forward: DataFrame, counts: DataFrame, purged: PurgedRows, fact: Fact, limit: int
+    forward: DataFrame,
+    counts: DataFrame,
+    archived: DataFrame,
+    uncertain: Collection[str],
+    fact: Fact,
+    limit: int,
 ) -> Comparison:
     """Compare the fact at the snapshot's position with the counts of the tables' rows.
 
-    `counts` has part, dimensions, row_count, sums and reason. The largest `limit` differences are
+    `counts` has part, dimensions, row_count, sums and reason, `archived` the deletes that the fact
+    ignored. Of the measures in `uncertain` more rows went. The largest `limit` differences are
     listed, largest first.
     """
-    both = sums.both(fact, forward, comparing.counted(counts, purged.rows, fact)).persist()
-    found = comparing.differences(both, fact, purged.uncertain(fact)).persist()
+    both = sums.both(fact, forward, comparing.counted(counts, archived, fact)).persist()
+    found = comparing.differences(both, fact, uncertain).persist()
     group_count, totals = sums.measured(both, fact, "left", "right")
-    kept = sql.col("measure").isin(list(ignoring(fact)))
-    is_above = kept & sql.expr("cast(fact as double) > cast(counted as double)")
-    counted = found.agg(sql.count("*"), sql.count_if(is_above)).first()
-    assert counted is not None
-    difference_count, above_count = counted
+    difference_count = found.count()
     listed = []
     if difference_count:
         size = sql.abs(sql.col("fact").cast("double") - sql.col("counted").cast("double"))
@@ -86,7 +84,6 @@ def compare_fact(
             )
             for row in listed
         ],
-        above_count,
     )
 
 
@@ -95,7 +92,10 @@ def names(fact: Fact) -> list[str]:
     return [each.name for each in fact.dimensions]
 
 
-def ignoring(fact: Fact) -> Collection[str]:
-    """Return the measures that keep what was deleted from a table."""
+def archived_totals(archived: DataFrame, fact: Fact) -> dict[str, str]:
+    """Return by measure that keeps what was deleted from a table how much that is."""
     kept = {part.name for part in fact.tables if part.deletes == "ignore"}
-    return [measure.name for measure in fact.measures if kept & set(measure.of)]
+    if not kept:
+        return {}
+    totals = zip(fact.measures, sums.totals(archived, fact), strict=True)
+    return {measure.name: total for measure, total in totals if kept & set(measure.of)}

@@ -21,7 +21,7 @@ from deltas import rules
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
-from warehouse import loader_progress, logged_purges
+from warehouse import loader_progress
 from warehouse.fact import Built
 from warehouse.loader_progress import LoaderLock
 from warehouse.rejected import Rejected
@@ -111,16 +111,14 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                 name = each.built.fact.name
                 own = counts.where(sql.col("fact") == name)
                 try:
-                    report = compare(spark, target, settings, each, own, log, end, limit)
+                    report = compare(settings, each, own, log, limit)
                     reports.append(replace(report, left_out=left_out[name]))
                 except AuditIncomplete as error:
                     refused[name] = error
         # After the read: changes that are pruned meanwhile are missing without an error.
-        now = warehouse_fact.slot(target, settings)
         for each in found:
             fact, position = each.built.fact, each.built.position
-            warehouse_fact.refuse_gap(now.start_lsn, position, fact.relation)
-            warehouse_fact.refuse_other_partitions(now, fact, position)
+            warehouse_fact.refuse_gap(target, settings, fact, position)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun)
 
 
@@ -145,18 +143,11 @@ def read_log(
 
 
 def compare(
-    spark: SparkSession,
-    target: Connection,
-    settings: Settings,
-    found: StoredFact,
-    counts: DataFrame,
-    log: Log,
-    end: int,
-    limit: int,
+    settings: Settings, found: StoredFact, counts: DataFrame, log: Log, limit: int
 ) -> FactReport:
     """Bring one fact to the snapshot's position and compare it with the counts there."""
     built, fact = found.built, found.built.fact
-    forward, rejected = found.rows, built.rejected
+    forward, archived, rejected = found.rows, found.archived, built.rejected
     change_count = log.change_counts[fact.name]
     if change_count:
         mine = log.changes.where(sql.col("commit_lsn") >= built.position)
@@ -164,39 +155,47 @@ def compare(
         rejected = rejected.and_then(evaluation.rejected(classified))
         truncates = rules.truncate_positions(mine, fact) if log.may_truncate else {}
         forward = comparing.brought_forward(found.rows, classified, truncates, fact)
-    purged = logged_purges.read(spark, target, settings, built, found.remembered, end, print_status)
-    why = logged_purges.why_unseen(built, warehouse_fact.slot(target, settings).start_lsn)
-    unseen = {
-        measure.name: purged.unseen[part]
-        for measure in fact.measures
-        for part in measure.of
-        if part in purged.unseen
-    }
+        archived = archived.where(~sql.col("part").isin(list(truncates))).unionByName(
+            rules.archived_deletes(classified, truncates, fact)
+        )
+    unseen = why_unseen(built)
     return FactReport(
         fact.name,
         str(fact.relation),
         built.position,
         change_count,
-        evaluation.compare_fact(forward, counts, purged, fact, limit),
-        purged.totals,
+        evaluation.compare_fact(forward, counts, archived, unseen.keys(), fact, limit),
+        evaluation.archived_totals(archived, fact),
         unseen,
         rejected,
         [],
         notes(built, rejected),
-        why is None,
+        built.is_whole,
     )
+
+
+def why_unseen(built: Built) -> dict[str, str]:
+    """Return by measure why the fact may count more purged rows than were written down."""
+    found: dict[str, str] = {}
+    for part in built.emptied_parts:
+        why = (
+            f"a partition of {part.table} was dropped or truncated before"
+            f" {lsn.show(built.emptied[str(part.table)])}, and nothing says what it held; after"
+            f" `spark-submit spark/seed.py --fact {built.fact.name}`, then `dbt build`, its rows"
+            " are known"
+        )
+        found |= {each.name: why for each in built.fact.measures if part.name in each.of}
+    return found
 
 
 def notes(built: Built, rejected: Rejected) -> list[str]:
     """Return the known causes of differences, each as a sentence."""
     found = []
-    if built.baseline_id is None:
+    if built.baseline_lsn is None:
         found.append(
             "the fact has no baseline, so it lacks the rows from before `loader setup`:"
             f" `spark-submit spark/seed.py --fact {built.fact.name}`, then `dbt build`"
         )
-    elif not built.is_on_newest_baseline:
-        found.append("the fact does not stand on the newest baseline yet: `dbt build`")
     if rejected.count:
         found.append(
             f"{plural(rejected.count, 'change')} could not be counted, the first at"

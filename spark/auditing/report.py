@@ -13,6 +13,7 @@ from warehouse.rejected import Rejected
 
 from waltally import lsn
 from waltally.errors import LoaderError
+from waltally.escapes import escaped
 from waltally.plural import plural
 
 JSON_VERSION = 3
@@ -63,15 +64,13 @@ class Total(_Compared):
 class Comparison:
     """The fact against the counts: the largest `differences`, and `difference_count` of all.
 
-    `totals` are by measure. Of all differences, `above_count` are too large in a measure that keeps
-    what was purged.
+    `totals` are by measure.
     """
 
     group_count: int
     totals: Mapping[str, Total]
     difference_count: int
     differences: Sequence[Difference]
-    above_count: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,8 @@ class FactReport:
     """One fact against the tables at the report's snapshot.
 
     The fact is read at `fact_lsn` and brought to the snapshot by the `change_count` changes
-    between. `purged` is how much of each measure is of rows that are known to be purged; `unseen`
-    says by measure why there may be more. `notes` are known causes of differences. `is_whole` says
+    between. `purged` is how much of each measure is of rows that were purged; `unseen` says by
+    measure why there may be more. `notes` are known causes of differences. `is_whole` says
     that the fact's baseline and the changes since then are stored, so that it can be rebuilt.
     """
 
@@ -107,17 +106,10 @@ class FactReport:
 
     def remedy(self) -> str:
         """Return what makes the fact right, as the end of an error."""
-        seed = f"`spark-submit spark/seed.py --fact {self.name}"
-        anew = f"{seed}`, then `dbt build`"
-        if self.comparison.above_count:
-            # Without the flag a seed takes what is too much for purged rows.
-            anew = (
-                f"{seed} --forget-purged`, then `dbt build`: that counts the stored rows alone,"
-                " without those that were purged"
-            )
+        again = f"`spark-submit spark/seed.py --fact {self.name}`, then `dbt build`"
         if self.is_whole:
-            return f"`dbt build --full-refresh`; if the audit differs after that, {anew}"
-        return anew
+            return f"`dbt build --full-refresh`; if the audit differs after that, {again}"
+        return again
 
     def as_json(self) -> dict[str, Any]:
         """Return the fact's part of what --json prints."""
@@ -157,7 +149,7 @@ class FactReport:
             if measure not in self.unseen:
                 yield (
                     f"{_shown(amount)} of {measure} is of rows that were purged: the tables lack"
-                    " them, the baseline and the change log have them"
+                    " them, and they were written down"
                 )
         for why in dict.fromkeys(self.unseen.values()):
             measures = ", ".join(name for name, each in self.unseen.items() if each == why)
@@ -210,12 +202,12 @@ class Report:
 
 def _differences(found: Sequence[Difference], width: int) -> list[RenderableType]:
     """Return a table, or lines where the screen is narrower than the table."""
-    table = Table(*found[0].dimensions, "measure", box=None)
+    table = Table(*map(escaped, found[0].dimensions), "measure", box=None)
     for name in ("fact", "counted", "difference"):
         table.add_column(name, justify="right")
     for each in found:
         texts = ("null" if text is None else text for text in each.dimensions.values())
-        table.add_row(*texts, each.measure, *_numbers(each))
+        table.add_row(*map(escaped, texts), escaped(each.measure), *_numbers(each))
     for column in table.columns:
         column.no_wrap = True
     widest = Console(width=_WIDEST).measure(table).maximum
@@ -227,7 +219,7 @@ def _totals(comparison: Comparison) -> Table:
     for name in ("fact", "counted", "difference"):
         table.add_column(name, justify="right")
     for measure, total in comparison.totals.items():
-        table.add_row(measure, *_numbers(total))
+        table.add_row(escaped(measure), *_numbers(total))
     return table
 
 

@@ -12,8 +12,8 @@ from common.settings import Settings
 from common.spark_errors import spark_errors
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from warehouse import fact as warehouse_fact
-from warehouse.fact import Built
+from warehouse import fact_state
+from warehouse.fact import Built, open_facts
 
 from loader.preflight import table_identity
 from loader.preflight.table_identity import TableIdentities
@@ -24,11 +24,14 @@ from waltally.facts import Fact
 
 @dataclass(frozen=True)
 class StoredFact:
-    """A fact as it was read: cached, as its snapshot has ended."""
+    """A fact as it was read: cached, as its snapshot has ended.
+
+    `archived` has the deletes that it ignored.
+    """
 
     built: Built
     rows: DataFrame
-    remembered: DataFrame
+    archived: DataFrame
 
 
 def readable(
@@ -39,10 +42,8 @@ def readable(
     for fact in facts:
         try:
             # Before Spark starts, which takes seconds.
-            with warehouse_fact.open_fact(target, settings, fact) as built:
-                now = warehouse_fact.slot(target, settings)
-                warehouse_fact.refuse_other_partitions(now, fact, built.position)
-                fit.append(fact)
+            fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
+            fit.append(fact)
         except LoaderError as error:
             refused[fact.name] = error
     return fit, refused
@@ -51,9 +52,9 @@ def readable(
 def read(
     spark: SparkSession, target: Connection, settings: Settings, facts: Sequence[Fact]
 ) -> list[StoredFact]:
-    """Read the facts' rows and the purged rows that their baselines remember, in one Spark job."""
+    """Read the facts' rows and the deletes that they ignored, in one Spark job."""
     with (
-        warehouse_fact.open_facts(target, settings, facts) as found,
+        open_facts(target, settings, facts) as found,
         spark_errors(settings.work, lambda: None),
     ):
         for each in found:
@@ -62,7 +63,11 @@ def read(
         rows = cached(reduce(DataFrame.unionByName, stored))
     own = [rows.where(sql.col("fact") == each.fact.name) for each in found]
     return [
-        StoredFact(each, mine.where("part is null"), mine.where("part is not null"))
+        StoredFact(
+            each,
+            mine.where("part is null"),
+            mine.where("part is not null").select("part", "dimensions", "sums"),
+        )
         for each, mine in zip(found, own, strict=True)
     ]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession
 
-from common.arrow_source import Counters, rows
+from common.arrow_source import rows
 from common.connections import Connection, resolved
 from waltally import lsn
 from waltally.tables import Table
@@ -32,7 +32,6 @@ _SELECT = """
         payload
     from {log}
     where slot_name = '{slot}' and commit_lsn >= '{begin}' and commit_lsn < '{end}'
-        and ({condition})
 """
 
 
@@ -52,33 +51,16 @@ def read(
     slot_position.start_lsn again after the last read.
     """
     cuts = [from_lsn, *ends(target, schema, slot, from_lsn, to_lsn, changes)]
-    return between(spark, target, schema, slot, cuts)
-
-
-def between(
-    spark: SparkSession,
-    target: Connection,
-    schema: str,
-    slot: str,
-    cuts: Sequence[int],
-    condition: str = "true",
-    counters: Counters | None = None,
-) -> DataFrame:
-    """Return the changes that meet the condition, in ranges from each of the cuts to the next.
-
-    Each range adds 1 to the size in `counters`. The rest is as for `read`.
-    """
     queries = [
         _SELECT.format(
             log=Table(schema, "change_log").quoted,
             slot=slot,
             begin=lsn.show(begin),
             end=lsn.show(end),
-            condition=condition,
         )
         for begin, end in itertools.pairwise(cuts)
     ]
-    return rows(spark, resolved(target), queries, SCHEMA, counters=counters)
+    return rows(spark, resolved(target), queries, SCHEMA)
 
 
 def ends(
@@ -93,25 +75,13 @@ def ends(
 
     The last is `to_lsn`. A transaction larger than a range is a range of its own.
     """
-    query = f"select {Table(schema, 'slice_end').quoted}(%s, %s, %s, %s)::text"
+    query = f"select end_lsn::text from {Table(schema, 'slice_end').quoted}(%s, %s, %s, %s)"
     end = from_lsn
     while end < to_lsn:
         row = target.execute(query, (slot, lsn.show(end), lsn.show(to_lsn), changes)).fetchone()
         assert row is not None
         end = lsn.parse(str(row[0]))
         yield end
-
-
-def exist(
-    target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int, condition: str
-) -> bool:
-    """Return whether a change with from_lsn <= commit_lsn < to_lsn meets the SQL condition."""
-    row = target.execute(
-        f"select exists (select from {Table(schema, 'change_log').quoted} where slot_name = %s"
-        f" and commit_lsn >= %s and commit_lsn < %s and ({condition}))".encode(),
-        (slot, lsn.show(from_lsn), lsn.show(to_lsn)),
-    ).fetchone()
-    return row == (True,)
 
 
 def count(target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int) -> int:

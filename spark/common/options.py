@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import psycopg
 import typer
@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from common.console import restore_stderr
+from common.progress import print_lines
 from common.settings import Aggregate
 from common.spark_errors import first_line
 from waltally.errors import LoaderError, SettingError
@@ -78,11 +79,13 @@ def run_job(app: typer.Typer, intact: str) -> None:
     try:
         app()
     except LoaderError as error:
-        print(f"{error.sentence}\n{intact}".strip(), file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(error.exit_code, *error.sentence.split("\n"), intact)
     except (psycopg.Error, PySparkException, Py4JError) as error:
-        print(f"Error: {first_line(error)}\n{intact}".strip(), file=sys.stderr)
-        sys.exit(LoaderError.exit_code)
+        _end(LoaderError.exit_code, f"Error: {first_line(error)}", intact)
     except KeyboardInterrupt:
-        print(f"Stopped. {intact}".strip(), file=sys.stderr)
-        sys.exit(130)
+        _end(130, f"Stopped. {intact}".strip())
+
+
+def _end(code: int, *lines: str) -> NoReturn:
+    print_lines(filter(None, lines), err=True)
+    sys.exit(code)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
+
+from waltally.escapes import escaped
 
 _LOG_SECONDS = 10.0
 _LOG_SHARE = 0.1
@@ -38,9 +40,15 @@ def line(measure: Measure, seconds: float) -> str:
     return ", ".join(words)
 
 
+def print_lines(lines: Iterable[str], err: bool = False) -> None:
+    """Print lines for people, each of which stays one. `err`: to standard error."""
+    for line in lines:
+        print(escaped(line), file=sys.stderr if err else sys.stdout, flush=True)
+
+
 def print_status(text: str) -> None:
-    """Print a line for people."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line of progress."""
+    print_lines([text], err=True)
 
 
 class Progress:

@@ -27,6 +27,7 @@ from waltally.errors import (
     combine,
 )
 from waltally.facts import Fact, needed_columns, source_tables
+from waltally.settings import jobs_schema
 from waltally.tables import Table, quoted
 
 STAGING_TABLES = ("slot_position", "fact", "baseline", "baseline_group", "baseline_rejection")
@@ -49,13 +50,17 @@ def staging(target: Connection, settings: Settings, stores: bool = True) -> Regi
             slot_position.REMEDY,
         )
 
-    for right in ("usage", "create") if stores else ("usage",):
+    rights = {settings.schema: "usage"}
+    if stores:
+        rights[jobs_schema(settings.schema)] = "create"
+    for schema, right in rights.items():
         allowed = target.execute(
-            "select has_schema_privilege(%s, %s)", (settings.schema, right)
+            "select has_schema_privilege(oid, %s) from pg_namespace where nspname = %s",
+            (right, schema),
         ).fetchone()
         if allowed != (True,):
             raise MissingRight(
-                f"role {target.info.user} lacks the right {right} on schema {settings.schema}",
+                f"role {target.info.user} lacks the right {right} on schema {schema}",
                 f"run the {settings.work} with the role that ran `loader setup`",
             )
     return slot_position.read(target, settings.schema, settings.slot)

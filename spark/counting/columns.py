@@ -67,16 +67,16 @@ _TYPES = """
 _AS_IT_IS = "{0}::pg_catalog.text"
 # Not `is not null`: a composite value is that only where all its fields are.
 OUTPUT = "case pg_catalog.num_nulls({0}) when 0 then pg_catalog.concat({0}) end"
-_NUMBER = (
-    "nullif(nullif(nullif(nullif(pg_catalog.concat({0}), ''), 'NaN'), 'Infinity'), '-Infinity')"
-)
-_FLOAT = f"nullif(pg_catalog.concat(({_NUMBER})::numeric), '')"
+# JSON has no other numbers: the plugin writes null.
+_FINITE = "case when {0} > '-Infinity' and {0} < 'Infinity' then "
+_NUMBER = _FINITE + "pg_catalog.concat({0}) end"
+# Of 1e+20 the JSON parser keeps the digits.
+_FLOAT = _FINITE + "pg_catalog.concat(pg_catalog.concat({0})::numeric) end"
 _WRITTEN = {
     "text": _AS_IT_IS,
     "varchar": _AS_IT_IS,
     "bool": _AS_IT_IS,
     "bytea": "pg_catalog.encode({0}, 'hex')",
-    # JSON has no such numbers: the plugin writes null. Of 1e+20 the JSON parser keeps the digits.
     "numeric": _NUMBER,
     "float4": _FLOAT,
     "float8": _FLOAT,
@@ -192,11 +192,9 @@ def texts(connection: Connection, table: Table, names: Sequence[str]) -> dict[st
 def spelled(value: Value, type_: ColumnType) -> str:
     """Return the SQL of a value as a text."""
     column = quoted(value.column)
-    if value.kind in ("text", "is_null"):
+    if value.kind in ("text", "number", "is_null"):
         text = written(type_, column)
         return f"(({text}) is null)::pg_catalog.text" if value.kind == "is_null" else text
-    if value.kind == "number":
-        return type_.output.format(column)
     convertible = CONVERTIBLE.format(column)
     day = local_day(value, type_)
     return f"case when {convertible} then {day}::text else {OUTPUT.format(column)} end"

@@ -26,7 +26,6 @@ from counting.values import ROW_COUNT, Value, column_name, total_name
 from waltally.facts import Measure
 from waltally.tables import quoted
 
-_COLLATED = {"text", "varchar"}
 _BY_VALUE = {"uuid", "bool", "int2", "int4", "int8", "date", "timestamp", "timestamptz", "bytea"}
 """Types of pg_catalog of which two values are equal where their texts are."""
 
@@ -72,11 +71,9 @@ def groups(
             sql, kind = key(column), "binary"
         elif value.kind == "text" and (type_.name in _BY_VALUE or type_.is_enum):
             sql = written(type_, key(column))
-        elif value.kind == "text" and type_.name in _COLLATED:
-            # A collation can take two different texts for equal.
-            sql = written(type_, key(f'{column} collate "C"'))
         else:
-            sql = key(spelled(value, type_))
+            # A collation can take two different texts for equal.
+            sql = key(f'({spelled(value, type_)}) collate "C"')
         listed.append(f"{sql} as {column_name(place)}")
         columns.append((column_name(place), kind))
 

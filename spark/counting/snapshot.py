@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -16,12 +16,12 @@ from common.errors import SnapshotBlocked, SnapshotLost, StandbyUnusable
 from common.settings import Settings
 from psycopg2.extras import LogicalReplicationConnection
 
-from counting import leaves, open_transactions
+from counting import leaves
 from counting.leaves import Leaves
 from counting.visibility import Visibility, unfinished
 from loader.preflight import slot_admin
 from loader.preflight.remedies import replication_remedy, senders_remedy
-from waltally import lsn
+from waltally import lsn, open_transactions
 from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
 from waltally.facts import Fact, needed_columns, source_tables
 from waltally.login import one_line
@@ -209,17 +209,18 @@ def open_slot(
         creation.join(_POLL_SECONDS)
         now = time.monotonic()
         if creation.is_alive() and now > deadline:
-            sentence = open_transactions.describe(monitor)
+            writers = _writers(monitor)
             holder.cancel()
             creation.join()
             raise SnapshotBlocked(
                 f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for every"
-                f" transaction that is writing, {sentence}",
-                "let them end or end them, or raise --timeout",
+                f" transaction that is writing, {open_transactions.describe(writers)}",
+                "let them end or end them, or raise --timeout"
+                + open_transactions.ends_of_prepared(writers),
             )
         if creation.is_alive() and now > notified + 5:
             notified = now
-            notify(f"waiting for writers, {open_transactions.describe(monitor)}")
+            notify(f"waiting for writers, {open_transactions.describe(_writers(monitor))}")
     if failed:
         raise slot_admin.creation_finding(failed[0], holder) or SnapshotLost(
             f"the slot could not be made: {str(failed[0]).strip()}",
@@ -249,13 +250,19 @@ def wait_until_safe(
         if now > deadline:
             raise SnapshotBlocked(
                 f"a transaction has not ended its commit within {timeout:.0f} s,"
-                f" {open_transactions.describe(monitor, running)}",
+                f" {open_transactions.describe(_writers(monitor, running))}",
                 "see what its commit waits for, for instance a synchronous standby",
             )
         if now > notified + 5:
             notified = now
-            notify("waiting for commits to end, " + open_transactions.describe(monitor, running))
+            writers = _writers(monitor, running)
+            notify("waiting for commits to end, " + open_transactions.describe(writers))
         time.sleep(_POLL_SECONDS)
+
+
+def _writers(monitor: Connection, xids: Iterable[int] | None = None) -> open_transactions.Writers:
+    numbers = None if xids is None else [xid & 0xFFFFFFFF for xid in xids]
+    return monitor.execute(open_transactions.WRITERS, {"xids": numbers}).fetchall()
 
 
 def current_snapshot(connection: Connection) -> Visibility:

@@ -14,9 +14,8 @@ from waltally.tables import Table
 class Value:
     """A value of a row: the stream's text of a column, a number of it, or a calendar day.
 
-    A number is the column as the server prints it: the stream has null for NaN and infinity. Of
-    `is_null` it is `true` where the stream has null, else `false`: a condition needs no more, and
-    times of which most differ would otherwise tell rows apart that count alike.
+    Of `is_null` it is `true` where the stream has null, else `false`: a condition needs no more,
+    and times of which most differ would otherwise tell rows apart that count alike.
     """
 
     column: str

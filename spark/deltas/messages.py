@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from waltally.facts import Fact
 
-_IMAGE = "array<struct<name: string, value: string>>"
+_IMAGE = "array<struct<name: string, value: string, is_number: boolean>>"
 # The parser ignores a missing end and text after the end. is_whole comes after the payload, so it
 # is read only where the payload is one whole JSON value.
 _MESSAGE = (
@@ -25,7 +25,7 @@ _AS_THE_DATABASE_READS_IT = {
 # Spark's parser would make a double of a number with decimals. This can only be a value: inside a
 # string its quotes would have backslashes before them.
 _NUMBER = r'"value"(\s*):(\s*)(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?=\s*[,}])'
-_AS_A_STRING = '"value"$1:$2"$3"'
+_AS_A_STRING = '"value"$1:$2"$3","is_number":true'
 # PostgreSQL has no such character and refuses JSON that contains it.
 _NUL = r"(?<!\\)(\\\\)*\\u0000"
 
@@ -71,13 +71,45 @@ def field(row: str, fact: Fact, column: str) -> Column:
     Null where the image lacks the column; a struct with a null value where it is JSON's null, and
     where the fact does not need the column of this table.
     """
-    found = sql.struct(sql.lit(column).alias("name"), sql.lit(None).cast("string").alias("value"))
+    absent = (sql.lit(None).cast("string").alias("value"), sql.lit(False).alias("is_number"))
+    found = sql.struct(sql.lit(column).alias("name"), *absent)
     for each in fact.tables:
         if column in fact.used_columns(each):
             # The first one: a name is in an image once.
             own = sql.get(sql.filter(row, _is_named(each.column(column))), 0)
             found = sql.when(sql.col("part") == each.name, own).otherwise(found)
     return found
+
+
+def printed(field: Column) -> Column:
+    """Return the field with a number as the database's jsonb prints it.
+
+    The stream has an exponent, or the sign of a zero, where a number is a float.
+    """
+    number = field["value"]
+    # As a function of its own the long expression is evaluated only where it is needed.
+    digits = sql.get(sql.transform(sql.array(number), _digits), 0)
+    return sql.when(
+        field["is_number"] & number.rlike("[eE]|^-0"),
+        sql.struct(field["name"], digits.alias("value"), field["is_number"]),
+    ).otherwise(field)
+
+
+def _digits(number: Column) -> Column:
+    mantissa = sql.regexp_extract(number, r"^-?([0-9.]+)", 1)
+    exponent = sql.coalesce(sql.regexp_extract(number, "[eE](.*)", 1).try_cast("int"), sql.lit(0))
+    fraction = sql.regexp_extract(mantissa, r"\.(.*)", 1)
+    decimals = sql.greatest(sql.length(fraction) - exponent, sql.lit(0))
+    zeros = sql.greatest(exponent - sql.length(fraction), sql.lit(0))
+    digits = sql.concat(sql.regexp_replace(mantissa, r"\.", ""), sql.repeat(sql.lit("0"), zeros))
+    length = sql.greatest(sql.length(digits), decimals + 1)
+    padded = sql.lpad(digits, length, "0")
+    whole = sql.substring(padded, sql.lit(1), length - decimals)
+    return sql.concat(
+        sql.when(number.startswith("-") & digits.rlike("[1-9]"), "-").otherwise(""),
+        sql.regexp_replace(whole, "^0+(?=[0-9])", ""),
+        sql.when(decimals > 0, sql.concat(sql.lit("."), sql.right(padded, decimals))).otherwise(""),
+    )
 
 
 def _is_named(name: str) -> Callable[[Column], Column]:

@@ -35,24 +35,43 @@ def deltas_after(classified: DataFrame, truncates: Mapping[str, Position], fact:
 
     Without a join, and without reading the changes again.
     """
+    return _summed(_images(_after(classified, truncates), fact), fact)
+
+
+def archived_deletes(
+    classified: DataFrame, truncates: Mapping[str, Position], fact: Fact
+) -> DataFrame:
+    """Return the rows that were deleted from tables whose deletes the fact ignores.
+
+    As groups with part, dimensions and sums, whose sums are what the fact still counts of them.
+    """
+    deleted = _images(_after(classified, truncates), fact).where("is_ignored")
+    return sums.summed(deleted, fact, "part", "dimensions")
+
+
+def _after(classified: DataFrame, truncates: Mapping[str, Position]) -> DataFrame:
+    """Return the changes that can be counted, without those that a TRUNCATE cancels."""
     found = classified.where("reason is null")
     for part, (commit_lsn, ordinal) in truncates.items():
         last = sql.struct(sql.lit(commit_lsn).cast("bigint"), sql.lit(ordinal).cast("bigint"))
         is_before = sql.struct("commit_lsn", "ordinal") <= last
         found = found.where(~((sql.col("part") == part) & is_before))
-    return _summed(_images(found), fact)
+    return found
 
 
 def _summed(images: DataFrame, fact: Fact) -> DataFrame:
-    signed = images.withColumn("sums", sums.negated(sql.col("sums"), sql.col("sign")))
+    signed = images.where("not is_ignored").withColumn(
+        "sums", sums.negated(sql.col("sums"), sql.col("sign"))
+    )
     return sums.summed(signed, fact, "part", "dimensions").where(~sums.is_nothing(fact))
 
 
 def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return each image that counts: part, commit_lsn, ordinal, sign, dimensions, sums.
+    """Return each image that counts: part, commit_lsn, ordinal, is_ignored, sign, dimensions, sums.
 
     The sign is 1 of a new row and -1 of an old one; `sums` is without it. An image before the last
-    TRUNCATE of its part does not count.
+    TRUNCATE of its part does not count. With is_ignored the row was deleted from a table whose
+    deletes the fact ignores, so it stays counted.
     """
     cancelling = last_truncates(changes, fact).select(
         "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
@@ -62,11 +81,14 @@ def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
         classify(changes, fact, slot)
         .where(sql.col("reason").isNull())
         .join(sql.broadcast(cancelling), "part", "left")
-        .where(sql.col("truncated_at").isNull() | (at > sql.col("truncated_at")))
+        .where(sql.col("truncated_at").isNull() | (at > sql.col("truncated_at"))),
+        fact,
     )
 
 
-def _images(classified: DataFrame) -> DataFrame:
+def _images(classified: DataFrame, fact: Fact) -> DataFrame:
+    ignoring = [each.name for each in fact.tables if each.deletes == "ignore"]
+    is_ignored = (sql.col("action") == "D") & sql.col("part").isin(ignoring)
     found = [
         sql.when(
             sql.col(f"has_{side}"),
@@ -78,48 +100,12 @@ def _images(classified: DataFrame) -> DataFrame:
         )
         for side, sign in (("new", 1), ("old", -1))
     ]
+    kept = ("part", "commit_lsn", "ordinal", "is_ignored")
     return (
-        classified.select(
-            "part", "commit_lsn", "ordinal", sql.explode(sql.array(*found)).alias("image")
-        )
+        classified.withColumn("is_ignored", is_ignored)
+        .select(*kept, sql.explode(sql.array(*found)).alias("image"))
         .where(sql.col("image").isNotNull())
-        .select("part", "commit_lsn", "ordinal", "image.sign", "image.dimensions", "image.sums")
-    )
-
-
-def purges(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return the deletes of rows that stay counted: part, commit_lsn, ordinal, is_known, a group.
-
-    Where is_known is false, the change may be such a delete, but its group is not known: the
-    group is null, and part too where no table is named.
-    """
-    found = classify(changes, fact, slot, with_purges=True)
-    part, action, reason = sql.col("part"), sql.col("action"), sql.col("reason")
-    ignoring = [each.name for each in fact.tables if each.deletes == "ignore"]
-    of_ignoring = part.isin(ignoring)
-    # A row that cannot be counted was never in a group.
-    names_row = of_ignoring & (sql.col("old_absent") == "") & sql.col("old_row").isNotNull()
-    is_unknown = (
-        reason.isNotNull()
-        & (part.isNull() | of_ignoring)
-        & ~sql.coalesce(names_row, sql.lit(False))
-        & sql.coalesce(~action.isin("I", "U", "T"), sql.lit(True))
-    )
-    is_known = sql.coalesce(
-        reason.isNull() & of_ignoring & (action == "D") & sql.col("has_old"), sql.lit(False)
-    )
-    is_certain = sql.col("is_known")
-    return (
-        found.withColumn("is_known", is_known)
-        .where(sql.col("is_known") | is_unknown)
-        .select(
-            "part",
-            "commit_lsn",
-            "ordinal",
-            "is_known",
-            sql.when(is_certain, sql.col("old_texts")).alias("dimensions"),
-            sql.when(is_certain, sql.col("old_sums")).alias("sums"),
-        )
+        .select(*kept, "image.sign", "image.dimensions", "image.sums")
     )
 
 
@@ -150,34 +136,29 @@ def rejected_changes(classified: DataFrame) -> DataFrame:
     return rejected.select("commit_lsn", "ordinal", "reason")
 
 
-def classify(changes: DataFrame, fact: Fact, slot: str, with_purges: bool = False) -> DataFrame:
-    """Return the changes that can affect the fact, one row each.
+def classify(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
+    """Return the changes that matter to the fact, one row each.
 
-    Deletes that the fact ignores are included only with `with_purges`. The columns are commit_lsn,
-    ordinal, part, action, old_row; of each image (old_ and new_): has, whether it belongs to a
-    group, texts and sums, as `images` says, and absent, which columns it lacks; reason, why the
-    change cannot be counted, null where it can.
+    The columns are commit_lsn, ordinal, part, action, old_row; of each image (old_ and new_): has,
+    whether it belongs to a group, texts and sums, as `images` says, and absent, which columns it
+    lacks; reason, why the change cannot be counted, null where it can.
     """
     action, part = sql.col("action"), sql.col("part")
-    ignoring = [each.name for each in fact.tables if each.deletes == "ignore"]
-    is_ignored = sql.coalesce((action == "D") & part.isin(ignoring), sql.lit(False))
-    relevant = (
-        # Transaction bounds and messages hold no row.
-        sql.coalesce(~action.isin("B", "C", "M"), sql.lit(True))
-        & (part.isNotNull() | sql.col("source_table").isNull())
-        # A purge removes storage, not history.
-        & (sql.lit(with_purges) | ~is_ignored)
+    # Transaction bounds and messages hold no row.
+    relevant = sql.coalesce(~action.isin("B", "C", "M"), sql.lit(True)) & (
+        part.isNotNull() | sql.col("source_table").isNull()
     )
+    found = {
+        images.field(side, place): messages.field(f"{side}_row", fact, column)
+        for side in images.SIDES
+        for place, column in enumerate(images.columns(fact))
+    }
+    # A step of its own: the search for a column is done once.
     fields = (
         messages.read(changes, fact)
         .where(relevant)
-        .withColumns(
-            {
-                images.field(side, place): messages.field(f"{side}_row", fact, column)
-                for side in images.SIDES
-                for place, column in enumerate(images.columns(fact))
-            }
-        )
+        .withColumns(found)
+        .withColumns({name: messages.printed(sql.col(name)) for name in found})
     )
     resolved = fields.withColumns(
         {

@@ -5,8 +5,6 @@ Groups have `dimensions`, an array of texts, and `sums`, an array with a number 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from common import exact_sums
 from common.typed_values import LONGEST
 from pyspark.sql import Column, DataFrame
@@ -17,11 +15,10 @@ from waltally.facts import Fact
 _TOTAL = "total_of_"
 
 
-def summed(rows: DataFrame, fact: Fact, *by: str, more: Sequence[Column] = ()) -> DataFrame:
-    """Return the exact sums of each measure by these columns: `by`, `sums` and more aggregates."""
-    found = rows.groupBy(*by).agg(*_totals(fact, "sums"), *more)
-    beside = [name for name in found.columns if not name.startswith(_TOTAL)]
-    return found.select(*beside, _texts(fact, "sums").alias("sums"))
+def summed(rows: DataFrame, fact: Fact, *by: str) -> DataFrame:
+    """Return the exact sums of each measure by these columns: `by` and `sums`."""
+    found = rows.groupBy(*by).agg(*_totals(fact, "sums"))
+    return found.select(*by, _texts(fact, "sums").alias("sums"))
 
 
 def both(fact: Fact, left: DataFrame, right: DataFrame) -> DataFrame:

@@ -9,6 +9,7 @@ import typer
 from common import session
 from common.errors import ReplayDiffers
 from common.options import AsJson, Facts, Schema, Slot, Source, Target, run_job
+from common.progress import print_lines
 from common.settings import parse_lsn
 
 from replaying.job import replay
@@ -63,7 +64,7 @@ def run(
     )
     with session.running("replay") as spark:
         result = replay(settings, spark)
-    print(json.dumps(result.as_json()) if as_json else "\n".join(result.lines()), flush=True)
+    print_lines([json.dumps(result.as_json())] if as_json else result.lines())
     if result.differing:
         raise combine(
             [

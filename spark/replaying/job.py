@@ -19,7 +19,7 @@ from common.spark_errors import spark_errors
 from deltas import sums
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from warehouse import groups, watermark
+from warehouse import fact_state, groups
 
 from replaying import positions, replayed_fact
 from replaying.result import Difference, Replay, ReplayedFact
@@ -88,10 +88,10 @@ def compared(
     with contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "replay")) as target:
         for fact in registered_facts(target, settings.schema, settings.slot, settings.facts):
             with exported_snapshot(target) as name:
-                built = watermark.read(target, settings.schema, settings.slot, fact)
-                position = built.applied_lsn
+                position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
                 positions.require_reached(archive.contents, fact, position, settings.path)
-                baseline = positions.baseline_of(archive.contents, fact, built.baseline_id)
+                baseline_id = fact_state.baseline_id(target, settings.schema, settings.slot, fact)
+                baseline = positions.baseline_of(archive.contents, fact, baseline_id)
                 query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
                 snapshot = Snapshot(resolved(target), name)
                 # A checkpoint, so that the target does not keep an old snapshot meanwhile.

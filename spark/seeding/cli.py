@@ -19,6 +19,7 @@ from common.options import (
     run_job,
     without_password,
 )
+from common.progress import print_lines
 from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 
 from seeding.job import seed
@@ -82,7 +83,7 @@ def run(
             standby=standby or None,
         )
     )
-    print(json.dumps(summary.as_json()) if as_json else summary, flush=True)
+    print_lines([json.dumps(summary.as_json())] if as_json else summary.lines())
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import pyarrow as pa
 from common.arrow_tasks import map_batches
@@ -16,10 +15,6 @@ from pyspark.sql import DataFrame
 from waltally.login import one_line
 from waltally.tables import Table
 
-Origin = Literal["counted", "changed", "logged"]
-"""Where a group comes from: the tables, the changes between the fact and the snapshot, or the
-deletes in the change log."""
-
 _WRITTEN = "attempt bigint, group_count bigint"
 """What a task reports: its attempt's id and how many groups it has committed."""
 
@@ -28,7 +23,7 @@ class WriteFailed(Exception):
     """The marker by which the driver finds the sentence in Spark's report of a failed task."""
 
 
-def write(groups: DataFrame, target: Connection, table: Table, origin: Origin) -> None:
+def write(groups: DataFrame, target: Connection, table: Table) -> None:
     """Append the groups, which have the columns COLUMNS, to the incoming table.
 
     A task that Spark runs twice commits its rows twice. Each row has the attempt's id, and at the
@@ -46,15 +41,14 @@ def write(groups: DataFrame, target: Connection, table: Table, origin: Origin) -
         try:
             with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
                 for batch in batches:
-                    rows = batch.num_rows
-                    marks = [pa.array([origin] * rows), pa.array([attempt] * rows, pa.int64())]
+                    mark = pa.array([attempt] * batch.num_rows, pa.int64())
                     marked = pa.RecordBatch.from_arrays(
-                        [*batch.columns, *marks], names=[*COLUMNS, "origin", "attempt"]
+                        [*batch.columns, mark], names=[*COLUMNS, "attempt"]
                     )
                     cursor.adbc_ingest(
                         table.name, marked, mode="append", db_schema_name=table.schema
                     )
-                    count += rows
+                    count += batch.num_rows
                 connection.commit()
         except (dbapi.Error, pa.ArrowException, OSError) as error:
             raise WriteFailed(one_line(error)) from None
@@ -64,12 +58,10 @@ def write(groups: DataFrame, target: Connection, table: Table, origin: Origin) -
     written = map_batches(groups.select(*COLUMNS), append, _WRITTEN).collect()
     with target.transaction():
         target.execute(
-            f"delete from {table.quoted} where origin = %s and attempt <> all(%s)",
-            (origin, [row["attempt"] for row in written]),
+            f"delete from {table.quoted} where attempt <> all(%s)",
+            ([row["attempt"] for row in written],),
         )
-        found = target.execute(
-            f"select count(*) from {table.quoted} where origin = %s", (origin,)
-        ).fetchone()
+        found = target.execute(f"select count(*) from {table.quoted}").fetchone()
     expected = sum(row["group_count"] for row in written)
     if found != (expected,):
         raise CountingFailed(

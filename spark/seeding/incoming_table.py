@@ -12,6 +12,7 @@ from common.connections import Connection
 from common.errors import AnotherSeed
 from common.settings import Settings
 
+from waltally.settings import jobs_schema
 from waltally.tables import Table
 
 _POLL_SECONDS = 0.2
@@ -20,7 +21,7 @@ _POLL_SECONDS = 0.2
 def incoming_table(settings: Settings) -> Table:
     """Return the slot's incoming table."""
     mark = hashlib.sha256(settings.slot.encode()).hexdigest()[:16]
-    return Table(settings.schema, f"baseline_group_incoming_{mark}")
+    return Table(jobs_schema(settings.schema), f"baseline_group_incoming_{mark}")
 
 
 @contextlib.contextmanager
@@ -52,7 +53,7 @@ def acquire_seed_lock(
     target.execute(f"drop table if exists {incoming}")
     target.execute(
         f"create unlogged table {incoming} (fact text, part text, dimensions text[],"
-        " row_count bigint, sums text[], reason text, example text, origin text, attempt bigint)"
+        " row_count bigint, sums text[], reason text, example text, attempt bigint)"
     )
     try:
         yield

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
 from common import executors, registration, session
 from common.connections import Connection, connect, database_errors
-from common.errors import AuditIncomplete
 from common.progress import Measure, Progress, print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
@@ -18,15 +17,14 @@ from counting import checks, ranges, snapshot, standby, timelines, values
 from counting.counts import count_groups, each_row_once
 from counting.reading import counted_groups, identities
 from pyspark.sql import DataFrame, SparkSession
-from warehouse import loader_progress
+from warehouse import fact_state, loader_progress
 
-from seeding import following, known_facts, parquet, purged_rows, store
+from seeding import archived, dropped_partitions, following, parquet, store
 from seeding.incoming import write
 from seeding.incoming_table import acquire_seed_lock, incoming_table
-from seeding.known_facts import KnownFact
-from seeding.purged import FORGET, NONE, UNKNOWN, Between, Purged
-from seeding.summary import FactSummary, Summary, purged_notes
+from seeding.summary import FactSummary, Summary
 from waltally import lsn
+from waltally.errors import SourceBehind
 from waltally.facts import Fact, source_tables
 
 
@@ -60,7 +58,10 @@ def seed(settings: Settings) -> Summary:
             checks.tables(source, facts)
         # A standby's slot shows nowhere else.
         watched = None if slot.on_standby else source
-        is_compared = can_compare(target, watched, settings, facts)
+        remembering = archived.remembering(target, settings, facts)
+        if watched is not None and archived.needs_changes(target, settings, remembering):
+            # Before Spark starts, which takes seconds.
+            loader_progress.require_follower(watched, settings, print_status, archived.FORGET)
         stack.enter_context(acquire_seed_lock(target, settings, print_status))
         if reader is not None:
             following.wait_until_followed(target, watched, settings, facts, print_status)
@@ -69,19 +70,28 @@ def seed(settings: Settings) -> Summary:
             executors.wait_for_one(spark, settings.timeout)
             size = ranges.row_estimate(reader, source_tables(facts))
             stack.enter_context(session.fitted(spark, size))
-        # Before the snapshot, so that changes bring the facts forward to it.
-        known = known_facts.read(target, settings, facts) if is_compared else {}
-        counted = count(spark, target, reader, settings, facts, bool(known))
-        purged = compare(spark, target, watched, settings, known, counted.snapshot_lsn)
-        counted = replace(counted, timeline=slot.timeline)
+        counted = count(spark, target, reader, settings, facts, bool(remembering))
+        if source is not None and counted.snapshot_lsn < slot.position_lsn:
+            raise SourceBehind(
+                f"the source's WAL ends at {lsn.show(counted.snapshot_lsn)}, before the position of"
+                f" record {lsn.show(slot.position_lsn)}: it was restored or failed over with loss",
+                "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+            )
+        # Again: a fact may have been built for the first time meanwhile.
+        remembering = archived.remembering(target, settings, facts)
+        gaps = archived.wait(
+            target, watched, settings, remembering, counted.snapshot_lsn, print_status
+        )
+        with spark_errors("seed", lambda: None):
+            dropped_partitions.write(
+                spark, target, settings, remembering, counted.snapshot_lsn, gaps
+            )
+        counted = replace(counted, timeline=slot.timeline, gaps=gaps)
         stored = store.replace(target, settings, facts, counted)
-    summaries = []
-    for fact in facts:
-        of_fact = known.get(fact.name)
-        is_unknown = of_fact == "other" or (not is_compared and known_facts.remembers(fact))
-        found = purged.get(fact.name, UNKNOWN if is_unknown else NONE)
-        notes = purged_notes(fact, of_fact if isinstance(of_fact, KnownFact) else None, found)
-        summaries.append(FactSummary(fact, stored[fact.name], found, notes))
+        summaries = [
+            FactSummary(fact, stored[fact.name], next_step(target, settings, fact))
+            for fact in facts
+        ]
     return Summary(
         str(counted.baseline_id),
         settings.slot,
@@ -89,6 +99,14 @@ def seed(settings: Settings) -> Summary:
         time.monotonic() - begun,
         summaries,
     )
+
+
+def next_step(target: Connection, settings: Settings, fact: Fact) -> str:
+    """Return the fact's state after the seed, and what helps, as the end of a sentence."""
+    found = fact_state.read(target, settings.schema, settings.slot, fact)
+    if not found.reason:
+        return f"it {found.state}"
+    return f"it {found.state}: {found.reason}; {found.remedy}"
 
 
 def refuse_old(
@@ -99,32 +117,6 @@ def refuse_old(
     newest = store.baseline_lsn(target, settings, facts)
     checks.position(snapshot_lsn, slot.start_lsn, newest)
     checks.log_holds(snapshot_lsn, slot, facts)
-
-
-def can_compare(
-    target: Connection, source: Connection | None, settings: Settings, facts: Sequence[Fact]
-) -> bool:
-    """Return whether the facts can be compared with the stored rows.
-
-    Raises AuditIncomplete where that needs a loader and nobody follows the slot; with
-    `forget_purged` the answer is then no.
-    """
-    found = [
-        known_facts.find(target, settings, fact) for fact in facts if known_facts.remembers(fact)
-    ]
-    needs_changes = any(
-        isinstance(each, KnownFact) and each.is_comparable and each.position is not None
-        for each in found
-    )
-    if source is None or not needs_changes:
-        return True
-    try:
-        loader_progress.require_follower(source, settings, print_status, FORGET)
-    except AuditIncomplete:
-        if not settings.forget_purged:
-            raise
-        return False
-    return True
 
 
 def count(
@@ -138,7 +130,7 @@ def count(
     """Count all facts' tables and write the groups; return where they were counted.
 
     `reader` is a session at the source or the standby. With `wakes_loader` an idle loader comes to
-    that position, where purged rows are compared; a standby cannot wake it.
+    that position, so that deletes before it are applied; a standby cannot wake it.
     """
     if reader is None:
         assert settings.parquet is not None and settings.snapshot_lsn is not None
@@ -157,7 +149,7 @@ def count(
             ]
             with Progress(lambda: tasks(spark), lambda: None):
                 together = reduce(DataFrame.unionByName, groups)
-                write(together, target, incoming_table(settings), "counted")
+                write(together, target, incoming_table(settings))
         return store.Counted(settings.snapshot_lsn)
     with exported_by(target, reader, settings, facts) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
@@ -174,7 +166,7 @@ def count(
             counted_groups(spark, settings, facts, exported) as rows,
             spark_errors("seed", exported.check),
         ):
-            write(rows, target, incoming_table(settings), "counted")
+            write(rows, target, incoming_table(settings))
     return found
 
 
@@ -187,40 +179,6 @@ def exported_by(
     slot = checks.staging(target, settings)
     least = checks.earliest(slot, facts, store.baseline_lsn(target, settings, facts))
     return standby.export(settings, facts, reader, least, print_status)
-
-
-def compare(
-    spark: SparkSession,
-    target: Connection,
-    source: Connection | None,
-    settings: Settings,
-    known: Mapping[str, object],
-    snapshot_lsn: int,
-) -> dict[str, Purged]:
-    """Find the purged rows of the known facts; return by fact what becomes of them."""
-    compared = [each for each in known.values() if isinstance(each, KnownFact)]
-    try:
-        with spark_errors("seed", lambda: None):
-            between = purged_rows.bring_forward(
-                compared, spark, target, source, settings, snapshot_lsn, print_status
-            )
-    except AuditIncomplete:
-        if not settings.forget_purged:
-            raise
-        return {each.fact.name: UNKNOWN for each in compared}
-    with spark_errors("seed", lambda: None):
-        return {
-            each.fact.name: purged_rows.find_purged(
-                spark,
-                target,
-                settings,
-                each,
-                between.get(each.fact.name, Between()),
-                snapshot_lsn,
-                print_status,
-            )
-            for each in compared
-        }
 
 
 def tasks(spark: SparkSession) -> Measure:

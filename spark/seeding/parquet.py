@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from common import typed_values
@@ -45,7 +46,9 @@ def table_rows(spark: SparkSession, path: str, facts: Sequence[Fact], table: Tab
         )
     try:
         # The calendar of today for old dates too, as PostgreSQL has it.
-        read = spark.read.option("datetimeRebaseMode", "CORRECTED").parquet(found)
+        reader = spark.read.option("datetimeRebaseMode", "CORRECTED")
+        # A table's name is no pattern, which could match the rows of other tables.
+        read = reader.parquet(re.sub(r"([*?{}\[\]\\])", r"\\\1", found))
     except AnalysisException as error:
         raise TableUnfit(f"{found} is not Parquet: {error.getCondition()}") from None
     values = needed(facts, table)
@@ -102,6 +105,9 @@ def _fits(kind: types.DataType, value: Value, used_as: frozenset[str]) -> bool:
     if value.kind == "text" and isinstance(kind, _TIMES):
         # As a text it would matter whether the database's column has a time zone.
         return used_as <= {"timestamp", "timestamptz"}
+    if value.kind == "text" and isinstance(kind, types.DecimalType):
+        # All its values have one scale, whatever that of the database's was.
+        return "text" not in used_as
     # A time in a zone of its own cannot come from a column that is in another one.
     return not (isinstance(kind, types.TimestampType) and value.column_timezone != "UTC")
 

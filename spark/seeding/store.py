@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
@@ -16,6 +16,8 @@ from counting import checks
 from counting.counts import NULL_DIMENSION
 
 from loader.preflight import table_identity
+from seeding import archived
+from seeding.archived import Purged
 from seeding.incoming_table import incoming_table
 from waltally import lsn
 from waltally.errors import SettingError
@@ -43,6 +45,7 @@ class StoredBaseline:
     tables: dict[str, tuple[int, int]]
     left_out: dict[str, int]
     rejections: list[Rejection]
+    purged: Purged
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Counted:
     identities: str | None = None
     timeline: int | None = None
     """The timeline that the loader followed when the seed began."""
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    """As seeding.archived.wait says."""
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
@@ -74,8 +79,8 @@ def replace(
 ) -> dict[str, StoredBaseline]:
     """Replace the baselines of these facts, and of no other, by what is in the incoming table.
 
-    Rows of the origin `purged` are added to the counted ones of their group. Returns by fact what
-    is stored. Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down
+    Archived deletes are added to the counted rows of their group. Returns by fact what is stored.
+    Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down
     meanwhile.
     """
     try:
@@ -132,20 +137,25 @@ def _replace_one(
     groups = Table(settings.schema, "baseline_group").quoted
     this = (settings.slot, fact.name)
     target.execute(f"delete from {groups} where slot_name = %s and fact_name = %s", this)
-    has_purged = target.execute(
-        f"select exists (select from {incoming} where fact = %s and origin = 'purged')",
-        (fact.name,),
-    ).fetchone() == (True,)
-    columns = "(slot_name, fact_name, part, dimensions, measures, purged)"
-    if has_purged:
-        target.execute(f"insert into {groups} {columns} {_with_purged(fact, incoming)}", this)
-    else:
-        target.execute(
-            f"insert into {groups} {columns} select %s, fact, part, dimensions, sums::numeric[],"
-            f" null from {incoming}"
-            " where fact = %s and origin = 'counted' and reason is null",
-            this,
+    position = counted.snapshot_lsn
+    purged = archived.settle(target, settings, fact, position, counted.gaps.get(fact.name))
+    query = (
+        "select %(slot)s, %(fact)s, part, dimensions, sums::numeric[] as measures"
+        f" from {incoming} where fact = %(fact)s and reason is null"
+    )
+    if purged.outcome == "kept" and purged.groups:
+        kept = archived.of_fact(settings, fact, position)
+        places = range(1, len(fact.measures) + 1)
+        query = (
+            f"select %(slot)s, %(fact)s, part, dimensions,"
+            f" array[{', '.join(f'sum(measures[{place}])' for place in places)}] from ({query}"
+            f" union all select %(slot)s, %(fact)s, part, dimensions, measures {kept})"
+            " as together group by part, dimensions"
         )
+    target.execute(
+        f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}".encode(),
+        {"slot": settings.slot, "fact": fact.name},
+    )
     left_out, rejections = _store_uncounted(target, settings, fact)
     known = None if counted.identities is None else json.loads(counted.identities)
     target.execute(
@@ -169,28 +179,15 @@ def _replace_one(
     )
     totals = target.execute(
         f"select part, sum(row_count)::bigint, count(*) from {incoming}"
-        " where fact = %s and origin = 'counted' and reason is null group by part",
+        " where fact = %s and reason is null group by part",
         (fact.name,),
     ).fetchall()
     found = {str(name): (int(str(rows)), int(str(count))) for name, rows, count in totals}
     return StoredBaseline(
-        {part.name: found.get(part.name, (0, 0)) for part in fact.tables}, left_out, rejections
-    )
-
-
-def _with_purged(fact: Fact, incoming: str) -> str:
-    """Return the query of the groups with their purged rows; its parameters: slot and fact."""
-    number = "sum(sums[{0}]::numeric)"
-    purged = "coalesce(sum(sums[{0}]::numeric) filter (where origin = 'purged'), 0)"
-    places = range(1, len(fact.measures) + 1)
-    return (
-        "select %s, fact, part, dimensions,"
-        f" array[{', '.join(map(number.format, places))}],"
-        " case when bool_or(origin = 'purged')"
-        f" then array[{', '.join(map(purged.format, places))}] end"
-        f" from {incoming}"
-        " where fact = %s and origin in ('counted', 'purged') and reason is null"
-        " group by fact, part, dimensions"
+        {part.name: found.get(part.name, (0, 0)) for part in fact.tables},
+        left_out,
+        rejections,
+        purged,
     )
 
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from seeding.known_facts import KnownFact
-from seeding.purged import FORGET, Purged
+from seeding.archived import FORGET, Purged
 from seeding.store import StoredBaseline
+from waltally import lsn
 from waltally.facts import Fact
 from waltally.plural import plural
 
 
 @dataclass(frozen=True)
 class FactSummary:
-    """What is stored of one fact: rows and groups of all its tables, and what became of others."""
+    """What is stored of one fact: rows and groups of all its tables, and what is next."""
 
     fact: Fact
     stored: StoredBaseline
-    purged: Purged
-    notes: list[str]
-    """For a person, about its purged rows."""
+    next: str
+    """The fact's state and what helps, as a sentence."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of its purged rows."""
+        return purged_notes(self.fact, self.stored.purged)
 
     @property
     def rows(self) -> int:
@@ -48,24 +53,28 @@ class FactSummary:
                 for part in self.fact.tables
             },
             "rejections": [asdict(each) for each in self.stored.rejections],
-            "purged": asdict(self.purged),
+            "purged": {
+                "outcome": self.stored.purged.outcome,
+                "rows": self.stored.purged.rows,
+                "groups": self.stored.purged.groups,
+            },
             "notes": self.notes,
         }
 
-    def __str__(self) -> str:
+    def lines(self) -> Iterator[str]:
+        """Yield what a person reads."""
         tables = {part.name: part.table for part in self.fact.tables}
-        lines = [f"{self.fact.name}: {plural(self.rows, 'row')} in {plural(self.groups, 'group')}"]
-        lines += [
-            f"{plural(count, 'row')} of {tables[part]} left out: a dimension is null"
-            for part, count in self.stored.left_out.items()
-            if count
-        ]
-        lines += [
-            f"{plural(each.row_count, 'row')} of {tables[each.part]} cannot be counted:"
-            f" {each.reason}; for instance {json.dumps(each.example, ensure_ascii=False)}"
-            for each in self.stored.rejections
-        ]
-        return "\n  ".join([*lines, *self.notes])
+        yield f"{self.fact.name}: {plural(self.rows, 'row')} in {plural(self.groups, 'group')}"
+        for part, count in self.stored.left_out.items():
+            if count:
+                yield f"  {plural(count, 'row')} of {tables[part]} left out: a dimension is null"
+        for each in self.stored.rejections:
+            yield (
+                f"  {plural(each.row_count, 'row')} of {tables[each.part]} cannot be counted:"
+                f" {each.reason}; for instance {json.dumps(each.example, ensure_ascii=False)}"
+            )
+        yield from (f"  {note}" for note in self.notes)
+        yield f"  {self.next}"
 
 
 @dataclass(frozen=True)
@@ -88,32 +97,31 @@ class Summary:
             "facts": {each.fact.name: each.as_json() for each in self.facts},
         }
 
-    def __str__(self) -> str:
+    def lines(self) -> Iterator[str]:
+        """Yield what a person reads."""
         count = plural(len(self.facts), "fact")
-        line = f"{count}, counted at {self.snapshot_lsn} in {self.seconds:.1f} s"
-        then = "The next build uses it: `dbt build`, or that of `loader run --build`"
-        return "\n".join([line, *map(str, self.facts), then])
+        yield f"{count}, counted at {self.snapshot_lsn} in {self.seconds:.1f} s"
+        for each in self.facts:
+            yield from each.lines()
 
 
-def purged_notes(fact: Fact, known: KnownFact | None, purged: Purged) -> list[str]:
+def purged_notes(fact: Fact, purged: Purged) -> list[str]:
     """Return what a person should know of the purged rows."""
     tables = ", ".join(str(part.table) for part in fact.tables if part.deletes == "ignore")
     if purged.outcome == "unknown":
         return [
-            f"rows that were purged from {tables} are forgotten; how many is not known, as the fact"
-            " was built by another declaration or without a baseline, or rejected changes, or the"
-            " change log did not come to where the tables were counted"
+            f"rows that were purged from {tables} are forgotten: the fact counted them by another"
+            " declaration"
         ]
-    if not purged.groups:
-        return []
-    what = f"{plural(purged.rows, 'row')} in " if purged.rows else ""
-    found = f"{what}{plural(purged.groups, 'group')} purged from {tables}"
-    if purged.outcome == "forgotten":
-        return [f"forgotten: {found}"]
-    notes = [f"still counted: {found}; {FORGET}"]
-    if known is not None and known.position is None:
+    notes = []
+    if purged.groups:
+        what = f"{plural(purged.rows, 'row')} in " if purged.rows else ""
+        found = f"{what}{plural(purged.groups, 'group')} purged from {tables}"
+        is_kept = purged.outcome == "kept"
+        notes.append(f"still counted: {found}; {FORGET}" if is_kept else f"forgotten: {found}")
+    if purged.gap_lsn is not None:
         notes.append(
-            "the change log does not go on from the fact: a row that changed its group since then"
-            " is counted in both groups"
+            f"the change log does not go on from {lsn.show(purged.gap_lsn)}, where the fact was:"
+            f" rows that were purged from {tables} between there and the log are not counted"
         )
     return notes

@@ -12,15 +12,14 @@ from common.arrow_source import Snapshot
 from common.connections import Connection, exported_snapshot, resolved
 from common.errors import SnapshotTooOld
 from common.settings import Settings
-from common.slot_position import RegisteredSlot
 from counting import ranges
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.preflight.table_identity import TableIdentities
-from waltally import followed, lsn
-from waltally.facts import Fact, needed_columns, source_tables
-from waltally.tables import Table
-from warehouse import groups, watermark
+from waltally import lsn
+from waltally.facts import Fact, FactTable
+from waltally.tables import Table, literal
+from warehouse import fact_state, groups
 from warehouse.rejected import Rejected
 
 
@@ -28,39 +27,47 @@ from warehouse.rejected import Rejected
 class Built:
     """The fact as it was at `position`: every change with a commit LSN below it is applied.
 
-    The change log begins at `log_start`. `baseline_lsn` is the newest baseline's, None without
-    one; `baseline_id` is of the baseline that the fact was built on.
+    It was built on the baseline at `baseline_lsn`, None where on none. The change log begins at
+    `log_start`.
     """
 
     fact: Fact
     position: int
     log_start: int
     baseline_lsn: int | None
-    baseline_id: str | None
-    is_on_newest_baseline: bool
     snapshot: Snapshot
     queries: Sequence[str]
-    remembered_query: str
+    archived_query: str
     counted: TableIdentities
     rejected: Rejected
     emptied: Mapping[str, int]
     """By source table, a position after the last drop or TRUNCATE of a partition that the fact
     ignores as it ignores deletes."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its baseline and the changes since then are stored, so that it can be rebuilt."""
+        return self.baseline_lsn is not None and self.log_start <= self.baseline_lsn
+
+    @property
+    def emptied_parts(self) -> list[FactTable]:
+        """The tables of which a partition went after the baseline, and its rows are still counted.
+
+        No change said which rows these were.
+        """
+        return [
+            part
+            for part in self.fact.tables
+            if part.deletes == "ignore"
+            and self.emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
+        ]
+
     def stored(self, spark: SparkSession) -> DataFrame:
         """Return what is stored of the fact, to be read within `open_facts`: groups with a part.
 
-        The slot's rows of the fact have no part; those with one are of purged rows, as the newest
-        baseline has them.
+        The slot's rows of the fact have no part; those with one are its archived deletes.
         """
-        return groups.read(spark, self.snapshot, [*self.queries, self.remembered_query], self.fact)
-
-
-@contextlib.contextmanager
-def open_fact(target: Connection, settings: Settings, fact: Fact) -> Iterator[Built]:
-    """Yield the fact as `open_facts` does."""
-    with open_facts(target, settings, [fact]) as (found,):
-        yield found
+        return groups.read(spark, self.snapshot, [*self.queries, self.archived_query], self.fact)
 
 
 @contextlib.contextmanager
@@ -69,53 +76,47 @@ def open_facts(
 ) -> Iterator[list[Built]]:
     """Yield the facts as of one moment; their rows can be read within the block.
 
-    Raises NotSetUp where one was never built, SettingError where it was built by another
-    declaration, SnapshotTooOld where the change log does not reach back to its position.
+    Raises NotSetUp or BuildFailed where one does not follow the change log.
     """
     with exported_snapshot(target) as name:
         snapshot = Snapshot(resolved(target), name)
         yield [_read(target, settings, fact, snapshot) for fact in facts]
 
 
-def slot(target: Connection, settings: Settings) -> RegisteredSlot:
-    """Return the slot's row as it is now. Raises NotSetUp where the slot is gone."""
-    return slot_position.read(target, settings.schema, settings.slot)
+def is_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> bool:
+    """Return whether the log lacks changes of the fact's tables from the position on."""
+    log = Table(settings.schema, "slot_position").quoted
+    held = Table(settings.schema, "held_since").quoted
+    row = target.execute(
+        "select log.start_lsn > %(at)s or"
+        f" coalesce({held}(fact.needed, log.followed) > %(at)s, log.position_lsn > %(at)s)"
+        f" from {log} as log inner join {Table(settings.schema, 'fact').quoted} as fact"
+        " using (slot_name) where slot_name = %(slot)s and fact_name = %(fact)s",
+        {"at": lsn.show(position), "slot": settings.slot, "fact": fact.name},
+    ).fetchone()
+    return row != (False,)
 
 
-def refuse_gap(start: int, position: int, relation: Table) -> None:
-    """Raise SnapshotTooOld where changes that the fact lacks were pruned from the change log."""
-    if start > position:
+def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> None:
+    """Raise SnapshotTooOld where the log has lost changes that the fact lacked when it was read."""
+    if is_gap(target, settings, fact, position):
         raise SnapshotTooOld(
-            f"{relation} holds changes up to {lsn.show(position)} and the change log begins at"
-            f" {lsn.show(start)}: the changes between are in neither",
-            "`spark-submit spark/seed.py`, then `dbt build`, then the audit again",
+            f"{fact.relation} was read at {lsn.show(position)}, and the change log has lost changes"
+            " after that: it was pruned, or partitions of a table came or went",
+            f"run the audit again; it says what helps if {fact.relation} waits then",
         )
 
 
-def refuse_other_partitions(registered: RegisteredSlot, fact: Fact, position: int) -> None:
-    """Raise SnapshotTooOld where rows came or went without changes after the fact's position."""
-    for table in source_tables([fact]):
-        begin = followed.since(registered.followed, table, needed_columns([fact], table))
-        if begin is not None and begin > position:
-            raise SnapshotTooOld(
-                f"{fact.relation} holds changes up to {lsn.show(position)}, and the change log is"
-                f" whole for {table} only from {lsn.show(begin)} on: its partitions came or went,"
-                " or it was not followed",
-                f"`spark-submit spark/seed.py --fact {fact.name}`, then `dbt build`",
-            )
-
-
 def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
-    registered = slot(target, settings)
-    built = watermark.read(target, settings.schema, settings.slot, fact)
-    refuse_gap(registered.start_lsn, built.applied_lsn, fact.relation)
-    newest = target.execute(
-        "select snapshot_lsn::text, baseline_id::text, table_identities"
+    registered = slot_position.read(target, settings.schema, settings.slot)
+    position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
+    row = target.execute(
+        "select snapshot_lsn::text, table_identities"
         f" from {Table(settings.schema, 'baseline').quoted}"
         " where slot_name = %s and fact_name = %s",
         (settings.slot, fact.name),
     ).fetchone()
-    baseline_lsn, baseline_id, counted = newest or (None, None, registered.table_identities)
+    baseline_lsn, counted = row or (None, registered.table_identities)
     queries = [
         groups.fact_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
         for leaf in ranges.leaves(target, fact.relation)
@@ -123,14 +124,12 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
     ]
     return Built(
         fact,
-        built.applied_lsn,
+        position,
         registered.start_lsn,
         None if baseline_lsn is None else lsn.parse(str(baseline_lsn)),
-        built.baseline_id,
-        built.baseline_id == baseline_id,
         snapshot,
         queries,
-        groups.baseline_query(fact, settings.schema, settings.slot, "purged"),
+        groups.archived_query(fact, settings.schema, settings.slot),
         cast(TableIdentities, counted or {}),
         _rejected(target, settings, fact),
         {
@@ -146,9 +145,10 @@ def _rejected(target: Connection, settings: Settings, fact: Fact) -> Rejected:
     listed = Table(fact.relation.schema, "rejected_changes").quoted
     if target.execute("select to_regclass(%s)", (listed,)).fetchone() == (None,):
         return Rejected(0, None)
+    # No parameters: beside them a % in the schema's name would be one too.
+    mine = f"slot_name = {literal(settings.slot)} and fact = {literal(str(fact.relation))}"
     row = target.execute(
-        f"select count(*), min(commit_lsn)::text from {listed} where slot_name = %s and fact = %s",
-        (settings.slot, str(fact.relation)),
+        f"select count(*), min(commit_lsn)::text from {listed} where {mine}".encode()
     ).fetchone()
     assert row is not None
     return Rejected(int(str(row[0])), None if row[1] is None else lsn.parse(str(row[1])))

@@ -47,16 +47,35 @@ def fact_query(fact: Fact, slot: str, source: str, condition: str = "true") -> s
     )
 
 
-def baseline_query(fact: Fact, schema: str, slot: str, numbers: str = "measures") -> str:
-    """Return the query of the fact's baseline; `numbers` may be `purged`, where there are some."""
+def baseline_query(fact: Fact, schema: str, slot: str) -> str:
+    """Return the query of the fact's baseline."""
+    return (
+        f"{_select_group(fact)} from {Table(schema, 'baseline_group').quoted}"
+        f" where slot_name = {literal(slot)} and fact_name = {literal(fact.name)}"
+    )
+
+
+def archived_query(fact: Fact, schema: str, slot: str) -> str:
+    """Return the query of what was deleted from the tables whose deletes the fact ignores."""
+    return (
+        f"{_select_group(fact)} from {Table(schema, 'archived_delete').quoted}"
+        f" where slot_name = {literal(slot)} and model_name = {literal(str(fact.relation))}"
+    )
+
+
+def counted_query(fact: Fact, incoming: Table) -> str:
+    """Return the query of what a seed has counted for the fact and not stored yet."""
+    return (
+        f"{_select_group(fact, 'sums')} from {incoming.quoted}"
+        f" where fact = {literal(fact.name)} and reason is null"
+    )
+
+
+def _select_group(fact: Fact, numbers: str = "measures") -> str:
     dimensions, sums = _columns(fact)
     selected = [f"dimensions[{place}] as {name}" for place, name in enumerate(dimensions, 1)]
     selected += [f"{numbers}[{place}]::text as {name}" for place, name in enumerate(sums, 1)]
-    return (
-        f"select part, {', '.join(selected)} from {Table(schema, 'baseline_group').quoted}"
-        f" where slot_name = {literal(slot)} and fact_name = {literal(fact.name)}"
-        f" and {numbers} is not null"
-    )
+    return f"select part, {', '.join(selected)}"
 
 
 def _columns(fact: Fact) -> tuple[list[str], list[str]]:

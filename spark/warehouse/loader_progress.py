@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from common import slot_position
 from common.connections import Connection
 from common.errors import AuditIncomplete
 from common.settings import Settings
 
 from waltally import lsn
-from warehouse import fact
 
 _POLL_SECONDS = 0.2
 _NOTIFY_SECONDS = 10.0
@@ -116,7 +116,7 @@ def wait_for_position(
     begun = time.monotonic()
     notified = 0.0
     followed = begun
-    while (reached := fact.slot(target, settings).position_lsn) < position:
+    while (reached := slot_position.read(target, settings.schema, slot).position_lsn) < position:
         now = time.monotonic()
         behind = (
             f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"

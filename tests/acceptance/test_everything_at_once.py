@@ -19,6 +19,7 @@ def test_everything_at_once_under_traffic(
     """A loader builds while a seed, full refreshes and a setup run."""
     pipeline = Pipeline(cluster, database, tmp_path, "full", 11)
     pipeline.run("loader", "setup")
+    pipeline.run("dbt", "run")
     pipeline.traffic.start()
     loader = pipeline.start("loader", "run", "--build")
     try:

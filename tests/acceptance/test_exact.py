@@ -62,6 +62,7 @@ def between_bursts(pipeline: Pipeline) -> None:
 
 def while_running(pipeline: Pipeline) -> None:
     """Let a loader stage and build, and run dbt beside it."""
+    pipeline.run("dbt", "run")
     loader = pipeline.start("loader", "run", "--build")
     try:
         fact = "select to_regclass('analytics.ft_service_stats') is not null"

@@ -86,6 +86,7 @@ def test_the_shipped_fact_is_made_by_the_same_commands(
     pipeline = Pipeline(cluster, database, tmp_path, "covering", 77)
     pipeline.run("loader", "setup")
     pipeline.run("spark-submit", "spark/seed.py")
+    pipeline.run("dbt", "build", "--exclude-resource-type", "unit_test")
     pipeline.run("loader", "run", "--once", "--build")
     pipeline.run("dbt", "test")
     assert pipeline.differences() == []

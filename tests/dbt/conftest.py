@@ -29,4 +29,4 @@ def warehouse(
     set_environment(cluster, monkeypatch)
     made = Warehouse(cluster, project)
     yield made
-    made.connection.close()
+    made.close()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -33,6 +36,16 @@ class Project:
         (home / "dbt_project.yml").write_text(settings.replace(paths, f"{paths}, examples"))
         shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
         self._manifests: dict[tuple[str, ...], tuple[Manifest, dict[str, Any]]] = {}
+
+    @contextmanager
+    def without_search_path(self) -> Iterator[None]:
+        """Let the profile say nothing of the search path, as one's own may."""
+        profile = self.home / "profiles.yml"
+        shipped = profile.read_text()
+        profile.write_text(re.sub(r"\n +search_path: .*", "", shipped))
+        assert profile.read_text() != shipped
+        yield
+        profile.write_text(shipped)
 
     def arguments(self, *words: str) -> list[str]:
         folders = {

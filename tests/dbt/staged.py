@@ -9,7 +9,8 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,15 @@ from dbt.cli.main import dbtRunnerResult
 from psycopg2.extras import execute_values
 
 from demo.cluster import Cluster
+from loader.applying import calls
+from loader.applying.calls import ModelState
 from loader.capture.wal2json import action
 from loader.staging.migrate import upgrade
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
 from tests.support import ROOT
 from tests.support.servers import Server
+from tests.support.waiting import wait_until
 from waltally import facts, lsn
 
 SLOT = "notify_dashboard_replication_slot"
@@ -33,15 +37,15 @@ START = 0x1000
 STEP = 0x30
 """How far one source transaction moves the position."""
 
-FACT = ("--select", "ft_service_stats")
+FACT = ("--select", "ft_service_stats", "rejected_changes")
 SHIPPED = ("--exclude", "path:examples")
 """The project's own models, without the examples of tests/dbt."""
 
 
 @contextmanager
-def warehouse_cluster() -> Iterator[Cluster]:
+def warehouse_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     """A server whose database `postgres` is the template of every warehouse."""
-    with Server({"fsync": "off"}) as cluster:
+    with Server({"fsync": "off", **(settings or {})}) as cluster:
         connection = psycopg2.connect(cluster.dsn())
         upgrade(connection, "cdc")
         with connection, connection.cursor() as cursor:
@@ -78,6 +82,9 @@ class Warehouse:
             cursor.execute(f"create database {DATABASE} template postgres")
         server.close()
         self.connection = self.connect()
+        self._applying = psycopg2.connect(cluster.dsn(DATABASE))
+        self._installed: dict[tuple[str, ...], set[str]] = {}
+        self._settings: tuple[str, ...] = ()
         self.add_slot(SLOT)
         self.register(*project.facts())
 
@@ -208,7 +215,7 @@ class Warehouse:
                 self.execute(f"truncate {fact.relation}")
         self.execute(
             "truncate cdc.change_log, cdc.model_watermark, cdc.baseline, cdc.baseline_group, "
-            "analytics.rejected_changes; "
+            "cdc.archived_delete, analytics.rejected_changes; "
             "update cdc.slot_position set (start_lsn, position_lsn) = (%s::pg_lsn, %s::pg_lsn)",
             lsn.show(START),
             lsn.show(START),
@@ -224,22 +231,107 @@ class Warehouse:
             )
             return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
 
+    def reconnect(self) -> None:
+        """Open other sessions, after the server was stopped."""
+        self.connection = self.connect()
+        self._applying = psycopg2.connect(self.cluster.dsn(DATABASE))
+
+    def close(self) -> None:
+        self._applying.close()
+        self.connection.close()
+
     def dbt(self, *words: str) -> dbtRunnerResult:
-        """Run dbt in this process."""
+        """Run dbt in this process; it may install something else."""
+        self._installed.clear()
         return self.project.invoke(*words)
 
-    def build(self, *words: str) -> None:
-        """Run the models; fail the test where dbt fails."""
+    def install(self, *words: str) -> None:
+        """Have dbt install the models and apply; fail the test where dbt fails."""
+        installed = dict(self._installed)
         done = self.dbt("run", *words)
         assert done.success, messages(done)
+        self._installed = installed
+        self._installed[words] = {
+            f"{each.node.schema}.{each.node.name}" for each in getattr(done.result, "results", [])
+        }
+
+    def build(self, *words: str) -> None:
+        """Bring the models to what is staged; fail the test where one of them failed.
+
+        dbt installs them, where it has not with these words and settings. After that the
+        database applies.
+        """
+        for model in self._bring(*words):
+            assert model.state != "failed", f"{model.reason} {model.remedy}"
 
     def waits(self, *words: str) -> str:
-        """Run a model that waits, and return why; fail the test where it does not wait."""
-        done = self.dbt("run", *words)
-        assert done.success, messages(done)
-        said = messages(done)
-        assert "WAITS: " in said, said
-        return said
+        """Bring the models to what is staged, and return why they wait; one of them must."""
+        said = [
+            f"{model.reason}; {model.remedy}"
+            for model in self._bring(*words)
+            if model.state == "waits"
+        ]
+        assert said
+        return " ".join(said)
+
+    def _bring(self, *words: str) -> list[ModelState]:
+        """Return the states of the models that the words select."""
+        names = ("LOADER_SLOT", "LOADER_SCHEMA", "DBT_SCHEMA", "PGUSER")
+        variables = [value for name, value in pairwise(words) if name == "--vars"]
+        settings = (*variables, *(os.environ.get(name, "") for name in names))
+        if settings != self._settings:
+            self._installed.clear()
+            self._settings = settings
+        if words not in self._installed or "--full-refresh" in words:
+            self.install(*words)
+        return [model for model in self.apply() if model.name in self._installed[words]]
+
+    def apply(self, part: calls.Part = "all") -> list[ModelState]:
+        """Call cdc.apply until nothing is behind, as the loader does."""
+        while True:
+            models = self.apply_once(part)
+            if not any(model.is_behind for model in models):
+                return models
+
+    def apply_once(self, part: calls.Part = "all") -> list[ModelState]:
+        slot = os.environ.get("LOADER_SLOT", SLOT)
+        return calls.apply(self._applying, "cdc", slot, part)
+
+    def watch(self, statement: str) -> list[Any]:
+        """Execute a statement in the session that applies."""
+        with self._applying, self._applying.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def apply_apart(self, part: calls.Part = "all") -> list[ModelState]:
+        """Call cdc.apply once, in a session of its own."""
+        # What waits for a lock that this test holds would wait for ever.
+        settings = "-c lock_timeout=20s"
+        with closing(psycopg2.connect(self.cluster.dsn(DATABASE), options=settings)) as connection:
+            return calls.apply(connection, "cdc", SLOT, part)
+
+    def states(self) -> dict[str, str]:
+        """The state of each model by its fact's name."""
+        return dict(
+            self.execute("select split_part(model_name, '.', 2), state from cdc.fact_state")
+        )
+
+    def slice(self, size: int) -> None:
+        """Let each model take so many changes at once."""
+        self.execute(
+            "create or replace function cdc.slice_size() returns bigint language sql immutable "
+            f"as 'select {size}::bigint'"
+        )
+
+    def refresh(self, *models: str) -> None:
+        """Start these models from their baselines again, as `dbt build --full-refresh` does."""
+        self.execute(
+            "update cdc.installed_model set is_refresh_asked = true "
+            "where fact_name = any (%s) and slot_name = %s",
+            list(models),
+            os.environ.get("LOADER_SLOT", SLOT),
+        )
+        self.apply()
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start dbt as a process of its own, for a test that kills it or starts two."""
@@ -260,6 +352,18 @@ class Warehouse:
             yield
         finally:
             holder.close()
+
+    @contextmanager
+    def stopping(self, fact: str) -> Iterator[None]:
+        """Let whoever writes to a fact wait, longer than for a lock, until the end."""
+        self.execute(
+            "create or replace function stop() returns trigger language plpgsql set lock_timeout = "
+            "0 as 'begin perform pg_advisory_xact_lock(1); return null; end'; create trigger stop "
+            f"before insert or delete on analytics.{fact} execute function stop()"
+        )
+        with self.holding("select pg_advisory_lock(1)"):
+            yield
+        self.execute(f"drop trigger stop on analytics.{fact}")
 
     @contextmanager
     def interrupting(self, lock: str, meanwhile: Callable[[], object]) -> Iterator[None]:
@@ -290,11 +394,20 @@ class Warehouse:
             raise failures[0]
 
     def wait_for_waiting(self, sessions: int, is_over: threading.Event | None = None) -> None:
-        """Return once so many sessions of dbt wait for a lock; fail where the build is over."""
+        """Return once so many sessions wait for a lock; fail where the build is over."""
         is_over = is_over or threading.Event()
         waiting = (
             "select count(*) from pg_stat_activity "
-            "where wait_event_type = 'Lock' and application_name = 'dbt'"
+            "where wait_event_type = 'Lock' and datname = current_database()"
         )
         while self.execute(waiting)[0][0] < sessions:
             assert not is_over.wait(0.02), "the build ended without waiting for the lock"
+
+    def wait_for_nobody(self) -> None:
+        """Return once no other session is left, as that of a dbt that was killed."""
+        others = (
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and backend_type = 'client backend' and pid <> pg_backend_pid() "
+            "and application_name = 'dbt'"
+        )
+        wait_until(lambda: self.execute(others) == [(0,)], "dbt's session is gone")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
-from loader.build import builder
-from loader.build.planned_models import PlannedModels
+from loader.applying.applier import apply_once
 from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
+from waltally import lsn
 from waltally.settings import Settings
 
 
@@ -86,7 +86,7 @@ def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
 def test_sums_are_not_rounded(warehouse: Warehouse) -> None:
     for number in range(3):
         warehouse.append([change("I", LIVE, new=row(id=str(number), billable_units=0.3))])
-        warehouse.build("--select", "ft_billable_units")
+        warehouse.build("--select", "ft_billable_units", "rejected_changes")
     units = "select units::text from analytics.ft_billable_units"
     assert warehouse.execute(units) == [("0.9",)]
 
@@ -96,8 +96,6 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
     warehouse.build(*FACT)
     warehouse.append(*(source.transaction() for _ in range(70)))
-    in_slices = (*FACT, "--vars", "slice_changes: 50")
-    applied = "select applied_lsn::text from cdc.model_watermark"
     ahead = (
         "select count(*) from cdc.change_log as log "
         "inner join cdc.model_watermark as mark on log.commit_lsn >= mark.applied_lsn"
@@ -106,51 +104,45 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
         "select max(size) from (select count(*) as size from cdc.change_log group by commit_lsn) "
         "as transactions"
     )
-    seen, waiting = set(warehouse.execute(applied)), warehouse.execute(ahead)[0][0]
+    slices, waiting = 0, warehouse.execute(ahead)[0][0]
+    warehouse.slice(50)
     while waiting:
-        warehouse.build(*in_slices)
-        seen |= set(warehouse.execute(applied))
+        states = warehouse.apply_once()
+        (model,) = (each for each in states if each.name == "analytics.ft_service_stats")
+        slices += 1
         before, waiting = waiting, warehouse.execute(ahead)[0][0]
         assert 0 < before - waiting <= max(50, largest)
-    assert len(seen) > 3
+        assert model.is_behind == (waiting > 0)
+    assert slices > 3
     assert warehouse.counts() == source.counts()
-    warehouse.build("--full-refresh", *in_slices)
-    assert warehouse.execute(ahead) == [(0,)], "a rebuild is not cut"
+    warehouse.refresh("ft_service_stats")
     assert warehouse.counts() == source.counts()
 
 
-def test_the_loader_builds_until_no_slice_is_left(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = Source(8)
-    warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
-    # The list of rejections is not there yet: the loader's builds make it.
-    warehouse.build("--select", "config.materialized:waltally_fact")
-    warehouse.append(*(source.transaction() for _ in range(60)), [{"action": "Z"}])
-    for variable, place in (("PROJECT", "."), ("PROFILES", "."), ("TARGET", "target")):
-        ending = "PATH" if variable == "TARGET" else "DIR"
-        monkeypatch.setenv(f"DBT_{variable}_{ending}", str(warehouse.project.home / place))
-    monkeypatch.setattr("loader.build.models._SLICE", ("--vars", "slice_changes: 60"))
+def test_more_than_one_slice_is_applied_at_once(warehouse: Warehouse) -> None:
+    """A backlog and a rebuild are larger than what one call takes."""
     settings = Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, "cdc")
-    builds: list[None] = []
-    monkeypatch.setattr(PlannedModels, "apply", recording(builds, PlannedModels.apply))
-    builder.apply_once(settings)
-    assert len(builds) > 2
-    assert warehouse.counts() == source.counts()
-    reasons = "select reason from analytics.rejected_changes where fact like '%%service_stats'"
+    warehouse.append([change("I", LIVE, new=row(id="first"))])
+    warehouse.build(*FACT)
+    payload = json.dumps(change("I", LIVE, new=row()), separators=(",", ":"))
+    end = warehouse.position + 201_000
+    warehouse.execute(
+        "insert into cdc.change_log "
+        "(slot_name, commit_lsn, ordinal, xid, committed_at, action, payload) "
+        "select %s, %s::pg_lsn + n, 1, 1, now(), 'I', %s from generate_series(0, 200999) as n",
+        SLOT,
+        lsn.show(warehouse.position),
+        payload,
+    )
+    warehouse.position = end
+    warehouse.append([{"action": "Z"}])
+    apply_once(settings)
+    assert list(warehouse.counts().values()) == [(201_001, 0)]
+    reasons = "select reason from analytics.rejected_changes"
     assert warehouse.execute(reasons) == [("the action is not known",)]
-    builder.apply_once(settings)
-    assert warehouse.counts() == source.counts()
-
-
-def recording(
-    calls: list[None], apply: Callable[[PlannedModels, object], None]
-) -> Callable[[PlannedModels, object], None]:
-    def recorded(models: PlannedModels, staging: object = None) -> None:
-        calls.append(None)
-        apply(models, staging)
-
-    return recorded
+    warehouse.refresh("ft_service_stats")
+    assert list(warehouse.counts().values()) == [(201_001, 0)]
+    assert warehouse.execute(reasons) == [("the action is not known",)]
 
 
 def test_a_transaction_larger_than_a_slice_goes_whole(warehouse: Warehouse) -> None:
@@ -158,10 +150,10 @@ def test_a_transaction_larger_than_a_slice_goes_whole(warehouse: Warehouse) -> N
     warehouse.build(*FACT)
     warehouse.append([change("I", LIVE, new=row(id=str(number))) for number in range(30)])
     warehouse.append([change("I", LIVE, new=row(id="last"))])
-    in_slices = (*FACT, "--vars", "slice_changes: 7")
-    warehouse.build(*in_slices)
+    warehouse.slice(7)
+    warehouse.apply_once()
     assert list(warehouse.counts().values()) == [(31, 0)]
-    warehouse.build(*in_slices)
+    warehouse.apply_once()
     assert list(warehouse.counts().values()) == [(32, 0)]
 
 

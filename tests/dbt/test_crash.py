@@ -1,20 +1,24 @@
-"""A build that is killed, and builds that meet, apply every change once."""
+"""Whatever is killed while models are installed or applied, every change is applied once."""
 
 from __future__ import annotations
 
 import random
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.dbt.staged import FACT, Warehouse
-from tests.dbt.workload import Source
+from loader.applying.calls import Part
+from tests.dbt.project import Project
+from tests.dbt.staged import FACT, Warehouse, set_environment, warehouse_cluster
+from tests.dbt.workload import LIVE, Source, change, row
+from waltally.errors import LoaderError
 
-# Where a build stops when another session holds this: the places where it could do half its work.
-PLACES = {
-    "before_the_merge": "lock table analytics.ft_service_stats in exclusive mode",
-    "before_the_watermark": "lock table cdc.model_watermark in exclusive mode",
+AMID = {
+    "an_install": "lock table cdc.installed_model in exclusive mode",
+    "an_apply": "lock table cdc.model_watermark in exclusive mode",
 }
+"""Where dbt stops when another session holds this: the places where it could do half its work."""
 
 
 def kill(build: subprocess.Popen[str]) -> None:
@@ -22,8 +26,8 @@ def kill(build: subprocess.Popen[str]) -> None:
     build.communicate()
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("words", [(), ("--full-refresh",)], ids=["incremental", "full_refresh"])
+@pytest.mark.parametrize("place", AMID)
+@pytest.mark.parametrize("words", [(), ("--full-refresh",)], ids=["again", "full_refresh"])
 def test_a_build_killed_at_a_named_place_is_repeated_exactly(
     warehouse: Warehouse, place: str, words: tuple[str, ...]
 ) -> None:
@@ -32,13 +36,28 @@ def test_a_build_killed_at_a_named_place_is_repeated_exactly(
     warehouse.build(*FACT)
     before = warehouse.counts()
     warehouse.append(*(source.transaction() for _ in range(50)))
-    with warehouse.holding(PLACES[place]):
+    with warehouse.holding(AMID[place]):
         build = warehouse.start("run", *words, *FACT)
         warehouse.wait_for_waiting(1)
         kill(build)
     assert warehouse.counts() == before
-    warehouse.build(*FACT)
+    warehouse.apply()
     assert warehouse.counts() == source.counts()
+    warehouse.install(*FACT)
+    assert warehouse.counts() == source.counts()
+
+
+def test_a_first_build_that_is_killed_leaves_nothing(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    with warehouse.holding(AMID["an_install"]):
+        build = warehouse.start("run", *FACT)
+        warehouse.wait_for_waiting(1)
+        kill(build)
+    warehouse.wait_for_nobody()
+    assert warehouse.execute("select to_regclass('analytics.ft_service_stats')") == [(None,)]
+    assert warehouse.execute("select * from cdc.installed_model") == []
+    warehouse.build(*FACT)
+    assert list(warehouse.counts().values()) == [(1, 0)]
 
 
 @pytest.mark.slow
@@ -78,7 +97,7 @@ def test_two_builds_at_once_apply_nothing_twice(warehouse: Warehouse) -> None:
     assert warehouse.counts() == source.counts()
 
 
-def test_changes_staged_while_a_build_waits_are_applied_once(warehouse: Warehouse) -> None:
+def test_changes_staged_while_an_apply_waits_are_applied_once(warehouse: Warehouse) -> None:
     source = Source(24)
     warehouse.append(*(source.transaction() for _ in range(50)))
     warehouse.build(*FACT)
@@ -87,9 +106,56 @@ def test_changes_staged_while_a_build_waits_are_applied_once(warehouse: Warehous
     def stage() -> None:
         warehouse.append(*(source.transaction() for _ in range(20)))
 
-    # The build has its bounds and waits to read.
-    reading = "lock table cdc.baseline_group in access exclusive mode"
-    with warehouse.interrupting(reading, stage):
-        warehouse.build(*FACT)
-    warehouse.build(*FACT)
+    with warehouse.interrupting(AMID["an_apply"], stage):
+        warehouse.apply_once()
+    warehouse.apply()
     assert warehouse.counts() == source.counts()
+
+
+@pytest.mark.parametrize("part", ["front", "behind"])
+def test_a_session_that_is_terminated_amid_an_apply_has_applied_nothing(
+    warehouse: Warehouse, part: Part
+) -> None:
+    source = Source(25)
+    warehouse.append(*(source.transaction() for _ in range(50)))
+    warehouse.build(*FACT)
+    before = warehouse.counts()
+    warehouse.append(*(source.transaction() for _ in range(50)))
+    if part == "behind":
+        warehouse.execute("update cdc.installed_model set is_refresh_asked = true")
+    terminate = (
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        "where wait_event_type = 'Lock' and datname = current_database()"
+    )
+    with ThreadPoolExecutor() as pool, warehouse.holding(AMID["an_apply"]):
+        call = pool.submit(warehouse.apply_apart, part)
+        warehouse.wait_for_waiting(1)
+        warehouse.execute(terminate)
+        assert isinstance(call.exception(), LoaderError)
+    assert warehouse.counts() == before
+    warehouse.apply()
+    assert warehouse.counts() == source.counts()
+
+
+def test_a_server_that_stops_at_once_amid_an_apply_has_applied_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(26)
+    with warehouse_cluster() as cluster:
+        set_environment(cluster, monkeypatch)
+        warehouse = Warehouse(cluster, project)
+        warehouse.append(*(source.transaction() for _ in range(50)))
+        warehouse.build(*FACT)
+        before = warehouse.counts()
+        warehouse.append(*(source.transaction() for _ in range(50)))
+        with ThreadPoolExecutor() as pool, warehouse.holding(AMID["an_apply"]):
+            call = pool.submit(warehouse.apply_apart)
+            warehouse.wait_for_waiting(1)
+            cluster.stop("immediate")
+            assert isinstance(call.exception(), LoaderError)
+        cluster.start()
+        warehouse.reconnect()
+        assert warehouse.counts() == before
+        warehouse.apply()
+        assert warehouse.counts() == source.counts()
+        warehouse.close()

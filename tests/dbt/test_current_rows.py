@@ -88,6 +88,7 @@ def test_what_cannot_be_applied_is_listed(warehouse: Warehouse) -> None:
             change("U", PROJECTS, {"Name": "x"}, project(1)),
             change("I", PROJECTS, new=project(4, id=None)),
             change("U", PROJECTS, {"id": 8}, project(8, notes="whole")),
+            {"action": "Z"},
         ]
     )
     warehouse.build(*MODEL)
@@ -97,6 +98,7 @@ def test_what_cannot_be_applied_is_listed(warehouse: Warehouse) -> None:
         (3, "the row has no column notes"),
         (4, "the row was not known, and an unchanged value is not in the change"),
         (5, "the replica identity does not carry the old id"),
+        (8, "the action is not known"),
     ]
     listed = (
         "select ordinal, reason from analytics.rejected_changes "

@@ -117,6 +117,24 @@ def test_a_missing_group_is_a_difference(counted: Warehouse) -> None:
     assert failures(counted, "--vars", RECOUNT, tests=COMPARISON) == {"counts_equal_a_recount"}
 
 
+def test_a_recount_tells_apart_what_a_collation_takes_for_equal(counted: Warehouse) -> None:
+    counted.execute(
+        "create collation blind (provider = icu, locale = 'und-u-ks-level2', "
+        "deterministic = false);"
+        "alter table notifications alter notification_status type text collate blind;"
+        "update notifications set notification_status = 'CREATED'"
+        " where id = (select id from notifications limit 1)"
+    )
+    counted.append([change("U", LIVE, row(), row(notification_status="CREATED"))])
+    counted.build(*SHIPPED)
+    assert failures(counted, "--vars", EXACT, tests=COMPARISON) == set()
+    counted.execute(
+        f"update {FACT} set live_count = live_count"
+        " + case notification_status when 'CREATED' then -1 else 1 end"
+    )
+    assert failures(counted, "--vars", EXACT, tests=COMPARISON) == {"counts_equal_a_recount"}
+
+
 def test_an_id_that_has_no_name_is_a_warning_and_no_more(counted: Warehouse) -> None:
     assert statuses(counted, tests=LOOK_UP)[LOOK_UP] == "pass"
     counted.execute(f"update {FACT} set template_id = service_id")

@@ -18,6 +18,7 @@ from tests.support import ROOT
 TABLE = {"rows": "public.orders"}
 DAY = {"date_of": "at", "timezone": "UTC"}
 COUNT = {"n": {"count": "rows"}}
+MANY = [str(number) for number in range(401)]
 
 
 class Returned(Exception):
@@ -53,7 +54,7 @@ def declare(macro: str, *values: Any, **named: Any) -> Any:
         "waltally": macros,
         "modules": SimpleNamespace(re=re),
         "model": SimpleNamespace(name=named.pop("model", "ft_orders"), resource_type="model"),
-        "exceptions": SimpleNamespace(raise_compiler_error=refuse),
+        "exceptions": SimpleNamespace(raise_dependency_error=refuse),
     }
     for file in (ROOT / "dbt_project/macros/declaration").glob("*.sql"):
         module = environment.from_string(file.read_text()).module
@@ -152,6 +153,26 @@ REFUSED: list[tuple[Mapping[str, Any], str]] = [
     ({"derived": {"n": "1"}}, "two columns are called n; id, dimensions, measures and derived"),
     ({"dimensions": {"id": "integer"}}, "two columns are called id; id, dimensions, measures"),
     ({"dimensions": {"x" * 64: "text"}}, "a name has 1 to 63 bytes and no control character"),
+    (
+        {"dimensions": {"a\x1b": "text"}},
+        "a column is called a\\x1b; a name has 1 to 63 bytes and no",
+    ),
+    ({"dimensions": {"a\u202e": "text"}}, "a column is called a\\u202e; a name has 1 to 63 bytes"),
+    (
+        {"dimensions": {"ctid": "text"}},
+        "a column is called ctid, as one that every table of Postgr",
+    ),
+    ({"measures": {"xmin": {"count": "rows"}}}, "a column is called xmin, as one that every table"),
+    ({"derived": {"tableoid": "1"}}, "a column is called tableoid, as one that every table of"),
+    (
+        {"dimensions": dict.fromkeys(map(str, range(33)), "text")},
+        "dimensions has 33 columns; it takes 32 at most, as an index does",
+    ),
+    (
+        {"measures": {str(n): {"count": "rows"} for n in range(399)}},
+        "the model has 401 columns; it takes 400 at most, because a row of more may not fit",
+    ),
+    ({"model": "f" * 49}, "has more than 48 bytes, and uix_fff"),
     ({"model": "f" * 49}, "_dimensions would have more than 63; it takes a shorter name"),
 ]
 
@@ -182,6 +203,19 @@ def test_what_cannot_be_is_refused(changed: Mapping[str, Any], sentence: str) ->
         ),
         ({"key": ["id"]}, "column office is the slot and not in the key; it takes a place there"),
         ({"key": ["office"]}, "key is ['office']; it takes a column of the table besides the slot"),
+        (
+            {"key": MANY[:33], "columns": dict.fromkeys(MANY[:33], "text")},
+            "key has 33 columns; it takes 32 at most, as an index does",
+        ),
+        (
+            {"key": ["0"], "columns": dict.fromkeys(MANY, "text")},
+            "has 401 columns; it takes 400 at",
+        ),
+        (
+            {"key": ["cmin"], "columns": {"cmin": "text"}},
+            "a column is called cmin, as one that eve",
+        ),
+        ({"model": "r" * 56}, "has more than 55 bytes, and rrrr"),
     ],
 )
 def test_current_rows_that_cannot_be_are_refused(changed: Mapping[str, Any], sentence: str) -> None:
@@ -271,4 +305,6 @@ def test_dbt_refuses_it_while_it_parses(warehouse: Warehouse, project: Project) 
     finally:
         settings.write_text(usual)
     assert not done.success
-    assert "ft_wrong: measure n is max; it takes count or sum" in messages(done)
+    head, sentence = messages(done).strip().split("\n")
+    assert head == "Runtime Error in model ft_wrong (wrong/ft_wrong.sql)"
+    assert sentence.strip().startswith("ft_wrong: measure n is max; it takes count or sum")

@@ -9,9 +9,10 @@ import pytest
 from dbt.cli.main import dbtRunner
 
 from tests.dbt.project import QUIET, Project, messages
-from tests.dbt.staged import Warehouse
+from tests.dbt.staged import DATABASE, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from tests.support import ROOT
+from tests.support.traps import traps
 
 SERVICE = "00000000-0000-0000-0000-000000000001"
 
@@ -85,6 +86,20 @@ def test_the_package_builds_the_host_s_facts_and_no_other(host_warehouse: Wareho
             "UNIQUE NULLS NOT DISTINCT (notification_status)",
         ),
     ]
+
+
+def test_no_statement_looks_a_name_up_where_others_create(host_warehouse: Warehouse) -> None:
+    """Also dbt's own statements, for which the profile's search path counts."""
+    host_warehouse.execute(
+        f"create schema hostile; {traps('hostile')}; "
+        f"alter database {DATABASE} set search_path = hostile, pg_catalog"
+    )
+    host_warehouse.append([change("I", LIVE, new=row())])
+    with host_warehouse.project.without_search_path():
+        done = host_warehouse.dbt("run")
+        assert done.success, messages(done)
+    done = host_warehouse.dbt("build", "--exclude", "test_type:unit")
+    assert done.success, messages(done)
 
 
 def test_the_settings_may_be_variables_of_the_host(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,12 @@ from tests.dbt.staged import FACT, SLOT, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, change, row
 from waltally import lsn
 
-REFUSALS = {
+FAILURES = {
     "no_slot": ("delete from cdc.slot_position", (), "no change log for slot", "loader setup"),
     "log_starts_after_seed": (
         "update cdc.baseline set snapshot_lsn = '0/1', baseline_id = gen_random_uuid()",
         (),
-        "after the baseline at 0/1",
+        "after its baseline at 0/1",
         "spark/seed.py",
     ),
     "seed_of_another_cluster": (
@@ -35,47 +36,13 @@ REFUSALS = {
         "update cdc.slot_position set position_lsn = start_lsn",
         (),
         "the change log only up to 0/1000",
-        "dbt build --full-refresh",
+        "spark/seed.py",
     ),
     "log_starts_after_watermark": (
         "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'",
         (),
         "holds changes only up to",
         "spark/seed.py",
-    ),
-    "not_registered": (
-        "delete from cdc.fact where fact_name = 'ft_service_stats'",
-        (),
-        "ft_service_stats is not registered for slot",
-        "loader setup",
-    ),
-    "registered_otherwise": (
-        "update cdc.fact set declaration = jsonb_set(declaration, '{tables, 0, table}', '\"x\"')",
-        (),
-        "ft_service_stats declares something else than loader setup registered",
-        "loader setup",
-    ),
-    "deletes_registered_otherwise": (
-        "update cdc.fact set declaration = jsonb_set(declaration, '{tables, 1, deletes}', "
-        "'\"count\"')",
-        ("--full-refresh",),
-        "ft_service_stats declares something else than loader setup registered",
-        "loader setup",
-    ),
-    "log_lacks_a_table": (
-        "update cdc.slot_position set followed = followed - 'public.notifications', "
-        "position_lsn = '1/0'",
-        (),
-        "the change log does not hold everything that analytics.ft_service_stats needs from",
-        "spark/seed.py --fact ft_service_stats",
-    ),
-    "log_lacks_a_column": (
-        "update cdc.slot_position set position_lsn = '1/0', followed = jsonb_set(followed, "
-        """'{public.notifications}', '{"service_id": "0/0", "template_id": "0/0", """
-        """"notification_type": "0/0", "notification_status": "0/9000"}')""",
-        (),
-        "the change log does not hold everything that analytics.ft_service_stats needs from",
-        "spark/seed.py --fact ft_service_stats",
     ),
     "seed_below_log_in_full_refresh": (
         "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'",
@@ -85,15 +52,62 @@ REFUSALS = {
     ),
 }
 
+WAITS = {
+    "not_registered": (
+        "delete from cdc.fact where fact_name = 'ft_service_stats'",
+        (),
+        "it is not registered for slot",
+        "loader setup",
+    ),
+    "registered_otherwise": (
+        "update cdc.fact set declaration = jsonb_set(declaration, '{tables, 0, table}', '\"x\"')",
+        (),
+        "it declares something else than loader setup registered",
+        "loader setup",
+    ),
+    "deletes_registered_otherwise": (
+        "update cdc.fact set declaration = jsonb_set(declaration, '{tables, 1, deletes}', "
+        "'\"count\"')",
+        ("--full-refresh",),
+        "it declares something else than loader setup registered",
+        "loader setup",
+    ),
+    "log_lacks_a_table": (
+        "update cdc.slot_position set followed = followed - 'public.notifications', "
+        "position_lsn = '1/0'",
+        (),
+        "the change log does not hold everything that it needs from",
+        "spark/seed.py --fact ft_service_stats",
+    ),
+    "log_lacks_a_column": (
+        "update cdc.slot_position set position_lsn = '1/0', followed = jsonb_set(followed, "
+        """'{public.notifications}', '{"service_id": "0/0", "template_id": "0/0", """
+        """"notification_type": "0/0", "notification_status": "0/9000"}')""",
+        (),
+        "the change log does not hold everything that it needs from",
+        "spark/seed.py --fact ft_service_stats",
+    ),
+}
+STATE = "select state from cdc.fact_state where model_name = 'analytics.ft_service_stats'"
 
-@pytest.mark.parametrize("name", REFUSALS)
-def test_what_cannot_be_right_is_refused(warehouse: Warehouse, name: str) -> None:
-    statement, words, sentence, remedy = REFUSALS[name]
+
+def broken(warehouse: Warehouse, statement: str) -> Any:
+    """Execute a statement on a fact that follows; return what no build may change then."""
     warehouse.seed({}, at=0x1000)
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(*FACT)
-    before = warehouse.counts(), warehouse.execute("select * from cdc.model_watermark")
     warehouse.execute(statement)
+    return stored(warehouse)
+
+
+def stored(warehouse: Warehouse) -> Any:
+    return warehouse.counts(), warehouse.execute("select * from cdc.model_watermark")
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_cannot_be_right_is_refused(warehouse: Warehouse, name: str) -> None:
+    statement, words, sentence, remedy = FAILURES[name]
+    before = broken(warehouse, statement)
 
     done = warehouse.dbt("run", *FACT, *words)
 
@@ -102,16 +116,32 @@ def test_what_cannot_be_right_is_refused(warehouse: Warehouse, name: str) -> Non
     assert sentence in said
     assert "HINT" in said
     assert remedy in said.split("HINT")[1]
-    assert (warehouse.counts(), warehouse.execute("select * from cdc.model_watermark")) == before
+    assert stored(warehouse) == before
+    assert warehouse.execute(STATE) == ([] if name == "no_slot" else [("failed",)])
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_what_lacks_something_waits_for_it(warehouse: Warehouse, name: str) -> None:
+    statement, words, sentence, remedy = WAITS[name]
+    before = broken(warehouse, statement)
+
+    done = warehouse.dbt("run", *FACT, *words)
+
+    assert done.success
+    assert "WAITS: " in messages(done)
+    assert sentence in messages(done)
+    assert remedy in messages(done).split(sentence)[1]
+    assert stored(warehouse) == before
+    assert warehouse.execute(STATE) == [("waits",)]
 
 
 def refused(warehouse: Warehouse, *words: str) -> tuple[str, str]:
     """Sentence and hint of a build that changes nothing."""
-    state = warehouse.counts(), warehouse.execute("select * from cdc.model_watermark")
+    before = stored(warehouse)
     done = warehouse.dbt("run", *FACT, *words)
     assert not done.success
     sentence, hint = messages(done).split("HINT", 1)
-    assert state == (warehouse.counts(), warehouse.execute("select * from cdc.model_watermark"))
+    assert stored(warehouse) == before
     return sentence, hint
 
 
@@ -139,7 +169,7 @@ def add_slot(warehouse: Warehouse) -> None:
 def paste(warehouse: Warehouse, hint: str) -> None:
     """Execute the SQL of a hint, as an operator would paste it."""
     statements = re.findall(r"delete from .*?;", hint)
-    assert len(statements) == 2
+    assert len(statements) == 3
     warehouse.execute("".join(statements))
 
 
@@ -159,13 +189,13 @@ def test_a_second_slot_on_a_fact_is_refused(
     monkeypatch.setenv("LOADER_SLOT", OTHER)
     for words in ((), ("--full-refresh",)):
         sentence, hint = refused(warehouse, *words)
-        assert f"analytics.ft_service_stats is built from the slot {SLOT}" in sentence
-        assert f"Set LOADER_SLOT={SLOT}, or give the fact a dimension {{'from': 'slot'}}" in hint
+        assert f"it is built from the slot {SLOT}" in sentence
+        assert f"set LOADER_SLOT={SLOT}, or give the fact a dimension {{'from': 'slot'}}" in hint
     # A registration alone is enough: the other slot's build may come at any time.
     warehouse.execute("delete from cdc.model_watermark")
     assert f"is built from the slot {SLOT}" in refused(warehouse)[0]
     paste(warehouse, hint)
-    assert "and then: spark-submit spark/seed.py --fact ft_service_stats; dbt build" in hint
+    assert "then `spark-submit spark/seed.py --fact ft_service_stats`" in hint
     sentence, hint = refused(warehouse)
     assert "holds counts, and nothing says that they come from the slot" in sentence
     warehouse.seed_fact("ft_service_stats", {}, at=0x9000, slot=OTHER)
@@ -222,7 +252,7 @@ def test_a_lost_table_and_a_lost_watermark_are_made_again(warehouse: Warehouse) 
             said = messages(warehouse.dbt("run", *FACT))
             assert "nothing says that they come from the slot" in said
             assert "dbt build --full-refresh" in said.split("HINT")[1]
-        warehouse.build(*FACT, *words)
+        warehouse.install(*FACT, *words)
         assert list(warehouse.counts().values()) == [(1, 0)]
         assert warehouse.execute("select applied_lsn::text from cdc.model_watermark") == [
             (lsn.show(warehouse.position),)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.dbt.project import messages
+from concurrent.futures import ThreadPoolExecutor
+
 from tests.dbt.staged import FACT, SLOT, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from waltally import lsn
@@ -114,25 +115,16 @@ def test_a_seed_of_one_fact_touches_no_other(warehouse: Warehouse) -> None:
     assert warehouse.execute("select units from analytics.ft_billable_units") == [(3,)]
 
 
-def test_a_seed_replaced_during_a_rebuild_fails_the_build(warehouse: Warehouse) -> None:
+def test_a_rebuild_whose_seed_is_replaced_begins_again(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(*FACT)
     before = warehouse.counts()
-
-    def seed_again() -> None:
-        warehouse.execute(
-            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
-            "declaration, position_lsn, '1' from cdc.fact inner join cdc.slot_position "
-            "using (slot_name) where fact_name = 'ft_service_stats'"
-        )
-
-    # The build is past bound_batch and waits to read the baseline.
-    reading = "lock table cdc.baseline_group in access exclusive mode"
-    with warehouse.interrupting(reading, seed_again):
-        done = warehouse.dbt("run", "--full-refresh", *FACT)
-    assert not done.success
-    assert "the baseline was replaced during the build" in messages(done)
+    warehouse.execute("update cdc.installed_model set is_refresh_asked = true")
+    with ThreadPoolExecutor() as pool, warehouse.stopping("ft_service_stats"):
+        rebuild = pool.submit(warehouse.apply_apart, "behind")
+        warehouse.wait_for_waiting(1)
+        warehouse.seed({})
+    assert {each.name: each for each in rebuild.result()}["analytics.ft_service_stats"].is_behind
     assert warehouse.counts() == before
     warehouse.build(*FACT)
     assert warehouse.counts() == {}

@@ -12,6 +12,7 @@ from tests.dbt.project import Project, messages
 from tests.dbt.staged import DATABASE, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from tests.support import ROOT, Database, wait_until
+from tests.support.traps import traps
 
 ROLE_SETTINGS = {
     "default_transaction_read_only": "on",
@@ -33,14 +34,6 @@ ROLE_SETTINGS = {
 
 PINS = ("session", "transaction")
 
-HOSTILE = """
-create schema hostile;
-grant usage on schema hostile to public;
-create function hostile.set_config(text, text, boolean) returns text language sql as 'select null';
-create function hostile.split_part(text, text, integer) returns text language sql as 'select ''x''';
-create function hostile.strpos(text, text) returns integer language sql as 'select 0'
-"""
-
 
 @pytest.fixture
 def builder(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
@@ -49,13 +42,16 @@ def builder(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[W
         "create role builder login; grant usage on schema cdc to builder; "
         f"grant create on database {DATABASE} to builder; "
         "grant select on all tables in schema cdc to builder; "
-        "grant insert, update on cdc.model_watermark to builder"
+        "grant insert, delete on cdc.archived_delete to builder; "
+        "grant execute on all functions in schema cdc to builder; "
+        "create schema hostile; grant usage on schema hostile to public"
     )
-    warehouse.execute(HOSTILE)
+    warehouse.execute(traps("hostile"))
     for name, value in ROLE_SETTINGS.items():
         warehouse.execute(f"alter role builder set {name} = {value}")
     monkeypatch.setenv("PGUSER", "builder")
-    yield warehouse
+    with warehouse.project.without_search_path():
+        yield warehouse
     warehouse.execute("drop owned by builder cascade; drop role builder")
 
 

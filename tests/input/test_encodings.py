@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.input.test_values import churn
 from tests.support import Database
 from tests.support.databases import empty_database
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 from waltally.errors import EncodingUnfit
 

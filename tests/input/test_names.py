@@ -45,7 +45,7 @@ def test_quoted_names_are_counted(
     assert sum(pipeline.fact()[0].values()) == 3
     pipeline.source.insert(2)
     pipeline.stage()
-    pipeline.build_as_the_loader()
+    pipeline.build()
     assert pipeline.fact() == pipeline.recount()
 
 

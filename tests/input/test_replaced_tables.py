@@ -83,7 +83,9 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(
     pipeline.source.execute(f"{insert} limit 1")
     body, _ = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
     (problem,) = [found for found in body["findings"] if found["kind"] == "TableReplaced"]
-    run_job(problem["remedy"].split("`")[1], pipeline.environment())
+    with pipeline.follow() as running:
+        run_job(problem["remedy"].split("`")[1], pipeline.environment())
+        running.end()
     pipeline.must_be_exact()
     assert problems(pipeline) == []
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.builder import export_target
-from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.input.test_encodings import SOURCE, database
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 
 
@@ -47,11 +46,9 @@ def test_the_rest_goes_on(
         source.insert(5)
         pipeline.stage()
 
-        # What a person's own shell may have for psql; dbt reads the server's words as UTF-8.
-        with pipeline.dbt_environment():
-            monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
-            export_target(pipeline.loader_settings)
-            models.apply()
+        # What a person's own shell may have for psql.
+        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+        pipeline.build()
         rejected = "select source_table, action, reason, payload from analytics.rejected_changes"
         ((table, action, reason, payload),) = target.execute(rejected)
         assert (table, action) == ("public.notifications", "I")

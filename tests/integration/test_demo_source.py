@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,14 +20,13 @@ from demo.session import Session, templates_of
 from demo.source import Identity, create, fill, set_identity, transaction
 from demo.traffic import Traffic
 from demo.worker import OUTCOMES
+from loader.staging.migrate import upgrade
 from tests.oracle import replay
 from tests.support.servers import Server
 
-MIGRATION = Path(__file__).parents[2] / "loader" / "staging" / "migrations" / "0001_staging.sql"
 SERVICES, TEMPLATES = 4, 12
 SEEDS = [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 11))]
 NUMBERS = count()
-STAGING = "create schema cdc; set local search_path = cdc; " + MIGRATION.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +56,11 @@ def dsn(cluster: Cluster, identity: Identity) -> Iterator[str]:
     yield cluster.dsn(name)
     with transaction(cluster.dsn(name)) as cursor:
         cursor.execute("select pg_drop_replication_slot('judge')")
+
+
+def make_staging(dsn: str) -> None:
+    with closing(psycopg2.connect(dsn)) as connection:
+        upgrade(connection, "cdc")
 
 
 def with_database(cluster: Cluster, name: str, template: str = "template1") -> None:
@@ -208,8 +212,8 @@ def test_same_seed_fills_the_same_rows(cluster: Cluster) -> None:
 
 def test_difference_names_each_group_where_the_fact_is_wrong(dsn: str, identity: Identity) -> None:
     fill_like(dsn, identity, live_rows=300, history_rows=300)
+    make_staging(dsn)
     with transaction(dsn) as cursor:
-        cursor.execute(STAGING)
         cursor.execute(
             "create schema analytics; create table analytics.ft_service_stats (service_id uuid,"
             " template_id uuid, notification_type text, notification_status text,"
@@ -246,8 +250,8 @@ def test_purge_counts_only_where_the_change_log_has_it_from_the_seed_on(
     dsn: str, identity: Identity
 ) -> None:
     fill_like(dsn, identity, live_rows=0, history_rows=200)
+    make_staging(dsn)
     with transaction(dsn) as cursor:
-        cursor.execute(STAGING)
         cursor.execute("create table cdc.all_lsn partition of cdc.change_log default")
     before_seed, at_seed, after_seed = (purge(dsn, identity) for _ in range(3))
     with transaction(dsn) as cursor:

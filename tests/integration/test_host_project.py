@@ -45,30 +45,30 @@ def test_setup_parses_the_project_before_there_is_a_profile(
     assert not (Path(host["DBT_PROJECT_DIR"]) / "target").exists(), "it leaves dbt's output alone"
 
 
-def test_run_builds_what_waltally_feeds_and_no_other_model(
+def test_run_fills_what_dbt_has_installed(
     source: Database, host: dict[str, str], tmp_path: Path
 ) -> None:
     source.must("setup", **host)
     source.execute("insert into unrelated (note) values ('a'), ('a'), ('b')")
-    source.must("run", "--once", "--build", **{**host, **profiles(tmp_path)})
+    facts = ("config.materialized:waltally_fact", "config.materialized:kept_table")
+    source.dbt("run", "--select", *facts, **{**host, **profiles(tmp_path)})
+    source.must("run", "--once", "--build")
     counted = source.execute("select note, row_count from elsewhere.ft_notes order by note")
     assert counted == [("a", 2), ("b", 1)]
-    built = source.execute("select tablename::text from pg_tables where schemaname = 'elsewhere'")
-    assert {name for (name,) in built} == {"ft_notes", "rejected_changes"}
 
 
-def test_a_fact_that_is_added_while_a_loader_builds_is_built_by_it(
+def test_a_fact_that_is_added_while_a_loader_builds_joins_the_others(
     source: Database, host: dict[str, str], tmp_path: Path
 ) -> None:
     source.execute("alter table unrelated add kind text default 'new'")
     source.must("setup", **host)
-    environment = source.environment(**{**host, **profiles(tmp_path)})
+    source.dbt("run", **{**host, **profiles(tmp_path)})
     insert = "insert into unrelated (note) values ('a')"
     count = "select coalesce(sum(row_count), 0) from elsewhere.{}"
-    with RunningLoader(environment, tmp_path / "log", "--build", limits=SHORT_PAUSES) as running:
+    log = tmp_path / "log"
+    with RunningLoader(source.environment(), log, "--build", limits=SHORT_PAUSES) as running:
         source.execute(insert)
-        built = "select to_regclass('elsewhere.ft_notes') is not null"
-        wait_until(lambda: source.value(built), running.said())
+        wait_until(lambda: source.value(count.format("ft_notes")) == 1, running.said())
         models = Path(host["DBT_PROJECT_DIR"]) / "models"
         (models / "ft_kinds.sql").write_text(NOTES.replace("note", "kind"))
         source.must("setup", **host)
@@ -76,11 +76,43 @@ def test_a_fact_that_is_added_while_a_loader_builds_is_built_by_it(
             lambda: "has changed what is to be followed" in running.said(), "it notices the setup"
         )
         source.execute(insert)
-        built = "select to_regclass('elsewhere.ft_kinds') is not null"
-        wait_until(lambda: source.value(built), running.said())
         wait_until(lambda: source.value(count.format("ft_notes")) == 2, running.said())
+        source.dbt("run", **{**host, **profiles(tmp_path)})
+        source.execute(insert)
+        wait_until(lambda: source.value(count.format("ft_notes")) == 3, running.said())
+        wait_until(lambda: source.value(count.format("ft_kinds")) == 3, running.said())
         running.end()
-    assert source.value(count.format("ft_kinds")) == 2, "its table was followed from the start"
+
+
+def test_the_widest_models_are_built(source: Database, tmp_path: Path) -> None:
+    """Wider ones are refused while dbt parses (test_declarations)."""
+    texts, numbers = [f"t{n}" for n in range(32)], [f"n{n}" for n in range(368)]
+    source.execute(
+        f"create table wide ({', '.join(f'{name} text default 0' for name in texts)}, "
+        f"{', '.join(f'{name} bigint default 1' for name in numbers)});"
+        "alter table wide replica identity full"
+    )
+    sums = {f"of_{name}": {"sum": name} for name in numbers[1:]}
+    types = {**dict.fromkeys(texts, "text"), **dict.fromkeys(numbers, "bigint")}
+    models = {
+        "ft_wide": "{{ waltally.fact(tables={'rows': 'public.wide'}, "
+        f"dimensions={dict.fromkeys(texts, 'text')}, measures={sums}) }}}}",
+        "rows_wide": "{{ waltally.current_rows(table='public.wide', "
+        f"key={texts}, columns={types}) }}}}",
+    }
+    environment = {
+        "LOADER_MANIFEST": "",
+        "DBT_PROJECT_DIR": str(host_project(tmp_path, models)),
+        **profiles(tmp_path),
+    }
+    source.must("setup", **environment)
+    source.dbt("run", **environment)
+    source.execute("insert into wide (t0) values ('a'), ('b'), (null)")
+    source.execute("update wide set n367 = 7 where t0 = 'a'; delete from wide where t0 = 'b'")
+    source.must("run", "--once", "--build", **environment)
+    counted = "select t0, t31, of_n1, of_n367 from analytics.ft_wide where of_n1 <> 0"
+    assert source.execute(counted) == [("a", "0", 1, 7)]
+    assert source.execute("select t0, n0, n367 from analytics.rows_wide") == [("a", 1, 7)]
 
 
 def test_a_project_that_dbt_cannot_parse_is_one_sentence(
@@ -94,3 +126,16 @@ def test_a_project_that_dbt_cannot_parse_is_one_sentence(
         assert "missing" in sentence(done.stderr)
         assert "`dbt parse`" in done.stderr
     assert source.value("select to_regnamespace('cdc') is null")
+
+
+def test_a_declaration_that_is_refused_is_its_sentence_alone(
+    source: Database, host: dict[str, str]
+) -> None:
+    project = Path(host["DBT_PROJECT_DIR"])
+    (project / "models" / "ft_wrong.sql").write_text(NOTES.replace("'count'", "'max'"))
+    for command in (("setup",), ("setup", "--check")):
+        done = source.loader(*command, **host)
+        assert done.returncode == 28
+        said = sentence(done.stderr)
+        assert said.startswith("Error: ft_wrong: measure row_count is max; it takes count or sum: ")
+        assert said.endswith(f"does not allow\nTry: correct models/ft_wrong.sql in {project}\n")

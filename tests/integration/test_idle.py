@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from demo.cluster import Cluster
+from loader.capture import session, source_monitor
+from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
 from tests.support.commands import RunningLoader
 from tests.support.following import end, following
+from tests.support.in_process import background
+from tests.support.pipeline import Pipeline
+from tests.support.second_opinion import other_slot
 
 
 @pytest.mark.parametrize("place", ["the same database", "another database"])
@@ -55,3 +61,73 @@ def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Pat
         wait_until(settled, "the position stands still")
         assert source.staged() == 1000
         running.end()
+
+
+@pytest.fixture(params=["the same server", "another server"])
+def quiet(
+    request: pytest.FixtureRequest,
+    make_pipeline: MakePipeline,
+    spare: Cluster,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Pipeline:
+    """A source on a server where nobody else writes; nothing is seeded."""
+    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.05)
+    pipeline = make_pipeline(spare, None if request.param == "the same server" else cluster)
+    pipeline.must("setup")
+    return pipeline
+
+
+def burst(pipeline: Pipeline) -> str:
+    """Write more than a slot may hold, nothing of it for us, and return where it ends."""
+    message = "pg_logical_emit_message(false, 'test', repeat('x', 20000000))"
+    return str(pipeline.source.value(f"select {message}"))
+
+
+def is_at(pipeline: Pipeline, column: str, position: str) -> bool:
+    return bool(
+        pipeline.source.value(
+            f"select {column} >= %s from pg_replication_slots where slot_name = %s",
+            position,
+            pipeline.slot,
+        )
+    )
+
+
+def test_a_burst_of_others_is_confirmed_at_once(
+    quiet: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_IDLE_SECONDS", 3600.0)
+    with background(quiet) as loader:
+        loader.wait_until_following()
+        reached = burst(quiet)
+        wait_until(lambda: is_at(quiet, "confirmed_flush_lsn", reached), "it is confirmed")
+
+
+def test_a_slot_that_holds_much_follows_although_nothing_more_is_written(
+    quiet: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server says which transactions run only after a write, and that says it in few bytes."""
+    messages = other_slot(quiet.source)
+
+    def woken() -> int:
+        return int(
+            quiet.source.value(
+                "select count(*) from pg_logical_slot_peek_changes(%s, null, null, "
+                "'format-version', '2', 'add-msg-prefixes', 'waltally') "
+                "where data like '%%\"M\"%%'",
+                messages,
+            )
+        )
+
+    with background(quiet) as loader:
+        loader.wait_until_following()
+        with monkeypatch.context() as patch:
+            # Nothing is confirmed meanwhile, so no record lets the slot go before the message.
+            patch.setattr(session, "_IDLE_SECONDS", 3600.0)
+            patch.setattr(session, "MUCH_WAL", 2**40)
+            reached = burst(quiet)
+            wait_until(lambda: woken() == 1, "the server is woken")
+        quiet.source.execute("checkpoint")
+        wait_until(lambda: is_at(quiet, "restart_lsn", reached), "the slot lets go")
+    assert woken() <= 2

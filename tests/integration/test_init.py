@@ -49,6 +49,7 @@ def test_the_project_that_it_writes_is_registered_and_built_exactly(
         "update \"Orders\" set state = 'paid' where id = 1;"
         "insert into \"Orders\" (id, state) values (3, 'open')"
     )
+    orders.dbt("run", "--project-dir", str(folder), **environment)
     orders.must("run", "--once", "--build", **environment)
     assert orders.execute(
         "select state, channel, row_count from analytics.ft_orders where row_count > 0 order by 1"

@@ -11,6 +11,7 @@ from psycopg2.extras import LogicalReplicationConnection
 from tests.support import Database
 from tests.support.databases import application_database
 from tests.support.facts import NOTIFY, SLOT_DIMENSION
+from tests.support.pipeline import Pipeline
 
 DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--purge", "--yes"))
 OTHERS: dict[str, Callable[[Database], object]] = {
@@ -155,6 +156,15 @@ def test_a_purge_leaves_a_schema_that_setup_found(source: Database) -> None:
     assert (
         source.value("select count(*) from pg_class where relnamespace = 'cdc'::regnamespace") == 0
     )
+
+
+def test_a_purge_drops_what_dbt_installed_and_leaves_the_facts(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    counts = pipeline.fact()
+    said = pipeline.must("teardown", "--purge", "--yes")
+    assert said.endswith("dropped the schema cdc\ndropped the schema cdc_jobs\n")
+    assert pipeline.fact() == counts
+    assert pipeline.rejected() == []
 
 
 def test_a_purge_drops_nothing_that_others_stand_on(source: Database) -> None:

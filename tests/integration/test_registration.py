@@ -13,7 +13,7 @@ import pytest
 from loader.staging.change_log import ChangeLog
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.commands import RunningLoader
-from tests.support.facts import NOTIFY, SLOT_DIMENSION, column, declare
+from tests.support.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of
 from waltally.errors import Interrupted
 from waltally.facts import Declaration
 from waltally.followed import since
@@ -130,6 +130,14 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     source.declare(ft_service_stats=NOTIFY, ft_gone=UNRELATED)
     source.must("setup")
     source.execute("create schema analytics; create table analytics.ft_gone ()")
+    source.install()
+    # Another dbt target has it too.
+    source.execute(
+        "insert into cdc.installed_model select slot_name, 'dev.ft_gone', fact_name, declaration, "
+        "routine, reader, needs from cdc.installed_model where fact_name = 'ft_gone';"
+        "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
+        "from cdc.installed_model"
+    )
     for name in ("ft_service_stats", "ft_gone"):
         source.execute(
             "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
@@ -147,12 +155,78 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     assert "forgot ft_gone, which is no longer declared; the table analytics.ft_gone stays" in said
     for table in ("fact", "baseline", "baseline_group", "baseline_rejection"):
         assert source.execute(f"select fact_name from cdc.{table}") == [("ft_service_stats",)]
-    marks = source.execute("select model_name from cdc.model_watermark")
-    assert marks == [("analytics.ft_service_stats",)]
+    for table in ("model_watermark", "installed_model", "archived_delete"):
+        left = source.execute(f"select model_name from cdc.{table}")
+        assert left == [("analytics.ft_service_stats",)], table
     assert source.value("select to_regclass('analytics.ft_gone') is not null")
     source.execute(TO_UNRELATED, 2)
     source.must("run", "--once")
     assert source.staged() == 0, "its table is no longer followed"
+
+
+def in_project(project: str, **declarations: Declaration) -> dict[str, str]:
+    """The environment in which this dbt project is read."""
+    return {"LOADER_MANIFEST": str(manifest_of(declarations, project=project))}
+
+
+def test_facts_of_another_dbt_project_are_forgotten_by_name_alone(source: Database) -> None:
+    source.execute("alter table unrelated replica identity full")
+    mine = in_project("shop", ft_service_stats=NOTIFY, ft_gone=UNRELATED)
+    other = in_project("other", ft_other=UNRELATED)
+    source.must("setup", **mine)
+    before = registered(source)
+    for arguments in (("setup",), ("setup", "--check"), ("setup", "--renew")):
+        code, said = refused(source, *arguments, **other)
+        assert code == 2
+        assert (
+            "The dbt project other was read, and setup would forget ft_gone of the dbt project "
+            "shop, ft_service_stats of the dbt project shop\n"
+        ) in said
+        assert said.strip().endswith("`loader setup --forget ft_gone --forget ft_service_stats`")
+        assert said.count("Error: ") == 1
+    _, said = refused(source, "setup", "--forget", "ft_gone", **other)
+    assert "forget ft_service_stats of" in said and "ft_gone" not in said
+    # One that is removed from its own project needs no word.
+    assert "forgot ft_gone" in source.must("setup", **in_project("shop", ft_service_stats=NOTIFY))
+    source.must("setup", **mine)
+    assert registered(source) == before
+    forget = ("--forget", "ft_gone", "--forget", "ft_service_stats")
+    assert "forgot ft_gone" in source.must("setup", *forget, **other)
+    assert registered(source) == {"ft_other": UNRELATED}
+    assert source.must("setup", **other) == "Everything is set up already.\n"
+    # A project that declares nothing is another one too.
+    code, said = refused(source, "setup", LOADER_TABLES="public.unrelated", **in_project("empty"))
+    assert (code, "ft_other of the dbt project other" in said) == (2, True)
+    source.must("setup", LOADER_TABLES="public.unrelated", **in_project("other"))
+    assert registered(source) == {}
+
+
+def test_a_fact_of_another_project_is_taken_over_as_it_is_and_not_replaced(
+    source: Database,
+) -> None:
+    source.execute("alter table unrelated replica identity full")
+    source.must("setup", **in_project("shop", ft_notes=UNRELATED))
+    source.take_baseline()
+    code, said = refused(source, "setup", **in_project("other", ft_notes=NOTIFY))
+    assert (code, "forget ft_notes of the dbt project shop" in said) == (2, True)
+    renamed = in_project("renamed", ft_notes=UNRELATED)
+    assert source.must("setup", **renamed) == "Everything is set up already.\n"
+    assert source.value("select count(*) from cdc.baseline") == 1
+    code, said = refused(source, "setup", **in_project("shop", ft_notes=NOTIFY))
+    assert (code, "forget ft_notes of the dbt project renamed" in said) == (2, True)
+    source.must("setup", "--forget", "ft_notes", **in_project("shop", ft_notes=NOTIFY))
+    assert registered(source) == {"ft_notes": NOTIFY}
+
+
+def test_outside_of_a_dbt_project_nothing_is_set_up(
+    source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (("setup",), ("setup", "--check")):
+        code, said = refused(source, *arguments, LOADER_MANIFEST="")
+        assert code == 2
+        assert f"There is no dbt project here: {tmp_path} has no dbt_project.yml" in said
+    assert source.value("select to_regnamespace('cdc') is null")
 
 
 def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
@@ -196,7 +270,8 @@ def test_what_is_only_logged_is_besides_the_facts(source: Database) -> None:
     # It is a setting of setup alone: a loader follows what is registered.
     source.must("run", "--once", LOADER_TABLES="public.elsewhere")
     assert source.staged() == 1
-    assert json.loads(source.must("status", "--json"))["logged_tables"] == ["public.unrelated"]
+    status = json.loads(source.loader("status", "--json").stdout)
+    assert status["logged_tables"] == ["public.unrelated"]
     assert "no table is only logged any more" in source.must("setup")
     source.execute(TO_UNRELATED, 1)
     source.must("run", "--once")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-from pathlib import Path
 
 import psycopg2
 import pytest
@@ -12,9 +11,9 @@ import pytest
 from demo.cluster import Cluster
 from loader.staging.pruned import MARK
 from tests.support import Database, paste, wait_until
-from tests.support.commands import RunningLoader, profiles
 from tests.support.databases import application_database
 from tests.support.following import end, following, is_copying, peak_memory
+from tests.support.pipeline import Pipeline
 from tests.support.second_opinion import change_log, other_slot, second_opinion
 from tests.support.servers import Server, connect
 
@@ -47,14 +46,11 @@ def test_long_changes_are_compressed_by_lz4_where_the_server_has_it(source: Data
     assert used == ("lz4" if "lz4" in methods else "pglz")
 
 
-def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(
-    source: Database, tmp_path: Path
-) -> None:
-    source.must("setup")
-    log = tmp_path / "log"
-    limits = {"loader.monitoring.progress._LOG_SECONDS": 0.2}
-    environment = source.environment(**profiles(tmp_path))
-    with RunningLoader(environment, log, "--build", limits=limits) as running:
+def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(pipeline: Pipeline) -> None:
+    source = pipeline.source
+    pipeline.must("setup")
+    pipeline.limits["loader.monitoring.progress._LOG_SECONDS"] = 0.2
+    with pipeline.start("--build") as running:
         running.wait_for("following the slot")
 
         def is_built() -> bool:
@@ -64,7 +60,9 @@ def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(
         wait_until(is_built, "a line says so")
         lock = connect(source.cluster.dsn(source.name))
         lock.autocommit = False
-        lock.cursor().execute("lock table analytics.ft_service_stats in share mode")
+        lock.cursor().execute(
+            "select pg_advisory_xact_lock(cdc.lock_key('slot', %s))", (source.slot,)
+        )
         source.insert(1)
         wait_until(lambda: "a build began" in running.said(), "a build waits")
         running.process.send_signal(signal.SIGTERM)

@@ -15,6 +15,7 @@ from loader.capture.protocol_errors import protocol_error
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.databases import application_database
 from tests.support.facts import NOTIFY, manifest_of
+from tests.support.pipeline import Pipeline
 from tests.support.servers import Server, administer, connect
 from tests.support.standbys import before_16
 
@@ -38,7 +39,7 @@ def refusal(database: Database, *arguments: str, findings: int = 1) -> tuple[int
 def test_setup_makes_everything_and_then_nothing(source: Database) -> None:
     assert source.loader("setup", "--check").returncode == 20
     first = source.must("setup")
-    assert "applied 0001_staging.sql in schema cdc" in first
+    assert "applied 0001_tables.sql in schema cdc" in first
     assert f"made the slot {source.slot}" in first
     assert "registered ft_service_stats\n" in first
     assert source.must("setup") == "Everything is set up already.\n"
@@ -68,6 +69,25 @@ def test_setup_takes_over_a_slot_that_a_migration_made(source: Database) -> None
     assert f"took over the slot {source.slot} at {made}" in source.must("setup")
     source.must("run", "--once")
     assert source.staged() == 3
+
+
+def test_deletes_that_were_written_down_come_before_a_renewed_log(source: Database) -> None:
+    """Of the same cluster those after its new start did not happen there."""
+    source.must("setup")
+    insert = "insert into cdc.archived_delete values (%s, 'a.ft', 'rows', %s, '{a}', '{1}')"
+    found = (
+        "select commit_lsn < start_lsn from cdc.archived_delete"
+        " inner join cdc.slot_position using (slot_name)"
+    )
+    source.execute(insert, source.slot, "0/1")
+    source.execute(insert, source.slot, "FF/0")
+    source.must("setup", "--renew")
+    assert source.execute(found) == [(True,)]
+    source.execute(insert, source.slot, "FF/0")
+    source.execute("update cdc.slot_position set system_identifier = '1'")
+    source.execute("select pg_drop_replication_slot(%s)", source.slot)
+    source.must("setup", "--renew")
+    assert source.execute(found) == [(True,), (True,)]
 
 
 def test_a_slot_of_another_plugin_is_refused(source: Database) -> None:
@@ -234,6 +254,21 @@ def test_a_writer_that_blocks_the_slot_is_named(source: Database) -> None:
     source.must("setup")
 
 
+def test_a_forgotten_prepared_transaction_is_named_with_its_ends(source: Database) -> None:
+    """It has no process that could be ended."""
+    source.execute(
+        "begin; insert into unrelated (note) values ('open'); prepare transaction 'it''s forgotten'"
+    )
+    code, said = refusal(source, "setup", "--timeout", "1")
+    assert code == 19
+    assert "now prepared transaction 'it''s forgotten' (postgres) open for" in said
+    statements = said.split(f"in database {source.name}: ")[1]
+    paste(source.cluster, source.name, statements)
+    assert source.value("select count(*) from unrelated") == 1
+    assert source.execute("select from pg_prepared_xacts") == []
+    source.must("setup")
+
+
 def test_a_server_without_a_free_slot_is_refused(small: Cluster) -> None:
     with small_database(small) as database:
         code, said = refusal(database)
@@ -340,6 +375,16 @@ def test_teardown_leaves_nothing(source: Database) -> None:
     origins = "select count(*) from pg_replication_origin where roname like %s"
     assert source.value(origins, f"%{source.slot}") == 0
     assert source.must("teardown", "--yes") == "There was nothing to drop.\n"
+
+
+def test_teardown_leaves_nothing_of_installed_models_but_their_tables(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    pipeline.must("teardown", "--purge", "--yes")
+    assert pipeline.target.value("select to_regnamespace('cdc')") is None
+    functions = "select count(*) from pg_proc where pronamespace = 'analytics'::regnamespace"
+    assert pipeline.target.value(functions) == 0
+    assert pipeline.target.value("select count(*) from analytics.ft_service_stats") > 0
+    pipeline.must("setup")
 
 
 def small_database(cluster: Cluster) -> Database:

@@ -21,9 +21,9 @@ from loader.preflight import setup
 from loader.preflight.manifest import read_manifest
 from loader.preflight.register_facts import Wanted
 from tests.support import LOADER, ROOT, Database, paste, wait_until
-from tests.support.commands import profiles
 from tests.support.databases import application_database
 from tests.support.following import end, following
+from tests.support.pipeline import Pipeline
 from tests.support.servers import Server, connect
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
@@ -65,10 +65,11 @@ def test_a_newer_staging_schema_is_left_alone(source: Database) -> None:
 def test_status_is_a_contract(source: Database) -> None:
     assert source.loader("status", "--json").returncode == 20
     source.must("setup")
+    source.install()
     source.insert(5)
     source.must("run", "--once")
     body = json.loads(source.must("status", "--json"))
-    assert body["version"] == 2
+    assert body["version"] == 3
     assert body["healthy"] is True
     assert set(body) == {
         "version", "source", "slot", "position", "facts", "logged_tables", "last_error",
@@ -83,11 +84,14 @@ def test_status_is_a_contract(source: Database) -> None:
     documented = (ROOT / "docs" / "status.md").read_text()
     (fact,) = body["facts"]
     assert (fact["name"], fact["relation"]) == ("ft_service_stats", "analytics.ft_service_stats")
-    assert fact["waits_for"]["reason"] == "waits for its first build"
-    assert fact["waits_for"]["is_finding"] is False
+    said = source.execute("select state, reason, remedy, applied_lsn from cdc.fact_state")
+    assert said == [("waits", "it was not built yet", "`loader run --build` or `dbt build`", None)]
+    fields = ("state", "reason", "remedy", "applied_lsn")
+    assert [tuple(fact[name] for name in fields)] == said
+    assert fact["is_finding"] is False
     source.take_baseline()
     (seeded,) = json.loads(source.must("status", "--json"))["facts"]
-    parts = (fact, fact["waits_for"], seeded["baseline"], body["summary"])
+    parts = (fact, seeded["baseline"], body["summary"])
     for part in (body, body["slot"], body["position"], body["thresholds"], *parts):
         for field in part:
             assert f"`{field}" in documented, field
@@ -95,6 +99,7 @@ def test_status_is_a_contract(source: Database) -> None:
 
 def test_status_shows_what_the_newest_seed_could_not_count(source: Database) -> None:
     source.must("setup")
+    source.install()
     role = f"narrow_{source.name}"
     source.take_baseline()
     assert "could not count" not in source.must("status")
@@ -129,12 +134,13 @@ def test_status_shows_what_the_newest_seed_could_not_count(source: Database) -> 
 
 def test_status_as_a_person_reads_it(source: Database) -> None:
     source.must("setup")
+    source.install()
     source.insert(1234)
     with following(source) as process:
         wait_until(lambda: source.staged() == 1234, "all is staged")
         shown = " ".join(source.must("status").split())
         end(process)
-    assert shown.startswith("healthy, but ft_service_stats waits for its first build Try: `dbt")
+    assert shown.startswith("healthy, but ft_service_stats waits: it was not built yet Try: `loa")
     assert f"slot {source.slot} followed by pid" in shown
     assert re.search(r"WAL held back [\d.]+ \w+ \(reserved\), no limit", shown)
     assert re.search(r"newest change committed [\d.]+ s ago stored 1,234 changes position", shown)
@@ -147,6 +153,7 @@ def test_status_as_a_person_reads_it(source: Database) -> None:
 
 def test_status_begins_with_what_is_wrong_and_sql_that_can_be_pasted(source: Database) -> None:
     source.must("setup")
+    source.install()
     source.execute("alter table notifications replica identity default")
     done = source.loader("status")
     assert done.returncode == 18
@@ -156,13 +163,47 @@ def test_status_begins_with_what_is_wrong_and_sql_that_can_be_pasted(source: Dat
     assert source.loader("status").returncode == 0
 
 
-def test_status_says_as_of_when_the_facts_are_exact(source: Database, tmp_path: Path) -> None:
+def test_each_fact_has_the_state_that_the_database_gives_it(source: Database) -> None:
+    source.must("setup")
+    done = source.loader("status")
+    assert done.returncode == 3
+    assert done.stdout.splitlines()[:2] == [
+        "not healthy: The fact ft_service_stats waits: dbt has not installed it",
+        "Try: `dbt build`",
+    ]
+    source.install()
+    assert source.loader("status").returncode == 0, "the next apply is nobody's work"
+    source.execute(
+        "update cdc.installed_model set error = 'it could not be locked: no', remedy = 'free it'"
+    )
+    # Another dbt target has installed it too, of another declaration.
+    source.execute(
+        "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, "
+        "reader, needs, table_nos) select slot_name, 'dev.ft', fact_name, '{}', 'f()', 'g()', "
+        "'[]', '{1}' from cdc.fact"
+    )
+    done = source.loader("status", "--json")
+    assert done.returncode == 3
+    body = json.loads(done.stdout)
+    assert [(each["message"], each["remedy"]) for each in body["findings"]] == [
+        ("The fact ft_service_stats failed: it could not be locked: no", "free it"),
+        (
+            "The fact dev.ft waits: it declares something else than loader setup registered for "
+            f"slot {source.slot}",
+            "`loader setup`, then `dbt build`",
+        ),
+    ]
+    assert [each["is_registered"] for each in body["facts"]] == [True, False]
+
+
+def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
     """Of what was committed, staged and built, the build is the last."""
+    source = pipeline.source
     source.must("setup")
     source.take_baseline()
     source.insert(3)
     committed = source.value("select clock_timestamp()")
-    source.must("run", "--once", "--build", **profiles(tmp_path))
+    pipeline.must("run", "--once", "--build")
     with following(source) as process:
         # At first it may be behind by the WAL that dbt has written.
         wait_until(
@@ -199,6 +240,7 @@ def test_a_staging_schema_of_an_older_loader_asks_for_setup(source: Database) ->
 
 def test_status_is_unhealthy_past_a_threshold(source: Database) -> None:
     source.must("setup")
+    source.install()
     source.insert(5000)
     done = source.loader("status", "--json", LOADER_MAX_WAL_HELD_BYTES="1000")
     assert done.returncode == 3
@@ -212,6 +254,7 @@ def limited() -> Iterator[Database]:
     with Server({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
         database = application_database(cluster)
         database.must("setup")
+        database.install()
         yield database
         database.connection.close()
 
@@ -261,6 +304,7 @@ def test_watching_outlasts_a_server_that_is_away(limited: Database, tmp_path: Pa
 def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: int) -> None:
     """Slot, record and WAL all move while the status asks for one after the other."""
     source.must("setup")
+    source.install()
     settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
     wanted = Wanted.of(read_manifest(source.manifest), ())
     thresholds = Thresholds(300, 2**40)

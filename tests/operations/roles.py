@@ -12,12 +12,12 @@ from psycopg2 import extensions
 
 from demo import recount
 from demo.cluster import Cluster
-from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database, run
-from tests.support.commands import profiles, run_loader
+from tests.support.commands import only_environment, profiles, run_loader
 from tests.support.databases import application_database
 from tests.support.facts import shipped_manifest
+from tests.support.models import Models
 from tests.support.servers import Server, connect
 from tests.support.spark_jobs import run_job
 
@@ -75,7 +75,7 @@ class RoleCommands:
         """Run a command as a role to its end."""
         environment = self.environment(role, **more)
         if self.in_process and command[0] == str(LOADER):
-            return run_loader(command[1:], environment, self._models)
+            return run_loader(command[1:], environment)
         return run(list(command), environment)
 
     def must(self, role: str, *command: str, **more: str) -> str:
@@ -85,8 +85,14 @@ class RoleCommands:
         return done.stdout + done.stderr
 
     def loader(self, *arguments: str, **more: str) -> str:
-        """Run the loader as its role, dbt in it as dbt's."""
-        return self.must(LOADER_ROLE, str(LOADER), *arguments, **{"DBT_ROLE": DBT_ROLE, **more})
+        """Run the loader as its role."""
+        return self.must(LOADER_ROLE, str(LOADER), *arguments, **more)
+
+    def install(self, **more: str) -> None:
+        """Have dbt install the models, as its role."""
+        assert self._models is not None
+        with only_environment(self.environment(DBT_ROLE, **more)):
+            self._models.install()
 
     def job(self, command: str, role: str = SPARK_ROLE) -> None:
         """Run a Spark job in this process; fail the test where the job fails."""
@@ -126,8 +132,8 @@ def own_server(
 ) -> Iterator[RoleCommands]:
     """Yield commands on a new server: `access` is its pg_hba.conf, `prepare` runs before it.
 
-    Where `models` are given, the loader's builds take them; they are parsed for one name of a
-    database.
+    Where `models` are given, dbt can install them in this process; they are parsed for one name of
+    a database.
     """
     cluster = Server({"fsync": "off", **(settings or {})})
     try:

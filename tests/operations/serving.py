@@ -11,7 +11,9 @@ from prometheus_client import Metric
 from demo.cluster import free_port
 from tests.operations.ops_files import Samples, parse, samples
 from tests.support import LOADER, Database, run, wait_until
-from tests.support.commands import SECRET, SHORT_PAUSES, RunningLoader, profiles
+from tests.support.commands import SECRET, SHORT_PAUSES, RunningLoader, only_environment, profiles
+from tests.support.facts import shipped_manifest
+from tests.support.models import Models
 
 LIMITS = {
     **SHORT_PAUSES,
@@ -24,7 +26,9 @@ LIMITS = {
 class Served:
     """A loader that builds and serves metrics, its source and its target."""
 
-    def __init__(self, source: Database, target: Database, home: Path, *arguments: str) -> None:
+    def __init__(
+        self, source: Database, target: Database, home: Path, models: Models, *arguments: str
+    ) -> None:
         """`arguments` are those of `loader run`; `--build` without any."""
         self.source = source
         self.target = target
@@ -34,10 +38,13 @@ class Served:
             **source.environment(LOADER_SOURCE_DSN=here, LOADER_TARGET_DSN=there),
             **profiles(home),
             "LOADER_METRICS_PORT": str(self.port),
+            "LOADER_MANIFEST": str(shipped_manifest()),
         }
         done = run([str(LOADER), "setup"], self.environment)
         assert done.returncode == 0, done.stderr
         self.target.take_baseline()
+        with only_environment({**self.environment, **target.cluster.environment(target.name)}):
+            models.install()
         words = arguments or ("--build",)
         self.running = RunningLoader(self.environment, home / "run.log", *words, limits=LIMITS)
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database
 from tests.support.commands import profiles
 from tests.support.databases import application_database, empty_database
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 from tests.support.second_opinion import change_log, other_slot, second_opinion
 from tests.support.servers import connect

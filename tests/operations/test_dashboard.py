@@ -48,7 +48,7 @@ def build(database: Database, folder: Path) -> None:
     )
     dbt = profiles(folder)
     database.must("run", "--once", "--build", **dbt)
-    view = [str(LOADER.parent / "dbt"), "--quiet", "run", "--select", "service_totals"]
+    view = [str(LOADER.parent / "dbt"), "--quiet", "run", "--select", "+service_totals"]
     subprocess.run(view, cwd=ROOT, env=database.environment(**dbt), check=True)
 
 

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from demo.cluster import Cluster
+from tests.fixtures.pipelines import WAREHOUSE
 from tests.operations.serving import Served
 from tests.support import Database, wait_until
 from tests.support.databases import application_database, empty_database
+from tests.support.models import Models
 from tests.support.servers import Server, connect
 
 FACT = "analytics.ft_service_stats"
@@ -19,10 +21,12 @@ READY = (200, "following the slot\n")
 
 
 @pytest.fixture(scope="module")
-def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, models: Models
+) -> Iterator[Served]:
     home = tmp_path_factory.mktemp("health")
-    with Server({"fsync": "off"}) as own, empty_database(cluster, "health") as target:
-        made = Served(application_database(own, "application"), target, home)
+    with Server({"fsync": "off"}) as own, empty_database(cluster, WAREHOUSE) as target:
+        made = Served(application_database(own, "application"), target, home, models)
         with made.running:
             wait_until(lambda: "following the slot" in made.log(), made.log())
             made.source.insert(2)
@@ -68,10 +72,10 @@ def test_another_path_is_no_probe(served: Served) -> None:
     assert served.get("/")[0] == 404
 
 
-def test_a_failed_build_is_not_ready_until_one_succeeds(served: Served) -> None:
+def test_a_fact_that_failed_is_not_ready_until_it_is_applied(served: Served) -> None:
     served.target.execute(f"alter table {FACT} rename live_count to gone")
     served.source.insert(1)
-    is_not_ready(served, "the last build failed (BuildFailed: ")
+    is_not_ready(served, "1 fact could not be applied")
     served.target.execute(f"alter table {FACT} rename gone to live_count")
     is_ready(served)
 

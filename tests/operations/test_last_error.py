@@ -28,7 +28,7 @@ def settings(source: Database, **more: str) -> Settings:
 
 def test_a_run_that_is_refused_leaves_its_sentence(source: Database) -> None:
     source.must("setup")
-    assert json.loads(source.must("status", "--json"))["last_error"] is None
+    assert json.loads(source.loader("status", "--json").stdout)["last_error"] is None
     source.insert(3)
     source.execute(MOVED, source.slot)
     assert source.loader("run", "--once").returncode == 22
@@ -41,7 +41,7 @@ def test_a_run_that_is_refused_leaves_its_sentence(source: Database) -> None:
     source.must("setup", "--renew")
     source.insert(1)
     source.must("run", "--once")
-    assert json.loads(source.must("status", "--json"))["last_error"] is None
+    assert json.loads(source.loader("status", "--json").stdout)["last_error"] is None
 
 
 def test_the_same_failure_is_written_once_a_minute(source: Database) -> None:

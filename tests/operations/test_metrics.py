@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.builder import apply_once
+from loader.applying.applier import apply_once
+from tests.fixtures.pipelines import WAREHOUSE
 from tests.operations.ops_files import (
     OF_OTHERS,
     alerts,
@@ -25,6 +26,7 @@ from tests.operations.serving import Served
 from tests.support import LOADER, Database, run, wait_until
 from tests.support.commands import SECRET, only_environment, sentence
 from tests.support.databases import application_database, empty_database
+from tests.support.models import Models
 from tests.support.servers import Server
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
@@ -32,14 +34,16 @@ FACT = "analytics.ft_service_stats"
 
 
 @pytest.fixture(scope="module")
-def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, models: Models
+) -> Iterator[Served]:
     home = tmp_path_factory.mktemp("served")
     with (
         Server({"fsync": "off", "max_slot_wal_keep_size": "'8GB'"}) as own,
-        empty_database(cluster, "metrics") as target,
+        empty_database(cluster, WAREHOUSE) as target,
     ):
         source = application_database(own, "application")
-        made = Served(source, target, home)
+        made = Served(source, target, home, models)
         with made.running:
             wait_until(lambda: "following the slot" in made.log(), made.log())
             source.insert(5)
@@ -117,19 +121,16 @@ def test_a_port_in_use_is_refused(served: Served) -> None:
     assert str(served.port) in done.stderr
 
 
-def test_a_failing_build_is_counted_and_written_down(served: Served) -> None:
-    before = served.value("waltally_build_duration_seconds_count") or 0
+def test_a_fact_that_fails_is_told_until_it_is_applied(served: Served) -> None:
+    assert served.value("waltally_fact_state", fact=FACT, state="follows") == 1
     served.target.execute(f"alter table {FACT} rename live_count to gone")
     served.source.insert(1)
-    served.wait_for("waltally_build_failures_total")
-    served.wait_for("waltally_errors_total", kind="BuildFailed")
+    served.wait_for("waltally_fact_state", fact=FACT, state="failed")
+    assert served.value("waltally_fact_state", fact=FACT, state="follows") == 0
     served.wait_for("waltally_fact_lag_bytes", fact=FACT)
-    error = "select coalesce(last_error, '') from cdc.slot_position"
-    wait_until(
-        lambda: "dbt could not apply the models" in served.target.value(error), "it is noted"
-    )
+    assert "WaltallyFactFailed" in firing(served.samples())
     served.target.execute(f"alter table {FACT} rename gone to live_count")
-    served.wait_for("waltally_build_duration_seconds_count", before + 1)
+    served.wait_for("waltally_fact_state", fact=FACT, state="follows")
     wait_until(lambda: served.value("waltally_fact_lag_bytes", fact=FACT) == 0, "it is applied")
 
 
@@ -176,21 +177,22 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
 def test_builds_that_stop_are_told(cluster: Cluster, tmp_path: Path) -> None:
     """The loader runs without --build, and nobody builds."""
     with application_database(cluster) as source, empty_database(cluster) as target:
-        made = Served(source, target, tmp_path, "--verbose")
+        made = Served(source, target, tmp_path, Models(), "--verbose")
+        target.execute("delete from cdc.model_watermark; delete from analytics.ft_service_stats")
         with made.running:
             wait_until(lambda: "following the slot" in made.log(), made.log())
             source.insert(1)
-            made.wait_for("waltally_fact_waits", fact=FACT)
+            made.wait_for("waltally_fact_state", fact=FACT, state="waits")
             assert "WaltallyFactWaits" in firing(made.samples())
             with only_environment(made.environment):
                 wait_until(lambda: target.staged() == 1, "it is staged")
                 here, there = (each.cluster.dsn(each.name) for each in (source, target))
                 apply_once(Settings.of(here, there, source.slot, DEFAULT_SCHEMA))
-            wait_until(lambda: made.value("waltally_fact_waits", fact=FACT) == 0, "it is built")
+            made.wait_for("waltally_fact_state", fact=FACT, state="follows")
             assert made.value("waltally_fact_lag_seconds", fact=FACT) == 0
             source.insert(1)
             made.wait_for("waltally_fact_lag_seconds", 2, fact=FACT)
-            assert made.value("waltally_fact_waits", fact=FACT) == 0
+            assert made.value("waltally_fact_state", fact=FACT, state="waits") == 0
 
 
 def test_no_password_and_no_row_is_in_a_scrape_or_in_the_log(served: Served) -> None:

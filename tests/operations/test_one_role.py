@@ -45,7 +45,7 @@ def test_one_role_does_all_of_it(tmp_path: Path) -> None:
             running.wait_for("following the slot")
             made.database.insert(2, "sent")
             made.job("spark-submit spark/audit.py", ROLE)
-            # A second seed compares with what the fact knows of purged rows.
+            # A second seed has the changes applied, as it adds what the fact has written down.
             made.job(SEED_JOB, ROLE)
             running.end()
         made.must(ROLE, "dbt", "build")

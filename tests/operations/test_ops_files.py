@@ -23,12 +23,16 @@ from tests.support import ROOT
 
 SLOT = frozenset({("slot", "s")})
 FACT = frozenset({("slot", "s"), ("fact", "analytics.ft_service_stats")})
-OURS = {"slot", "status"}
+OURS = {"slot", "status", "state"}
 UP = frozenset({("job", "waltally"), ("instance", "i")})
 
 
 def status(state: str) -> Samples:
     return {"waltally_wal_status": [(frozenset({("slot", "s"), ("status", state)}), 1.0)]}
+
+
+def fact_state(state: str) -> Samples:
+    return {"waltally_fact_state": [(FACT | {("state", state)}, 1.0)]}
 
 
 BAD: dict[str, Samples] = {
@@ -50,7 +54,8 @@ BAD: dict[str, Samples] = {
         "waltally_slot_idle_left_seconds": [(SLOT, 1799.0)],
     },
     "WaltallyFactLag": {"waltally_fact_lag_seconds": [(FACT, 301.0)]},
-    "WaltallyFactWaits": {"waltally_fact_waits": [(FACT, 1.0)]},
+    "WaltallyFactFailed": fact_state("failed"),
+    "WaltallyFactWaits": fact_state("waits"),
     "WaltallyScheduledRunFailed": {
         "node_systemd_unit_state": [
             (frozenset({("name", "waltally-dbt.service"), ("state", "failed")}), 1.0)
@@ -77,7 +82,7 @@ def test_every_alert_that_one_scrape_can_tell_is_tried() -> None:
 
 @pytest.mark.parametrize("name", BAD)
 def test_an_alert_fires_on_what_it_is_for_and_on_nothing_else(name: str) -> None:
-    assert firing(RUNNING) == set()
+    assert firing({**RUNNING, **fact_state("follows")}) == set()
     assert firing({**RUNNING, **BAD[name]}) == {name}
 
 
@@ -117,9 +122,7 @@ def test_every_query_parses_and_names_documented_metrics_and_labels() -> None:
             assert selector.name in names, query
             labels = {matcher.name for matcher in selector.matchers.matchers}
             of_others = {"job", "name", "state", "job_name", "cronjob"}
-            assert labels <= (of_others if selector.name in OF_OTHERS else {"slot", "status"}), (
-                query
-            )
+            assert labels <= (of_others if selector.name in OF_OTHERS else OURS), query
 
 
 def test_every_metric_is_on_the_dashboard() -> None:

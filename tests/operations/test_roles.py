@@ -11,7 +11,6 @@ from psycopg2 import errors
 
 from demo import recount
 from demo.cluster import BIN
-from loader.build.models import Models
 from tests.operations.roles import (
     ACCESS,
     DBT_ROLE,
@@ -26,12 +25,14 @@ from tests.operations.roles import (
 )
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.commands import RunningLoader
+from tests.support.models import Models
 
 OWNERS = """
-select distinct n.nspname, pg_get_userbyid(unnest(array[n.nspowner, c.relowner]))
+select distinct
+    n.nspname, pg_get_userbyid(unnest(array[n.nspowner, coalesce(c.relowner, n.nspowner)]))
 from pg_namespace as n
 left join pg_class as c on c.relnamespace = n.oid
-where n.nspname in ('cdc', 'analytics')
+where n.nspname in ('cdc', 'cdc_jobs', 'analytics')
 order by n.nspname
 """
 
@@ -103,7 +104,11 @@ def test_archive_and_audit_need_no_more_than_the_seed(whole: RoleCommands, tmp_p
 
 
 def test_each_schema_belongs_to_the_role_that_writes_it(whole: RoleCommands) -> None:
-    assert whole.database.execute(OWNERS) == [("analytics", DBT_ROLE), ("cdc", LOADER_ROLE)]
+    assert whole.database.execute(OWNERS) == [
+        ("analytics", DBT_ROLE),
+        ("cdc", LOADER_ROLE),
+        ("cdc_jobs", LOADER_ROLE),
+    ]
 
 
 def test_no_role_has_more_than_it_needs_of_the_server(whole: RoleCommands) -> None:
@@ -127,6 +132,8 @@ FORBIDDEN = {
         "insert into unrelated (note) values ('x')",
         "create schema another",
         "create table public.another ()",
+        "select * from analytics.ft_service_stats",
+        f"set role {DBT_ROLE}",
     ],
     DBT_ROLE: [
         "select service_id from notifications",
@@ -135,10 +142,12 @@ FORBIDDEN = {
         "insert into cdc.change_log select * from cdc.change_log",
         "delete from cdc.change_log",
         "update cdc.slot_position set position_lsn = position_lsn",
-        "delete from cdc.model_watermark",
+        "update cdc.model_watermark set applied_lsn = applied_lsn",
+        "update cdc.installed_model set routine = routine",
         "delete from cdc.baseline_group",
         "create table cdc.another ()",
         "create schema another",
+        f"set role {LOADER_ROLE}",
         "select pg_create_logical_replication_slot('mine', 'wal2json')",
     ],
     SPARK_ROLE: [
@@ -154,6 +163,9 @@ FORBIDDEN = {
         "update cdc.model_watermark set applied_lsn = applied_lsn",
         "update cdc.fact set declaration = declaration",
         "update analytics.ft_service_stats set count = 0",
+        "create function cdc.to_json(text) returns json language sql as 'select null::json'",
+        "create table cdc.another ()",
+        f"select cdc.install_model({', '.join(['null'] * 9)})",
         "create schema another",
     ],
     READER_ROLE: [
@@ -165,6 +177,8 @@ FORBIDDEN = {
         "update analytics.ft_service_stats set count = 0",
         "create table analytics.another ()",
         "create table public.another ()",
+        "select cdc.apply('slot')",
+        f"select cdc.install_model({', '.join(['null'] * 9)})",
         "select pg_create_logical_replication_slot('mine', 'wal2json')",
     ],
 }
@@ -216,19 +230,20 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
     target = RoleCommands(bare.cluster, Database(bare.cluster, "apart"), home)
     names = {"loader": "odd Loader", "dbt": "odd Dbt", "spark": "odd Spark", "reader": "odd Reader"}
 
-    def build(user: str, role: str) -> None:
-        source.must(
-            user,
-            str(LOADER),
-            *("run", "--once", "--build"),
-            LOADER_TARGET_DSN=f"dbname=apart user='{user}'",
-            DBT_ROLE=role,
-        )
+    odd_owners = [("analytics", "odd Dbt"), ("cdc", "odd Loader"), ("cdc_jobs", "odd Loader")]
+
+    def install(user: str) -> None:
+        target.must(user, "dbt", "run", LOADER_SLOT=source.database.slot)
+
+    def build(user: str) -> None:
+        warehouse = f"dbname=apart user='{user}'"
+        source.must(user, str(LOADER), "run", "--once", "--build", LOADER_TARGET_DSN=warehouse)
 
     source.database.load_notify()
     source.must("postgres", str(LOADER), "setup", LOADER_TARGET_DSN="dbname=apart")
     source.database.insert(2)
-    build("postgres", "")
+    install("postgres")
+    build("postgres")
 
     source.grant(part="source", **names)
     said = target.grant(part="target", **names, **EXAMPLE)
@@ -238,18 +253,16 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
     allowed = "select has_column_privilege('odd Spark', 'public.notifications', %s, 'select')"
     assert source.database.value(allowed, "service_id")
     assert not source.database.value(allowed, "personalisation")
-    assert target.database.execute(OWNERS) == [("analytics", "odd Dbt"), ("cdc", "odd Loader")]
+    assert target.database.execute(OWNERS) == odd_owners
     source.database.insert(3)
-    build("odd Loader", '"odd Dbt"')
-    environment = source.environment(
-        "odd Loader",
-        LOADER_TARGET_DSN="dbname=apart user='odd Loader'",
-        DBT_ROLE='"odd Dbt"',
-    )
+    # Nobody has to install the models again.
+    build("odd Loader")
+    install("odd Dbt")
+    warehouse = "dbname=apart user='odd Loader'"
+    environment = source.environment("odd Loader", LOADER_TARGET_DSN=warehouse)
     with RunningLoader(environment, home / "apart.log", "--build", "--verbose") as running:
         source.database.insert(1)
-        running.wait_for("built in")
-        # dbt was given the target by the environment, where the source's name is too.
+        running.wait_for("applied in")
         source.database.execute(
             "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = "
             "%s and active_pid is not null",
@@ -257,11 +270,13 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
         )
         running.wait_for("following the slot", 2)
         source.database.insert(1)
-        wait_until(lambda: target.database.staged() == 7, "the last row is staged")
+        from_, to = (each.cluster.dsn(each.database.name) for each in (source, target))
+        wait_until(
+            lambda: recount.differences(from_, to, slot=source.database.slot) == [],
+            "the last row is counted",
+        )
         running.end()
-    from_, to = (each.cluster.dsn(each.database.name) for each in (source, target))
-    assert recount.differences(from_, to, slot=source.database.slot) == []
-    assert target.database.execute(OWNERS) == [("analytics", "odd Dbt"), ("cdc", "odd Loader")]
+    assert target.database.execute(OWNERS) == odd_owners
     for each in (source, target):
         each.database.connection.close()
 

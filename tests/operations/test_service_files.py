@@ -16,6 +16,7 @@ import pytest
 
 from demo.cluster import free_port
 from tests.support import LOADER, ROOT, Database, wait_until
+from tests.support.commands import profiles
 from tests.unit.test_reference import errors
 
 FOLDER = ROOT / "ops" / "systemd"
@@ -169,8 +170,8 @@ def test_the_loader_s_unit_runs_and_stops(
         ),
         "DBT_PROFILES_DIR": str(tmp_path),
     }
-    shutil.copy(ROOT / "profiles.yml.example", tmp_path / "profiles.yml")
     source.must("setup")
+    source.dbt("run", **profiles(tmp_path))
     *words, port = command("waltally-loader.service")
     assert words[-1] == "--metrics-port"
     assert port.isdigit()
@@ -182,7 +183,7 @@ def test_the_loader_s_unit_runs_and_stops(
     try:
         source.insert(5)
         wait_until(lambda: process.poll() is not None or source.staged() == 5, "it stages")
-        built = "select to_regclass('analytics.ft_service_stats') is not null"
+        built = "select sum(count) = 5 from analytics.ft_service_stats"
         wait_until(lambda: process.poll() is not None or source.value(built), "it builds", 120)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, log.read_text()

@@ -12,19 +12,25 @@ from typing import Any, cast
 import pytest
 
 from demo.cluster import Cluster
+from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import Database
-from tests.support.commands import profiles, sentence
+from tests.support.commands import sentence
 from tests.support.databases import application_database
 from tests.support.facts import column, declare
+from tests.support.models import Models
+from tests.support.pipeline import Pipeline
 
 FACT = "ft_service_stats"
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture(scope="module")
-def built(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def built(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, models: Models
+) -> Iterator[Database]:
     """Seven notifications of one service, staged and built."""
-    with application_database(cluster) as database:
+    with application_database(cluster, WAREHOUSE) as database:
+        pipeline = Pipeline(database, tmp_path_factory.mktemp("stats"), models)
         database.must("setup")
         database.insert(3, "delivered")
         database.insert(2, "created")
@@ -33,7 +39,7 @@ def built(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             "(select id from notifications where notification_status = 'delivered' limit 2)"
         )
         database.insert(2, "delivered")
-        database.must("run", "--once", "--build", **profiles(tmp_path_factory.mktemp("stats")))
+        pipeline.must("run", "--once", "--build")
         yield database
 
 
@@ -77,7 +83,7 @@ def test_a_program_gets_the_documented_fields(built: Database) -> None:
     found = as_json(built, "--by", "notification_type,notification_status")
     (freshness,) = found.pop("freshness")
     (note,) = cast("list[str]", found.pop("notes"))
-    assert note.startswith(f"The numbers are partial: {FACT} has no baseline")
+    assert note.startswith(f"{FACT} follows, but it has no baseline, so rows from before the slot")
     assert found == {
         "version": 2,
         "fact": FACT,
@@ -146,7 +152,24 @@ def test_a_value_that_no_group_has_is_answered_with_those_that_there_are(built: 
 
 
 def test_a_remedy_has_a_line_of_its_own(built: Database) -> None:
-    assert "\nTry: `spark-submit spark/seed.py`, then `dbt build`\n" in built.must("stats", FACT)
+    assert f"\nTry: `spark-submit spark/seed.py --fact {FACT}`\n" in built.must("stats", FACT)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("is_refresh_asked = true", "waits: dbt asked for a full refresh.\nTry: `loader run"),
+        ("error = 'no room', remedy = 'make some'", "failed: no room.\nTry: make some\n"),
+    ],
+)
+def test_a_fact_that_does_not_follow_says_so(built: Database, change: str, said: str) -> None:
+    built.execute(f"update cdc.installed_model set {change}")
+    try:
+        assert f"\n{FACT} {said}" in built.must("stats", FACT)
+    finally:
+        built.execute(
+            "update cdc.installed_model set error = null, remedy = null, is_refresh_asked = false"
+        )
 
 
 def test_a_group_that_nobody_has_counts_nothing(built: Database) -> None:
@@ -194,7 +217,9 @@ def test_sums_keep_every_digit_and_days_and_nulls_are_shown(source: Database) ->
     paid = {"name": "paid", "kind": "sum", "column": "amount", "of": ["rows"], "type": "numeric"}
     orders = declare("public.unrelated", ("note", "text"), measures=[paid])
     orders["dimensions"].append(column("day", "date", column="note", nulls="count"))
-    source.execute("alter table unrelated replica identity full, add amount numeric")
+    source.execute(
+        "alter table unrelated replica identity full, add amount numeric(30, 2) check (amount < 1)"
+    )
     source.declare(ft_orders=orders)
     source.must("setup")
     source.execute(

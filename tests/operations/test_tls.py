@@ -12,15 +12,14 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demo.cluster import Cluster
-from loader.build.models import Models
 from loader.capture import handshake
 from tests.operations.certificates import Authority, give_to_server
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
 from tests.support import LOADER, wait_until
 from tests.support.commands import RunningLoader, sentence
+from tests.support.models import Models
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused
-from waltally.settings import Settings
 
 ACCESS = """
 local all postgres trust
@@ -88,9 +87,6 @@ def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made = guarded.commands
     made.must(SPARK_ROLE, *SEED, **guarded.both(SPARK_ROLE))
-    made.database.insert(3)
-    made.loader("run", "--once", "--build", **guarded.both(LOADER_ROLE))
-    made.loader("status", **guarded.both(LOADER_ROLE))
     by_variables = {
         "PGHOST": "localhost",
         "PGSSLMODE": "verify-full",
@@ -98,11 +94,14 @@ def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
         "PGPASSWORD": PASSWORD,
     }
     made.must(DBT_ROLE, "dbt", "build", **by_variables)
+    made.database.insert(3)
+    made.loader("run", "--once", "--build", **guarded.both(LOADER_ROLE))
+    made.loader("status", **guarded.both(LOADER_ROLE))
     made.loader("run", "--once", **by_variables)
     assert made.differences() == []
 
 
-def test_a_client_certificate_reaches_dbt_too(guarded: Guarded) -> None:
+def test_a_client_certificate_is_enough(guarded: Guarded) -> None:
     made = guarded.commands
     made.database.execute(f"create role with_certificate login replication in role {LOADER_ROLE}")
     certificate, key = guarded.authority.issue("with_certificate")
@@ -244,22 +243,3 @@ def presents(made: RoleCommands, authority: Authority) -> bool:
     except CannotConnect:
         return False
     return True
-
-
-def test_the_source_keeps_its_own_settings_beside_the_target_s(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """`run --build` writes the target's into the environment, which the source's string names."""
-    monkeypatch.setenv("PGHOST", "source.internal")
-    monkeypatch.setenv("PGSSLMODE", "require")
-    monkeypatch.delenv("PGSSLROOTCERT", raising=False)
-    target = "host=target.internal sslmode=verify-full sslrootcert=ca.crt password=x"
-    made = Settings.of("", target, "s", "cdc")
-    source = conninfo_to_dict(made.source)
-    assert {word: source[word] for word in ("host", "sslmode", "sslrootcert", "password")} == {
-        "host": "source.internal",
-        "sslmode": "require",
-        "sslrootcert": "",
-        "password": "",
-    }
-    assert "sslcert" not in source

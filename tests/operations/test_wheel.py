@@ -58,10 +58,13 @@ def test_setup_and_run_with_build_work_outside_the_repository(
 
     run([str(LOADER.parent / "dbt"), "deps"], project, environment)
     assert "registered ft_notes" in run([*loader, "setup"], project, environment).stdout
+    run([str(LOADER.parent / "dbt"), "run"], project, environment)
     source.execute("insert into unrelated (note) values ('a'), ('a'), ('b')")
+    run([str(LOADER.parent / "dbt"), "run"], project, environment)
+    source.execute("insert into unrelated (note) values ('a')")
     run([*loader, "run", "--once", "--build"], project, environment)
     counted = source.execute("select note, row_count from analytics.ft_notes order by note")
-    assert counted == [("a", 2), ("b", 1)]
+    assert counted == [("a", 3), ("b", 1)]
     assert not (files / "target").exists(), "nothing is written to the installed files"
 
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.dbt.project import Project
-from tests.dbt.staged import FACT, Warehouse, set_environment, warehouse_cluster
+from tests.dbt.staged import Warehouse, set_environment, warehouse_cluster
+
+FACTS = ("ft_service_stats", "ft_orders", "ft_hours")
+"""The facts that the histories are of."""
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +18,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
     with pytest.MonkeyPatch.context() as patch, warehouse_cluster() as cluster:
         set_environment(cluster, patch)
         made = Warehouse(cluster, Project(tmp_path_factory.mktemp("project")))
-        made.build(*FACT, "rejected_changes")
+        made.build("--select", *FACTS, "rejected_changes")
         yield made
-        made.connection.close()
+        made.close()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.dbt.staged import SLOT, START, STEP, Warehouse
 from tests.fact_oracle import Group, Totals
 from tests.properties.declared import histories
-from tests.properties.test_deltas import SLOW
+from tests.properties.test_deltas import SLOW, apply
 from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import quoted
@@ -49,20 +49,18 @@ def test_any_cut_of_any_history_gives_what_the_oracle_says(
     (fact,) = (each for each in warehouse.project.facts() if each.name == name)
     history = data.draw(histories(fact))
     cuts = data.draw(st.lists(st.integers(1, 11), max_size=2))
-    select = ("--select", name, "rejected_changes")
-    warehouse.build(*select)
     warehouse.empty()
     wanted = Totals(fact, SLOT)
     places = sorted({0, *(cut for cut in cuts if cut < len(history)), len(history)})
     for start, end in pairwise(places):
         warehouse.append(*history[start:end])
-        warehouse.build(*select)
+        apply(warehouse, data)
         wanted.read(history[start:end], start)
         assert found(warehouse, fact) == wanted.groups()
         assert rejected(warehouse, fact) == wanted.rejected
     ids = f"select id from {fact.relation} order by id"
     before = warehouse.execute(ids)
-    warehouse.build("--full-refresh", *select)
+    warehouse.refresh(name)
     assert found(warehouse, fact) == wanted.groups()
     assert rejected(warehouse, fact) == wanted.rejected
     assert warehouse.execute(ids) == before

@@ -7,19 +7,18 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.dbt.staged import FACT, START, STEP, Warehouse
+from tests.dbt.staged import START, STEP, Warehouse
 from tests.oracle import Group, Outcome, Transaction, outcome
+from tests.properties.conftest import FACTS
 from tests.properties.histories import histories
 from waltally import lsn
 
 SLOW = settings(
-    max_examples=20 if "WALTALLY_ALL_CASES" in os.environ else 4,
+    max_examples=300 if "WALTALLY_ALL_CASES" in os.environ else 40,
     deadline=None,
-    # Each example takes a second: what fails is shown as it is.
-    phases=[Phase.generate],
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -32,11 +31,18 @@ def found(warehouse: Warehouse) -> Outcome:
     archived = Counter[Group]({group: archived for group, (_, archived) in counts.items()})
     rejected = warehouse.execute(
         "select ((commit_lsn - %s::pg_lsn) / %s)::int, ordinal::int "
-        "from analytics.rejected_changes order by 1, 2",
+        "from analytics.rejected_changes where fact = 'analytics.ft_service_stats' order by 1, 2",
         lsn.show(START),
         STEP,
     )
-    return Outcome(live, archived, rejected)
+    purged = Counter[Group]()
+    for group, (live_count, archived_count) in warehouse.execute(
+        "select dimensions, measures from cdc.archived_delete "
+        "where model_name = 'analytics.ft_service_stats' and part = 'archived'"
+    ):
+        assert live_count == 0
+        purged[tuple(group)] += archived_count
+    return Outcome(live, archived, rejected, purged)
 
 
 def contents(warehouse: Warehouse) -> list[tuple[Any, ...]]:
@@ -47,29 +53,42 @@ def contents(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     )
 
 
+def apply(warehouse: Warehouse, data: st.DataObject) -> None:
+    """Apply what is staged: at once or in slices, and maybe with a model behind the others."""
+    warehouse.slice(data.draw(st.sampled_from([200_000, 1, 3]), "changes in a slice"))
+    if late := data.draw(st.sampled_from([None, *FACTS]), "model that is late"):
+        hold = "update cdc.installed_model set error = %s, retry_at = %s where fact_name = %s"
+        warehouse.execute(hold, "it is held", "infinity", late)
+        warehouse.apply()
+        warehouse.execute(hold, "it was held", None, late)
+    warehouse.apply()
+
+
 @SLOW
-@given(history=histories, cuts=st.lists(st.integers(1, 11), max_size=3))
+@given(data=st.data())
 def test_any_cut_of_any_history_gives_the_same_fact(
-    warehouse: Warehouse, history: list[Transaction], cuts: list[int]
+    warehouse: Warehouse, data: st.DataObject
 ) -> None:
+    history = data.draw(histories)
+    cuts = data.draw(st.lists(st.integers(1, 11), max_size=3))
     warehouse.empty()
     places = sorted({0, *(cut for cut in cuts if cut < len(history)), len(history)})
     for start, end in pairwise(places):
         warehouse.append(*history[start:end])
-        warehouse.build(*FACT)
+        apply(warehouse, data)
         assert found(warehouse) == outcome(history[:end])
     in_batches = contents(warehouse)
-    warehouse.build("--full-refresh", *FACT)
+    warehouse.refresh("ft_service_stats")
     assert found(warehouse) == outcome(history)
     assert contents(warehouse) == in_batches
 
 
 @settings(SLOW, max_examples=3)
 @given(history=histories)
-def test_building_again_changes_nothing(warehouse: Warehouse, history: list[Transaction]) -> None:
+def test_applying_again_changes_nothing(warehouse: Warehouse, history: list[Transaction]) -> None:
     warehouse.empty()
     warehouse.append(*history)
-    warehouse.build(*FACT)
+    warehouse.apply()
     before = warehouse.execute("select xmin::text, * from analytics.ft_service_stats")
-    warehouse.build(*FACT)
+    warehouse.apply()
     assert before == warehouse.execute("select xmin::text, * from analytics.ft_service_stats")

@@ -97,6 +97,7 @@ class System:
 
     def _make_slots(self) -> None:
         self.run("loader", "setup")
+        self.run("dbt", "run")
         self.comparison = Comparison(self.dsn, SLOT, self.target_dsn)
         self.run("loader", "setup", more=self.second)
         self.second_comparison = Comparison(self.dsn, SECOND_SLOT, self.target_dsn, SECOND_SCHEMA)

@@ -25,8 +25,6 @@ ARCHIVE = (
     " notification_type, notification_status, created_at) select id, service_id, template_id,"
     " notification_type, notification_status, created_at from gone on conflict do nothing"
 )
-ONE_TRANSACTION = ("--vars", "slice_changes: 1")
-"""What a build applies: the watermark is then where the next transaction commits."""
 SESSIONS = "select pid from pg_stat_activity where application_name = 'waltally audit'"
 DIMENSIONS = "service_id, template_id, notification_type, notification_status"
 DIMENSIONS_AS_TEXT = ", ".join(f"{name}::text" for name in DIMENSIONS.split(", "))
@@ -72,15 +70,9 @@ class Audited(Pipeline):
             "it is staged",
         )
 
-    def seed(self) -> None:
-        """As a new seed of a right fact would: it knows how many of the rows were purged."""
-        super().seed()
-        self.source.execute(
-            "update cdc.baseline_group as groups set purged = array[0, gone.rows] from ("
-            f" select array[{DIMENSIONS_AS_TEXT}] as dimensions, count(*) as rows"
-            f" from truth.purged group by {DIMENSIONS}"
-            ") as gone where groups.part = 'archived' and groups.dimensions = gone.dimensions"
-        )
+    def build_one_transaction(self) -> None:
+        """Apply one transaction: the watermark is then where the next one commits."""
+        self.source.execute("select * from cdc.apply_front(%s, 1)", self.slot)
 
     def purge(self, rows: int) -> None:
         """Delete archived rows that belong to a group."""

@@ -16,12 +16,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 from demo import source as notify  # noqa: E402
 from demo.cluster import Cluster  # noqa: E402
 from demo.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
-from loader.build.models import Models  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
 from tests.spark.support import Source, wait_until  # noqa: E402
 from tests.support import Database, facts  # noqa: E402
 from tests.support.databases import empty_database  # noqa: E402
+from tests.support.models import Models  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -62,7 +62,7 @@ def cluster() -> Iterator[Cluster]:
             connection.execute("create database template_notify")
         with psycopg.connect(started.dsn("template_notify"), autocommit=True) as connection:
             connection.execute((ROOT / "demo/notify.sql").read_bytes())
-            connection.execute("create schema cdc")
+            connection.execute("create schema cdc; create schema cdc_jobs")
             connection.execute("set search_path = cdc")
             for migration in sorted((ROOT / "loader/staging/migrations").glob("*.sql")):
                 connection.execute(migration.read_bytes())

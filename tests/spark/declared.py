@@ -27,6 +27,11 @@ TABLES = """
         refunded numeric(12, 2), currency text, placed_at date, is_test boolean,
         deleted date, primary key (id)
     );
+    alter table orders
+        add check (size <> 'NaN' and amount < 'Infinity' and amount > '-Infinity');
+    alter table "Old Orders" add check (size <> 'NaN'),
+        add check ("Grand""Total" < 'Infinity'), add check ("Grand""Total" > '-Infinity');
+    alter table refunds add check (size <> 'NaN' and refunded <> 'NaN');
     alter table orders replica identity full;
     alter table "Old Orders" replica identity full;
     alter table refunds replica identity full;

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from common.progress import print_lines, print_status
+from replaying.result import Difference, Replay, ReplayedFact
+from seeding.archived import Purged
+from seeding.store import Rejection, StoredBaseline
+from seeding.summary import FactSummary, Summary
+
 from tests.spark.support import ROOT, Source
+from tests.support.facts import notify
+from waltally.escapes import escaped
 
 PROGRESS = r"\s*\d+%, [\d,]+ rows read, [\d,]+ rows/s(, about \d+ s left)?"
 
@@ -21,6 +31,30 @@ def test_standard_error_holds_only_our_lines(source: Source) -> None:
     assert progress
     assert [line for line in progress if not re.fullmatch(PROGRESS, line)] == []
     assert out.startswith("1 fact, counted at ")
+
+
+EVIL = "a\nft_x: forged\x1b]0;title\x07\x9b31m\u202egpj\u2028b"
+
+
+def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    stored = StoredBaseline(
+        {"live": (1, 1), "archived": (0, 0)},
+        {"live": 1, "archived": 0},
+        [Rejection("live", EVIL, 7, {EVIL: EVIL})],
+        Purged("kept"),
+    )
+    seeded = FactSummary(notify(EVIL), stored, EVIL)
+    differing = Difference({EVIL: EVIL}, {EVIL: "1"}, {EVIL: "2"})
+    replayed = ReplayedFact(notify(EVIL), 7, None, 1, {EVIL: "1"}, 1, [differing])
+    print_lines(Summary("id", "slot", "0/1", 0.5, [seeded]).lines())
+    print_lines(Replay("slot", [replayed], 0.5).lines())
+    print_status(EVIL)
+    out, err = capsys.readouterr()
+    lines = out.splitlines() + err.splitlines()
+    assert [line for line in lines if escaped(line) != line or line.startswith("ft_x: ")] == []
+    assert len(lines) == 5 + 4 + 1
+    found = json.loads(json.dumps(seeded.as_json()))
+    assert found["rejections"][0]["example"] == {EVIL: EVIL}, "a program gets it as it is"
 
 
 def test_an_error_of_spark_is_one_sentence(source: Source, tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ from replaying.positions import baseline_before, facts_at
 from replaying.settings import ReplaySettings, parse_time
 
 from demo.cluster import Cluster
-from loader.build.models import Models
 from tests.spark.archives import submit
 from tests.spark.declared import ORDERS, orders
 from tests.spark.support import Source
 from tests.support.databases import Database, empty_database
 from tests.support.facts import NOTIFY, column, notify
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 from waltally import lsn
 from waltally.errors import SettingError

@@ -141,6 +141,22 @@ def test_a_seed_that_waits_for_a_writer_names_it_and_times_out(source: Source) -
     wait_until(lambda: not source.ask("select 1 from pg_replication_slots where temporary"))
 
 
+def test_a_seed_that_waits_for_a_prepared_transaction_says_how_it_ends(source: Source) -> None:
+    with source.connect() as admin, closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
+        admin.execute("begin")
+        admin.execute("insert into unrelated (note) values ('open')")
+        admin.execute("prepare transaction 'forgotten'")
+        with (
+            pytest.raises(SnapshotBlocked) as caught,
+            snapshot.export(settings(source, 0.5), [notify()], monitor, print),
+        ):
+            pass
+        assert "now prepared transaction 'forgotten' (postgres) open for" in str(caught.value)
+        statement = re.findall(r"rollback prepared '.*?'", caught.value.remedy)[0]
+        admin.execute(statement)
+    wait_until(lambda: not source.ask("select 1 from pg_replication_slots where temporary"))
+
+
 class Committing:
     """A commit whose record is written and which does not end before the standby setting goes."""
 

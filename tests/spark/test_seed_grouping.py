@@ -28,12 +28,14 @@ CREATE = """
     create domain tag as varchar(10);
     create domain price as numeric(20, 4);
     create type mood as enum ('sad', 'ok');
+    create domain blind_tag as text collate blind;
     create type pair as (a integer, b text);
     create table odd (
         id uuid, small smallint, whole bigint, number numeric, real_ real, double_ float8,
         fixed char(4), text_ text, blind text collate blind, tag tag, mood mood, pair pair,
         flag boolean, bytes bytea, day date, at timestamp, moment timestamptz, span interval,
-        address inet, amount numeric, price price
+        address inet, amount numeric, price price,
+        blind_tag blind_tag, blind_code char(4) collate blind, blind_texts text[] collate blind
     )
 """
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -58,6 +60,9 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "address": ("10.0.0.1", "10.0.0.1/32", "10.0.0.0/8"),
     "amount": ("1", "1.50", "1.500", "1.505", "-2", "NaN", "Infinity", "1e950", "-1e999", "1e1000"),
     "price": ("0.0001", "7", "NaN"),
+    "blind_tag": ("a", "A", "b"),
+    "blind_code": ("a", "A", "b"),
+    "blind_texts": ("{a}", "{A}", "{b}"),
 }
 SUMMED = ("small", "whole", "amount", "price")
 

@@ -1,4 +1,4 @@
-"""A new baseline keeps the rows that were purged from a table whose deletes are ignored."""
+"""A new baseline keeps the rows that were deleted from a table whose deletes are ignored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.spark.declared import ORDERS, Shop
@@ -16,58 +15,53 @@ from tests.spark.support import Source
 from tests.spark.test_seed_declared import EXACT, Group, a_shop, export, recounted, total
 from waltally import lsn
 
-BASELINE = "2b1f9a4e-0000-4000-8000-000000000000"
+ARCHIVED = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
 
 
-def build(source: Source, shop: Shop, baseline: str | None = BASELINE) -> None:
-    """Make the fact's relation hold what was ever counted, and its watermark say so."""
-    measures = [each["name"] for each in ORDERS["measures"]]
-    columns = [f'"{each["name"]}" {each["type"]}' for each in ORDERS["dimensions"]]
+def purged(shop: Shop, slot: str) -> dict[Group, list[Decimal]]:
+    """What was deleted from the archive, by group."""
+    stored, known = recounted(shop, slot), recounted(shop, slot, "kept")
+    found = {}
+    for group, measures in known.items():
+        zeros = [Decimal(0)] * len(measures)
+        left = stored.get(group, zeros)
+        gone = [EXACT.subtract(*each) for each in zip(measures, left, strict=True)]
+        if any(gone):
+            found[group] = gone
+    return found
+
+
+def write_down(source: Source, groups: dict[Group, list[Decimal]], commit_lsn: str) -> None:
+    """Write the deletes down as the fact's routine does."""
     with source.connect() as connection:
-        connection.execute("create schema if not exists analytics")
-        listed = ", ".join([*columns, *(f"{name} numeric" for name in measures)])
-        connection.execute(f"create table analytics.ft_orders ({listed})".encode())
-        for group, numbers in shop.recount(source.slot, "kept").items():
-            values = [*group, *numbers]
-            marks = ", ".join("%s" for _ in values)
-            connection.execute(f"insert into analytics.ft_orders values ({marks})".encode(), values)
-        connection.execute(
-            "insert into cdc.model_watermark (model_name, slot_name, applied_lsn, baseline_id,"
-            " declaration) select 'analytics.ft_orders', %s, pg_current_wal_insert_lsn(), %s, %s",
-            (source.slot, baseline, json.dumps(ORDERS)),
-        )
-        connection.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
-
-
-def log(source: Source) -> None:
-    """Stage what came since, as a loader does."""
-    with source.connect() as connection:
-        connection.execute("create table cdc.change_log_all partition of cdc.change_log default")
-        changes = connection.execute(
-            "select data from pg_logical_slot_get_changes('truth', null, null, 'format-version',"
-            " '2', 'include-lsn', '1', 'include-xids', '1', 'include-transaction', '1',"
-            " 'filter-tables', 'cdc.*')"
-        ).fetchall()
-        commit, ordinal = "", 0
-        for (payload,) in changes:
-            change = json.loads(payload)
-            if change["action"] == "B":
-                commit, ordinal = change["lsn"], 0
-            ordinal += 1
+        for group, measures in groups.items():
             connection.execute(
-                "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at,"
-                " payload, action) values (%s, %s, %s, %s, now(), %s, %s)",
-                (source.slot, commit, ordinal, change["xid"], payload, change["action"]),
+                "insert into cdc.archived_delete values"
+                " (%s, 'analytics.ft_orders', 'archived', %s, %s, %s)",
+                (source.slot, commit_lsn, list(group), measures),
             )
-        connection.execute("update cdc.slot_position set position_lsn = pg_current_wal_lsn()")
 
 
-def seed(source: Source, folder: Path, *flags: str) -> tuple[int, str, str]:
-    """Seed from an export of now; nobody needs to follow the slot then."""
-    position = export(source, folder)
-    with source.connect() as connection:
-        connection.execute("update cdc.slot_position set position_lsn = %s", (position,))
-    return source.seed("--parquet", str(folder), "--snapshot-lsn", position, *flags)
+def mark(source: Source, applied_lsn: str, declaration: dict[str, Any] = ORDERS) -> None:
+    """Say how far the fact is built."""
+    source.ask(
+        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration)"
+        " values ('analytics.ft_orders', %s, %s, %s) returning 1",
+        source.slot,
+        applied_lsn,
+        json.dumps(declaration),
+    )
+
+
+def seed(source: Source, folder: Path, position: str, *flags: str) -> tuple[int, str, str]:
+    """Seed from the export; nobody needs to follow the slot then."""
+    source.ask("update cdc.slot_position set position_lsn = %s returning 1", position)
+    return source.seed("--parquet", str(folder), "--snapshot-lsn", position, "--json", *flags)
+
+
+def said(out: str) -> dict[str, Any]:
+    purged: dict[str, Any] = json.loads(out)["facts"]["ft_orders"]["purged"]
+    return purged
 
 
 def nonzero(groups: dict[Group, list[Decimal]]) -> dict[Group, list[Decimal]]:
@@ -81,131 +75,105 @@ def column_sum(groups: dict[Group, list[Decimal]], place: int) -> Decimal:
 @pytest.fixture
 def shop(source: Source) -> Any:
     with a_shop(source) as made:
-        build(source, made)
         yield made
 
 
-def test_purged_rows_stay_counted_with_their_sums(
+def test_what_was_written_down_before_the_snapshot_stays_counted(
     source: Source, shop: Shop, tmp_path: Path
 ) -> None:
-    shop.write(120, truncates=False)
-    log(source)
-    stored, known = recounted(shop, source.slot), recounted(shop, source.slot, "kept")
-    assert nonzero(stored) != nonzero(known)
-    code, out, err = seed(source, tmp_path, "--json")
+    groups = purged(shop, source.slot)
+    some = dict(list(groups.items())[::2])
+    position = export(source, tmp_path)
+    early, late = (lsn.show(lsn.parse(position) - back) for back in (20, 10))
+    write_down(source, groups, early)
+    write_down(source, some, late)
+    # From the snapshot on the deletes are in the stream.
+    write_down(source, some, position)
+    mark(source, lsn.show(lsn.parse(position) + 100))
+    code, out, err = seed(source, tmp_path, position)
     assert code == 0, err
-    assert nonzero(total(source.groups("ft_orders"))) == nonzero(known)
-    purged = json.loads(out)["facts"]["ft_orders"]["purged"]
-    [(rows, groups, amount)] = source.ask(
-        "select sum(purged[2]), count(*), sum(purged[3]) from cdc.baseline_group"
-        " where purged is not null"
-    )
-    assert purged == {"outcome": "kept", "rows": rows, "groups": groups}
-    assert rows == column_sum(known, 1) - column_sum(stored, 1)
-    assert amount == EXACT.subtract(column_sum(known, 2), column_sum(stored, 2))
+    wanted = recounted(shop, source.slot, "kept")
+    for group, measures in some.items():
+        wanted[group] = [EXACT.add(*each) for each in zip(wanted[group], measures, strict=True)]
+    assert nonzero(total(source.groups("ft_orders"))) == nonzero(wanted)
+    rows = column_sum(groups, 1) + column_sum(some, 1)
+    assert said(out) == {"outcome": "kept", "rows": rows, "groups": len(groups)}
+
+    # One row a group is left, and the next seed takes the same.
+    kept = source.ask(ARCHIVED)
+    positions = [at for at, *_ in kept]
+    assert sorted(set(positions), key=lsn.parse) == [early, late, position]
+    assert len(kept) == len(groups) + len(some)
+    assert seed(source, tmp_path, position)[0] == 0
+    assert source.ask(ARCHIVED) == kept
+    assert nonzero(total(source.groups("ft_orders"))) == nonzero(wanted)
 
 
 def test_purged_rows_are_forgotten_when_asked(source: Source, shop: Shop, tmp_path: Path) -> None:
-    shop.write(60, truncates=False)
-    log(source)
-    code, out, err = seed(source, tmp_path, "--json", "--forget-purged")
-    assert code == 0, err
-    assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
-    purged = json.loads(out)["facts"]["ft_orders"]["purged"]
-    assert purged["outcome"] == "forgotten"
-    assert purged["rows"] > 0
-    assert source.ask("select 1 from cdc.baseline_group where purged is not null") == []
-
-
-def test_a_truncate_of_the_archive_takes_its_purged_rows_away(
-    source: Source, shop: Shop, tmp_path: Path
-) -> None:
-    shop.write(20, truncates=False)
-    shop.truncate('"Old Orders"')
-    shop.write(60, truncates=False)
-    log(source)
-    code, _, err = seed(source, tmp_path)
-    assert code == 0, err
-    known = recounted(shop, source.slot, "kept")
-    assert nonzero(total(source.groups("ft_orders"))) == nonzero(known)
-
-
-def test_a_truncate_of_another_table_of_the_measure_needs_a_build_first(
-    source: Source, shop: Shop, tmp_path: Path
-) -> None:
-    shop.truncate("orders")
-    log(source)
-    code, _, err = seed(source, tmp_path)
-    assert code == 41, err
-    assert "a TRUNCATE emptied placed" in err and "`dbt build`" in err
-    assert source.ask("select 1 from cdc.baseline") == []
-
-
-def test_sums_are_not_compared_with_a_fact_that_has_no_baseline(
-    source: Source, tmp_path: Path
-) -> None:
-    with a_shop(source) as shop:
-        build(source, shop, baseline=None)
-        log(source)
-        code, out, err = seed(source, tmp_path, "--json")
-        assert code == 0, err
-        stored = recounted(shop, source.slot)
-        # Nobody needs to follow the slot for what is not compared.
-        assert source.seed()[0] == 0
-    fact = json.loads(out)["facts"]["ft_orders"]
-    assert fact["purged"] == {"outcome": "unknown", "rows": None, "groups": None}
-    assert "how many is not known" in fact["notes"][0]
-    assert total(source.groups("ft_orders")) == stored
-
-
-def test_a_fact_that_the_log_does_not_reach_back_to_is_refused(
-    source: Source, shop: Shop, tmp_path: Path
-) -> None:
-    shop.write(20, truncates=False)
-    log(source)
-    with source.connect() as connection:
-        connection.execute(
-            "update cdc.slot_position set start_lsn ="
-            " (select applied_lsn + 1 from cdc.model_watermark)"
-        )
-    code, _, err = seed(source, tmp_path)
-    assert code == 41, err
-    assert "does not reach back to analytics.ft_orders" in err and "--forget-purged" in err
-    code, _, err = seed(source, tmp_path, "--forget-purged")
-    assert code == 0, err
-    assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
-
-
-def test_a_fact_of_another_declaration_is_not_compared(
-    source: Source, shop: Shop, tmp_path: Path
-) -> None:
-    with source.connect() as connection:
-        connection.execute(
-            'update cdc.model_watermark set declaration = declaration || \'{"key": ["x"]}\''
-        )
-    log(source)
-    code, out, err = seed(source, tmp_path, "--json")
-    assert code == 0, err
-    assert json.loads(out)["facts"]["ft_orders"]["purged"]["outcome"] == "unknown"
-    assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
-
-
-def test_a_role_that_may_not_read_the_fact_is_told_the_grant(
-    source: Source, shop: Shop, tmp_path: Path
-) -> None:
-    log(source)
+    groups = purged(shop, source.slot)
     position = export(source, tmp_path)
-    with psycopg.connect(source.dsn, autocommit=True) as admin:
-        admin.execute("update cdc.slot_position set position_lsn = %s", (position,))
-        admin.execute("create role seeder login")
-        try:
-            admin.execute("grant create, usage on schema cdc to seeder")
-            admin.execute("grant all on all tables in schema cdc to seeder")
-            admin.execute("grant usage on schema analytics to seeder")
-            source.environment["PGUSER"] = "seeder"
-            code, _, err = source.seed("--parquet", str(tmp_path), "--snapshot-lsn", position)
-            assert code == 15, err
-            assert 'grant select on "analytics"."ft_orders" to "seeder";' in err
-        finally:
-            admin.execute("drop owned by seeder; drop role seeder")
-    assert lsn.parse(position)
+    write_down(source, groups, lsn.show(lsn.parse(position) - 1))
+    write_down(source, groups, position)
+    # Not built up to the snapshot: what is forgotten need not be known.
+    mark(source, lsn.show(lsn.parse(position) - 1))
+    code, out, err = seed(source, tmp_path, position, "--forget-purged")
+    assert code == 0, err
+    assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
+    assert said(out) == {
+        "outcome": "forgotten",
+        "rows": column_sum(groups, 1),
+        "groups": len(groups),
+    }
+    assert {at for at, *_ in source.ask(ARCHIVED)} == {position}
+
+
+@pytest.mark.parametrize("built", ["never", "otherwise"])
+def test_a_fact_that_is_not_built_as_it_is_declared_remembers_nothing(
+    source: Source, shop: Shop, tmp_path: Path, built: str
+) -> None:
+    position = export(source, tmp_path)
+    write_down(source, purged(shop, source.slot), lsn.show(lsn.parse(position) - 1))
+    if built == "otherwise":
+        mark(source, position, ORDERS | {"key": ["x"]})
+    code, out, err = seed(source, tmp_path, position)
+    assert code == 0, err
+    assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
+    unknown = {"outcome": "unknown", "rows": None, "groups": None}
+    nothing = {"outcome": "kept", "rows": 0, "groups": 0}
+    assert said(out) == (unknown if built == "otherwise" else nothing)
+
+
+def test_a_fact_that_the_log_does_not_reach_back_to_keeps_what_it_wrote_down(
+    source: Source, shop: Shop, tmp_path: Path
+) -> None:
+    groups = purged(shop, source.slot)
+    position = export(source, tmp_path)
+    [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
+    before = lsn.show(lsn.parse(start) - 1)
+    write_down(source, groups, before)
+    mark(source, before)
+    code, out, err = seed(source, tmp_path, position)
+    assert code == 0, err
+    assert nonzero(total(source.groups("ft_orders"))) == nonzero(
+        recounted(shop, source.slot, "kept")
+    )
+    [_, gap] = json.loads(out)["facts"]["ft_orders"]["notes"]
+    assert f"the change log does not go on from {before}" in gap
+
+
+def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
+    source: Source, shop: Shop, tmp_path: Path
+) -> None:
+    position = export(source, tmp_path)
+    [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
+    source.ask(
+        "update cdc.slot_position set followed = (select jsonb_object_agg("
+        "'public.' || name, jsonb_build_object('*', start_lsn)) from"
+        " unnest(array['orders', 'Old Orders', 'refunds']) as name) returning 1"
+    )
+    mark(source, start)
+    code, _, err = seed(source, tmp_path, position)
+    assert code == 41, err
+    assert "dbt has not installed it" in err
+    assert "`dbt build`; then run the seed again; --forget-purged" in err
+    assert source.ask("select 1 from cdc.baseline") == []

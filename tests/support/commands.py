@@ -18,8 +18,6 @@ from types import TracebackType
 import pytest
 from typer.testing import CliRunner
 
-from loader.build import builder
-from loader.build.models import Models
 from loader.cli import app
 from tests.support.waiting import wait_until
 
@@ -30,7 +28,7 @@ SECRET = "hunter2"
 
 SHORT_PAUSES = {
     "loader.capture.follow._BACKOFF": (0.1, 0.3, 1.0, 2.0, 5.0),
-    "loader.build.builder._RETRY_SECONDS": 0.2,
+    "loader.applying.applier._RETRY_SECONDS": 0.2,
 }
 """Pauses between tries that a test can wait for; a loader has seconds to half a minute."""
 
@@ -45,18 +43,15 @@ def run(
 
 
 def run_loader(
-    arguments: tuple[str, ...], environment: Mapping[str, str], models: Models | None = None
+    arguments: tuple[str, ...], environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run the loader to its end, in this process where nothing needs one of its own.
 
-    Python and the imports take half a second per process. A build takes seconds to parse the
-    models, so it runs here only with `models`, which are parsed. A failpoint kills its process.
+    Python and the imports take half a second per process. A failpoint kills its process.
     """
-    needs_models = "--build" in arguments and models is None
-    if needs_models or "WALTALLY_KILL_AT" in environment:
+    if "WALTALLY_KILL_AT" in environment:
         return run([str(LOADER), *arguments], environment)
     with only_environment(environment), _logging_as_it_was(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder, "Models", lambda: models)
         for name, value in SHORT_PAUSES.items():
             patch.setattr(name, value)
         done = CliRunner().invoke(app, list(arguments), prog_name="loader")

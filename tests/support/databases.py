@@ -12,7 +12,7 @@ from typing import Any
 from psycopg2 import errors
 
 from demo.cluster import BIN, Cluster
-from tests.support.commands import LOADER, ROOT, run_loader
+from tests.support.commands import LOADER, ROOT, run, run_loader
 from tests.support.facts import NOTIFY, manifest_of
 from tests.support.servers import APPLICATION, administer, connect, load_application
 from tests.support.waiting import wait_until
@@ -80,6 +80,11 @@ class Database:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def dbt(self, *arguments: str, **environment: str) -> None:
+        """Run dbt as a command to its end; fail the test where it fails."""
+        done = run([str(LOADER.with_name("dbt")), *arguments], self.environment(**environment))
+        assert done.returncode == 0, done.stdout
+
     def start_loader(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start the loader in the background."""
         return subprocess.Popen(
@@ -98,6 +103,14 @@ class Database:
             "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
             "fact.declaration, position_lsn, system_identifier from cdc.slot_position "
             "inner join cdc.fact using (slot_name)"
+        )
+
+    def install(self) -> None:
+        """Let every fact be installed and not applied yet, without dbt and functions."""
+        self.execute(
+            "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, "
+            "routine, reader, needs, table_nos) select slot_name, relation_schema || '.' || "
+            "relation_name, fact_name, declaration, 'f()', 'g()', '[]', '{1}' from cdc.fact"
         )
 
     def staged(self) -> int:

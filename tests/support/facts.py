@@ -134,7 +134,11 @@ def declare(table: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any
     }
 
 
-def manifest_of(declarations: Mapping[str, Mapping[str, Any]], schema: str = "analytics") -> Path:
+def manifest_of(
+    declarations: Mapping[str, Mapping[str, Any]],
+    schema: str = "analytics",
+    project: str = "tests",
+) -> Path:
     """Write a file for LOADER_MANIFEST: these facts by name, as dbt would write them."""
     nodes = {
         f"model.tests.{name}": {
@@ -147,7 +151,7 @@ def manifest_of(declarations: Mapping[str, Mapping[str, Any]], schema: str = "an
         }
         for name, declaration in declarations.items()
     }
-    text = json.dumps({"nodes": nodes})
+    text = json.dumps({"metadata": {"project_name": project}, "nodes": nodes})
     path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     path.write_text(text)
     return path
@@ -156,7 +160,7 @@ def manifest_of(declarations: Mapping[str, Mapping[str, Any]], schema: str = "an
 @cache
 def shipped_facts() -> tuple[facts.Fact, ...]:
     """Return the facts that the project declares, parsed by dbt once per test process."""
-    return parse_project(ROOT, {})
+    return parse_project(ROOT, {}).facts
 
 
 def shipped_manifest() -> Path:

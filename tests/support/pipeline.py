@@ -13,8 +13,7 @@ from threading import Event
 from typing import Any
 
 from demo import recount
-from loader.build.builder import export_target
-from loader.build.models import Models
+from loader.applying.applier import apply_once
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from loader.preflight import setup
@@ -31,6 +30,7 @@ from tests.support.commands import (
 )
 from tests.support.databases import Database
 from tests.support.facts import shipped_manifest
+from tests.support.models import Models
 from tests.support.waiting import wait_until
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
@@ -58,6 +58,7 @@ class Pipeline:
         self.limits: dict[str, object] = {**SHORT_PAUSES}
         """Constants of the loader's modules that loaders in the background have instead."""
         self._models = models
+        self._installed: Models | None = None
         self._logs = 0
 
     @property
@@ -92,14 +93,16 @@ class Pipeline:
         """Declare and build the facts of this dbt project from here on."""
         self.project = project
         self._models = Models()
-        facts = parse_project(project, {})
+        facts = parse_project(project, {}).facts
         self.source.declare(**{fact.name: fact.declaration for fact in facts})
 
     # The loader as a command.
 
     def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run the loader to its end; a build has the models that are parsed."""
-        return run_loader(arguments, self.environment(**more), self._models)
+        """Run the loader to its end; before a build, as an operator does, `dbt run`."""
+        if "--build" in arguments:
+            self.install()
+        return run_loader(arguments, self.environment(**more))
 
     def must(self, *arguments: str) -> str:
         """Run the loader and return its standard output; fail the test where it fails."""
@@ -114,6 +117,8 @@ class Pipeline:
 
     def start(self, *arguments: str, **more: str) -> RunningLoader:
         """Start a loader in the background; its pauses between tries are short."""
+        if "--build" in arguments:
+            self.install()
         self._logs += 1
         log = self.home / f"run{self._logs}.log"
         return RunningLoader(self.environment(**more), log, *arguments, limits=self.limits)
@@ -134,16 +139,32 @@ class Pipeline:
         """Follow the slot up to what is committed now. Raises what `loader run` reports."""
         follow(self.loader_settings, Event(), RunState(), once=True)
 
-    def build(self) -> None:
-        """Apply the models. Raises BuildFailed."""
-        with self.dbt_environment():
-            self._models.apply()
+    def install(self) -> None:
+        """Have dbt install the models, where it has not yet. Raises BuildFailed."""
+        installed = "select count(*) from cdc.installed_model where slot_name = %s"
+        if self.target.value("select to_regclass('cdc.installed_model')") is not None and (
+            self._installed is not self._models
+            or not self.target.execute(installed, self.slot)[0][0]
+        ):
+            with self.dbt_environment():
+                self._models.install()
+            self._installed = self._models
 
-    def build_as_the_loader(self) -> None:
-        """Apply the models with the target and the settings as the loader hands them to dbt."""
-        with self.dbt_environment():
-            export_target(self.loader_settings)
-            self._models.apply()
+    def build(self) -> None:
+        """Apply what is staged to the installed models. Raises BuildFailed where one failed."""
+        self.install()
+        apply_once(self.loader_settings)
+
+    def waits(self) -> str:
+        """Apply, and return why the fact waits."""
+        self.build()
+        ((state, reason),) = self.target.execute(
+            "select state, reason from cdc.fact_state where slot_name = %s "
+            "and model_name = 'analytics.ft_service_stats'",
+            self.slot,
+        )
+        assert state == "waits", state
+        return str(reason)
 
     @contextmanager
     def dbt_environment(self) -> Iterator[None]:

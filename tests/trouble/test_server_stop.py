@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from tests.support import ROOT, Database, wait_until
+from tests.support import Database, wait_until
+from tests.support.commands import profiles
 from tests.support.servers import connect
 
 
@@ -63,19 +63,16 @@ def test_an_idle_loader_does_not_keep_the_server_from_stopping(
     assert loader.wait(60) == 0
 
 
-def test_a_loader_started_before_its_server_waits_and_then_builds(
+def test_a_loader_started_before_its_server_waits_and_then_applies(
     stack: ExitStack, tmp_path: Path
 ) -> None:
     source = database_of_its_own(stack)
     source.load_notify()
     source.must("setup")
+    source.dbt("run", **profiles(tmp_path))
     source.insert(5)
     source.cluster.stop("fast")
-    shutil.copy(ROOT / "profiles.yml.example", tmp_path / "profiles.yml")
-    homes = {"DBT_PROFILES_DIR": "", "DBT_TARGET_PATH": "target", "DBT_LOG_PATH": "logs"}
-    loader = source.start_loader(
-        "run", "--build", **{name: str(tmp_path / home) for name, home in homes.items()}
-    )
+    loader = source.start_loader("run", "--build")
     stack.callback(loader.communicate)
     stack.callback(loader.kill)
     assert loader.stderr
@@ -83,11 +80,6 @@ def test_a_loader_started_before_its_server_waits_and_then_builds(
     source.cluster.start()
     source = Database(source.cluster, "d")
     stack.callback(source.connection.close)
-    wait_until(lambda: is_built(source), "the fact is built")
+    counted = "select sum(live_count) = 5 from analytics.ft_service_stats"
+    wait_until(lambda: source.value(counted), "the rows are counted")
     assert loader.poll() is None
-
-
-def is_built(database: Database) -> bool:
-    if database.value("select to_regclass('analytics.ft_service_stats')") is None:
-        return False
-    return bool(database.value("select sum(live_count) = 5 from analytics.ft_service_stats"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,15 @@ from typing import Any
 import pytest
 
 from demo.cluster import Cluster
-from loader.build import builder
-from loader.build.builder import Builder
+from loader.applying import applier, calls
+from loader.applying.applier import Applier
+from loader.applying.calls import ModelState
 from loader.capture import handshake, reader
 from loader.capture.events import BuildBroke, Built, Committed, Event
 from loader.capture.follow import follow
 from loader.capture.run_state import RunState
 from tests.fixtures.pipelines import MakePipeline
-from tests.support import ROOT, Database, wait_until
+from tests.support import Database, wait_until
 from tests.support.commands import RunningLoader
 from tests.support.databases import application_database, empty_database
 from tests.support.in_process import background
@@ -155,68 +155,55 @@ def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
     assert re.search(r"\nTry: .*--verbose", loader.failure.sentence)
 
 
-def test_a_dbt_that_cannot_be_imported_ends_the_loader(pipeline: Pipeline, tmp_path: Path) -> None:
-    pipeline.must("setup")
-    package = tmp_path / "broken" / "dbt"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise ImportError('half installed')\n")
-    for arguments in (["--build"], ["--build", "--once"]):
-        with pipeline.start(*arguments, PYTHONPATH=str(package.parent)) as running:
-            code, said = running.refuses()
-        assert code == 28
-        assert "dbt cannot be imported: ImportError (half installed)" in said
-        assert f"-c {ROOT / 'requirements.lock'} dbt-core dbt-postgres" in said
-
-
 def test_a_build_that_breaks_is_said_and_tried_again(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MakePipeline goes on meanwhile."""
+    """Staging goes on meanwhile."""
     pipeline.begin()
     events: list[Event] = []
-    usual = builder.apply_all
+    usual = calls.apply
     breaks = iter([True, True])
 
-    def apply_all(*arguments: Any) -> dict[str, float]:
-        if next(breaks, False):
+    def apply(*arguments: Any) -> list[ModelState]:
+        if arguments[-1] == "front" and next(breaks, False):
             raise ZeroDivisionError("nobody foresaw this")
         return usual(*arguments)
 
-    monkeypatch.setattr(builder, "apply_all", apply_all)
-    monkeypatch.setattr(builder, "_RETRY_SECONDS", 0.1)
-    stop = threading.Event()
-    background = Builder(pipeline.loader_settings, stop, events.append)
-    with pipeline.dbt_environment():
-        background.start()
-        wait_until(lambda: any(isinstance(event, Built) for event in events), "it builds at last")
-        background.close()
+    monkeypatch.setattr(applier, "apply", apply)
+    monkeypatch.setattr(applier, "_RETRY_SECONDS", 0.1)
+    background = Applier(pipeline.loader_settings, events.append)
+    background.start()
+    wait_until(lambda: any(isinstance(event, Built) for event in events), "it applies at last")
+    background.close()
     broken = [event for event in events if isinstance(event, BuildBroke)]
     assert [str(event.error).count("nobody foresaw this") for event in broken] == [1, 1]
-    assert not stop.is_set()
     assert not isinstance(broken[0].error, BuildFailed)
 
 
-def test_builds_keep_their_interval_and_a_stop_ends_the_wait(
+def test_a_pause_keeps_the_share_of_a_core_and_a_stop_ends_it(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began: list[float] = []
-
-    def apply_all(*arguments: Any) -> dict[str, float]:
-        began.append(time.monotonic())
-        return {}
-
     pipeline.begin()
-    monkeypatch.setattr(builder, "apply_all", apply_all)
-    interval = 0.5
-    background = Builder(pipeline.loader_settings, threading.Event(), interval=interval)
-    staged = Committed(changes=1, transactions=1, seconds=0.0)
-    with pipeline.dbt_environment():
-        background.start()
-        wait_until(lambda: len(began) == 1, "what was staged before is built")
-        background.notice(staged)
-        wait_until(lambda: len(began) == 2, "what came later is built")
-        background.notice(staged)
-        background.close()
-    # Counted from the first build's start, which comes before its connection.
-    assert began[1] - began[0] > interval / 2
-    assert len(began) == 3, "the last batch is built at the stop"
+    events: list[Event] = []
+    pauses: list[float] = []
+    usual = Applier._apply_front
+
+    def apply_front(background: Applier) -> tuple[bool, float]:
+        is_more, pause = usual(background)
+        pauses.append(pause)
+        return is_more, pause
+
+    monkeypatch.setattr(Applier, "_apply_front", apply_front)
+    monkeypatch.setattr(applier, "_LONGEST_PAUSE", 3600.0)
+    share = 1e-6
+    background = Applier(pipeline.loader_settings, events.append, share)
+    background.start()
+    wait_until(lambda: pauses, "what was staged before is applied")
+    pipeline.source.insert(1)
+    pipeline.stage()
+    background.notice(Committed(changes=1, transactions=1, seconds=0.0))
+    background.close()
+    first, last = (event.seconds for event in events if isinstance(event, Built))
+    assert pauses == [min(3600.0, seconds * (1 / share - 1)) for seconds in (first, last)]
+    assert pauses[0] > 60, "without the stop it would still wait"
+    assert pipeline.differences() == [], "the last batch is applied at the stop"

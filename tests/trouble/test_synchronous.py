@@ -57,7 +57,7 @@ def test_setup_and_start_refuse_and_the_remedy_works(
     pipeline.source.insert(2)
     with names(pipeline.source, "*"):
         body = json.loads(pipeline.loader("status", "--json").stdout)
-        assert [problem["code"] for problem in body["findings"]] == [37]
+        assert body["findings"][0]["code"] == 37
         for command in (("setup",), ("setup", "--check"), ("run", "--once")):
             code, said = pipeline.refused(*command)
             assert (code, "synchronous standby" in said) == (37, True), said

@@ -6,7 +6,7 @@ import pytest
 
 from loader.preflight import checks, table_checks
 from loader.preflight.server_facts import ServerFacts
-from loader.preflight.table_facts import TableFacts
+from loader.preflight.table_facts import Check, Number, TableFacts
 from tests.support.facts import column, declare
 from waltally.errors import LoaderError
 from waltally.facts import parse
@@ -105,13 +105,24 @@ def test_a_wide_identity_is_sound(identity: str) -> None:
     [
         (replace(TABLE, kind=None), 17, "name in the declaration"),
         (replace(TABLE, kind="v"), 17, "name in the declaration"),
-        (replace(TABLE, persistence="u"), 17, 'alter table "public"."n" set logged'),
+        (
+            replace(TABLE, persistence="u"),
+            17,
+            "set logged; -- if it was counted before, then `spark-submit",
+        ),
         (replace(TABLE, columns={"id": True}), 17, "'columns': {"),
         (replace(TABLE, heirs=("s.c",)), 17, 'alter table s.c no inherit "public"."n"; -- or'),
         (
             replace(TABLE, virtual={"amount": "int generated always as (1) stored"}),
             17,
             'drop "amount", add "amount" int generated always as (1) stored; -- ',
+        ),
+        (
+            replace(TABLE, numbers={"Paid, all": Number(False)}),
+            17,
+            'alter table "public"."n" add constraint "n_Paid, all_finite" check ("Paid, all" > '
+            """'-Infinity' and "Paid, all" < 'Infinity') not valid; """
+            'alter table "public"."n" validate constraint "n_Paid, all_finite";',
         ),
         (replace(TABLE, types={**TABLE.types, "Paid At": "text"}), 17, "a date or a timestamp"),
         (replace(TABLE, types={**TABLE.types, "amount": "double precision"}), 17, "numeric"),
@@ -161,6 +172,39 @@ def test_current_rows_need_their_key_alone_of_an_old_row() -> None:
     assert table_checks.table_findings(narrow, [rows]) == []
     (found,) = table_checks.table_findings(narrow, [rows, FACT])
     assert "does not carry Paid At, amount: " in str(found)
+
+
+def test_what_can_be_mended_is_said_at_once() -> None:
+    narrow = replace(TABLE, identity="n", identity_columns=frozenset())
+    found = table_checks.table_findings(replace(narrow, numbers={"amount": Number(True)}), [FACT])
+    assert [each.exit_code for each in found] == [17, 18]
+
+
+BELOW, ABOVE = "(amount < (100)::numeric)", "(amount >= (0)::numeric)"
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (Number(False, [Check("a", f"({BELOW} AND {ABOVE})", True)]), None),
+        (Number(False, [Check("a", BELOW, True), Check("b", ABOVE, True)]), None),
+        (Number(True, [Check("a", BELOW, True)]), None),
+        (Number(False, [Check("a", BELOW, True)]), "_finite"),
+        (Number(True, [Check("a", BELOW, False)]), 'table "public"."n" validate constraint "a";'),
+        (
+            Number(False, [Check("a", BELOW, False), Check("b", ABOVE, True)]),
+            'table "public"."n" validate constraint "a";',
+        ),
+        (Number(True, [Check("a", ABOVE, True)]), "_finite"),
+        (Number(True, [Check("n_amount_finite", "true", True)]), '"n_amount_finite_2"'),
+    ],
+)
+def test_a_check_that_keeps_out_what_json_lacks_is_enough(
+    number: Number, remedy: str | None
+) -> None:
+    names = frozenset(each.name for each in number.checks)
+    found = finding(replace(TABLE, numbers={"amount": number}, names_taken=names))
+    assert (found is None) if remedy is None else (found is not None and remedy in found.remedy)
 
 
 def test_everything_that_is_wrong_with_a_table_is_said_at_once() -> None:

@@ -12,8 +12,7 @@ from loader.capture.wal2json import action
 from tests.support.facts import declare
 from waltally.errors import SettingError
 from waltally.facts import parse
-from waltally.settings import parse_columns
-from waltally.tables import Table
+from waltally.tables import Table, format_names, parse_names
 
 SECRET = "someone@example.org"
 KEEP = column_filter({("public", "t"): frozenset({"id", "a"})})
@@ -151,13 +150,15 @@ def test_a_name_that_no_table_has_is_refused_with_itself() -> None:
         (' id , "Odd, ""one""",MiXed ', ("id", 'Odd, "one"', "MiXed")),
         ('" padded "', (" padded ",)),
         ("größe.x", ("größe.x",)),
+        ("a b , c", ("a b", "c")),
     ],
 )
 def test_columns_are_read_with_quotes(text: str, names: tuple[str, ...]) -> None:
-    assert parse_columns(text) == names
+    assert parse_names(text, "LOADER_COLUMNS", "--columns") == names
+    assert parse_names(format_names(names), "LOADER_COLUMNS", "--columns") == names
 
 
-@pytest.mark.parametrize("text", [",", "a,", "a b", 'a"b"', '"a', "a,,b", '""'])
+@pytest.mark.parametrize("text", [",", "a,", 'a"b"', '"a', "a,,b", '""'])
 def test_columns_that_cannot_be_read_are_refused_with_the_setting_s_name(text: str) -> None:
     with pytest.raises(SettingError, match="LOADER_COLUMNS"):
-        parse_columns(text)
+        parse_names(text, "LOADER_COLUMNS", "--columns")

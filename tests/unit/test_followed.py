@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from waltally import lsn
-from waltally.followed import ALL, Followed, renewed, since
+from waltally.followed import ALL, Followed, begun_anew, renewed, since
 from waltally.tables import Table
 
 A, B = Table("public", "a"), Table("public", "b")
@@ -59,3 +59,9 @@ def test_a_table_may_begin_anew_at_a_position_of_its_own() -> None:
     before = {str(A): {ALL: "0/10"}, str(B): {ALL: "0/10"}}
     found = renewed(before, {A: None, B: frozenset({"x"})}, 0x20, {A: 0x30, B: 0x31})
     assert found == {str(A): {ALL: "0/30"}, str(B): {"x": "0/31"}}
+
+
+def test_what_begins_anew_keeps_a_later_position_and_other_tables_theirs() -> None:
+    followed = {str(A): {"x": "0/10", ALL: "0/30"}, str(B): {ALL: "0/10"}}
+    begun = begun_anew(followed, {A: 0x20, Table("public", "unknown"): 0x20})
+    assert begun == {str(A): {"x": "0/20", ALL: "0/30"}, str(B): {ALL: "0/10"}}

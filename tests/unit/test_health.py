@@ -22,7 +22,15 @@ class Run:
         self.stop = threading.Event()
         self.now = 1000.0
         self.lag: float | None = 0.0
-        self.health = Health(self.state, self.stop, threads, lambda: self.lag, lambda: self.now)
+        self.failed = 0
+        self.health = Health(
+            self.state,
+            self.stop,
+            threads,
+            lambda: self.lag,
+            lambda: self.failed,
+            lambda: self.now,
+        )
 
     def why_not_ready(self) -> str:
         answer = self.health.ready()
@@ -106,3 +114,12 @@ def test_a_batch_that_stays_open_is_a_stall() -> None:
     assert run.why_not_ready() == ""
     run.now += LONG
     assert run.why_not_ready() == "a batch has been open for 61 s"
+
+
+def test_a_fact_that_failed_counts_where_the_run_builds() -> None:
+    run = Run()
+    run.health(Following())
+    run.failed = 1
+    assert run.why_not_ready() == ""
+    run.health(Built(0.1, {}))
+    assert run.why_not_ready() == "1 fact could not be applied"

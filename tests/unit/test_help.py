@@ -33,6 +33,7 @@ OPENINGS = {
     "Print",
     "Rebuild",
     "Show",
+    "Wait",
     "Write",
 }
 """What a command's help may begin with; a new verb belongs here."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loader.capture import wal2json
-from loader.capture.leaf_names import Decode, LeafNames, tables_of
-from loader.capture.messages import Begin, Commit
+from loader.capture.leaf_names import LeafNames, tables_of
+from loader.capture.messages import Begin, Commit, Decode
 from waltally.leaves import Member, Root
 from waltally.tables import Table
 

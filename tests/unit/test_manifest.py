@@ -29,7 +29,9 @@ def node(name: str, declaration: object, **more: Any) -> dict[str, Any]:
 
 def test_the_facts_are_the_models_that_declare_one() -> None:
     path = manifest_of({"ft_b": NOTIFY, "ft_a": declare("shop.orders", ("shop_id", "uuid"))}, "x.y")
-    first, second = read_manifest(path)
+    declared = read_manifest(path)
+    assert declared.project == "tests"
+    first, second = declared.facts
     assert (first.name, first.relation) == ("ft_a", Table("x.y", "ft_a"))
     assert first.tables[0].table == Table("shop", "orders")
     assert second.declaration == NOTIFY
@@ -61,6 +63,28 @@ def test_two_models_of_one_name_and_another_version_are_said_together() -> None:
     assert "new declares its fact in version 2, this loader knows 1" in caught.value.sentence
 
 
+def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
+    long, rows = (
+        "f" * 49,
+        {**declare("public.a", ("id", "uuid"), key=["id"]), "kind": "current_rows"},
+    )
+    nodes = {
+        "a": node("a", NOTIFY, alias=long),
+        "b": node("b", rows, alias="r" * 49),
+        "c": node("c", NOTIFY),
+        "d": node("d", rows, alias="uix_c_dimensions"),
+        "e": node("e", rows, alias="uix_c_dimensions", schema="elsewhere"),
+    }
+    with pytest.raises(SettingError) as caught:
+        declared_facts(nodes)
+    said = [line for line in caught.value.sentence.splitlines() if not line.startswith("Try: ")]
+    assert said == [
+        f"The model a would make uix_{long}_dimensions, and a name has at most 63 bytes",
+        "Error: The models c and d would both make analytics.uix_c_dimensions, as a table or an "
+        "index",
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{"])
 def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "m.json"
@@ -71,13 +95,17 @@ def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
         read_manifest(tmp_path / "missing.json")
 
 
-def test_the_project_is_the_named_one_then_the_present_one_then_the_shipped_one(
+def test_the_project_is_the_named_one_or_the_present_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert find_project({}) == ROOT
+    with pytest.raises(SettingError, match="There is no dbt project here") as caught:
+        find_project({})
+    assert "`loader init facts --table " in caught.value.remedy
     (tmp_path / "dbt_project.yml").write_text("name: mine")
     assert find_project({}) == tmp_path
+    monkeypatch.chdir(ROOT)
+    assert find_project({}) == ROOT
     assert find_project({"DBT_PROJECT_DIR": str(ROOT)}) == ROOT
     with pytest.raises(SettingError, match="DBT_PROJECT_DIR is"):
         find_project({"DBT_PROJECT_DIR": str(tmp_path / "nowhere")})

@@ -34,6 +34,13 @@ def test_delete_of_an_archived_row_does_not_count() -> None:
     assert replay(changes, {A: (0, 2)}) == {A: (0, 2)}
 
 
+def test_delete_of_an_archived_row_is_written_down_or_rejected() -> None:
+    purge = change("D", "notification_history", identity=row(*A))
+    unknown = change("D", "notification_history", identity=row(*A[:3]))
+    found = outcome([[purge, unknown]])
+    assert (found.purged, found.rejected) == ({A: 1}, [(0, 2)])
+
+
 def test_history_never_seeded_goes_below_zero() -> None:
     changes = [change("U", "notification_history", columns=row(*B), identity=row(*A))]
     assert replay(changes) == {A: (0, -1), B: (0, 1)}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
-from loader.scaffold.proposal import Column, likely, model_sql, model_yaml, propose
+from loader.scaffold.project import project_name
+from loader.scaffold.proposal import Column, hints, likely, model_sql, model_yaml, propose
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -86,10 +89,43 @@ def test_the_model_declares_the_table_and_its_nulls() -> None:
     assert """tables={'web_orders': '"Shop"."Web Orders"'}""" in text
     assert "'channel': {'type': 'text', 'nulls': 'count'}," in text
     assert "'status': 'text'," in text
-    assert "{'sum': 'amount', 'of': 'web_orders'}" in text
-    assert "{'date_of': 'placed_at', 'timezone': 'Europe/London'}" in text
+    assert hints(proposal) == [
+        "a sum, such as {'sum': 'amount', 'of': 'web_orders'}; of amount",
+        "a day, such as {'date_of': 'placed_at', 'timezone': 'Europe/London'}; of placed_at",
+    ]
     (model,) = yaml.safe_load(model_yaml(proposal))["models"]
     assert [each["name"] for each in model["columns"]] == ["id", "status", "channel", "row_count"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("facts", "facts"),
+        ("/a/Web Shop", "web_shop"),
+        ("2026", "facts_2026"),
+        ("waltally", "facts_waltally"),
+        ("数量", "facts"),
+    ],
+)
+def test_a_project_is_called_as_its_folder(folder: str, name: str) -> None:
+    assert project_name(Path(folder)) == name
+
+
+def test_a_long_table_and_one_that_begins_with_a_digit_get_names_that_a_fact_can_have() -> None:
+    long = propose(Table("public", "o" * 63), [column("status", values=3)], [])
+    assert len(long.name) == 48
+    digit = propose(Table("public", "2026_orders"), [column("status", values=3)], [])
+    assert (digit.name, digit.part) == ("ft_2026_orders", "rows_2026_orders")
+
+
+def test_a_column_that_jinja_would_render_is_in_no_yaml() -> None:
+    names = ["{{ 1 }}", "[1] #}", "a: b", "no", "1", "- &x", "ü"]
+    proposal = propose(ORDERS, [column(name, values=2) for name in names], names)
+    text = model_yaml(proposal)
+    assert not set("{}%") & set(text)
+    (model,) = yaml.safe_load(text)["models"]
+    assert [each["name"] for each in model["columns"]] == ["id", *names[2:], "row_count"]
+    assert "ü" in text, "a person reads it"
 
 
 def test_a_name_is_quoted_only_where_it_must_be() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loader.staging.layout import Block
-from loader.staging.log_consumers import Archive, Consumers, RegisteredFact, Watermark
+from loader.staging.log_consumers import Archive, Consumers, Model, Reader
 from loader.staging.records import SlotPosition
 from loader.staging.retention import Partition, State, plan
 from loader.staging.units import parse_age, show_age, show_size
@@ -15,17 +15,18 @@ from waltally.errors import SettingError
 DAY = 86_400
 
 
-def slot(name: str, start_lsn: int, position_lsn: int) -> SlotPosition:
-    return SlotPosition(name, "7", "notify", start_lsn, position_lsn)
+BASELINE = 0x880000000
 
 
-FACTS = Consumers(
-    "cdc",
-    (slot("s", 0x100000010, 0x900000000),),
-    (Watermark("analytics.ft", "s", 0x900000000, True),),
-    (RegisteredFact("ft", "s", "analytics.ft", 0x880000000, True),),
-    (),
-)
+def slot(
+    name: str, start_lsn: int, position_lsn: int, baseline_lsn: int | None = BASELINE
+) -> SlotPosition:
+    return SlotPosition(name, "7", "notify", start_lsn, position_lsn, baseline_lsn=baseline_lsn)
+
+
+FT = Model("analytics.ft", "ft", "s", True, None, None, False, 0x900000000, BASELINE)
+NEW = replace(FT, name="analytics.new", fact="new", is_rebuilt=True, applied_lsn=None)
+FACTS = Consumers("cdc", (slot("s", 0x100000010, 0x900000000),), (FT,), (), ())
 
 
 def at(half: int) -> int:
@@ -87,14 +88,12 @@ def with_slot(start: int, position: int) -> Consumers:
 
 def stands_on(baseline: int | None, **more: Any) -> Consumers:
     """The fact has this baseline; without one, no fact of the slot has."""
-    fact = RegisteredFact("ft", "s", "analytics.ft", baseline, baseline is not None)
-    return replace(FACTS, facts=(fact,), **more)
+    begun = slot("s", 0x100000010, 0x900000000, baseline)
+    return replace(FACTS, slots=(begun,), models=(replace(FT, baseline_lsn=baseline),), **more)
 
 
-def with_fact(baseline: int | None, is_slot_seeded: bool = True) -> Consumers:
-    """There is a second fact, which was never built."""
-    fact = RegisteredFact("new", "s", "analytics.new", baseline, is_slot_seeded)
-    return replace(FACTS, facts=(*FACTS.facts, fact))
+def with_models(*models: Model) -> Consumers:
+    return replace(FACTS, models=models)
 
 
 HELD = {
@@ -112,38 +111,61 @@ HELD = {
         "`loader teardown --slot other`",
     ),
     "by a fact that was never built": (
-        with_fact(at(4)),
+        with_models(
+            FT,
+            replace(NEW, baseline_lsn=at(4), reason="it was not built yet", remedy="`dbt build`"),
+        ),
         [1, 2, 3],
-        "new has applied nothing of slot s",
-        "dbt build",
+        "analytics.new has applied nothing of slot s: it was not built yet",
+        "-> `dbt build`",
     ),
     "by a fact of a slot that was never seeded": (
-        replace(stands_on(None), watermarks=()),
+        replace(stands_on(None), models=(replace(FT, applied_lsn=None, baseline_lsn=None),)),
         [],
-        "ft has applied nothing of slot s",
-        "dbt build",
+        "analytics.ft has applied nothing of slot s",
+        "`loader run --build` or `dbt build`",
     ),
-    "by a fact that is declared otherwise now": (
-        replace(FACTS, watermarks=(Watermark("analytics.ft", "s", at(5), True, "ft"),)),
+    "by a fact that waits for a seed": (
+        with_models(
+            replace(
+                FT,
+                applied_lsn=at(5),
+                reason="its baseline was counted by another declaration",
+                remedy="`spark-submit spark/seed.py --fact ft`",
+            )
+        ),
         [1, 2, 3, 4],
-        "analytics.ft has applied slot s only up to 5/0",
-        "`spark-submit spark/seed.py --fact ft`, then `dbt build`",
+        "has applied slot s only up to 5/0: its baseline was counted by another declaration",
+        "-> `spark-submit spark/seed.py --fact ft`",
     ),
     "by a model that is behind": (
-        replace(FACTS, watermarks=(Watermark("analytics.ft", "s", at(5), True),)),
+        with_models(replace(FT, applied_lsn=at(5))),
         [1, 2, 3, 4],
         "analytics.ft has applied slot s only up to 5/0",
-        "dbt build",
+        "`loader run --build` or `dbt build`",
+    ),
+    "from its baseline on by a model that is rebuilt": (
+        with_models(replace(FT, applied_lsn=at(2), baseline_lsn=at(4), is_rebuilt=True)),
+        [1, 2, 3],
+        "analytics.ft has applied slot s only up to 2/0",
+        "`loader run --build` or `dbt build`",
     ),
     "by a model that is gone": (
-        replace(
-            FACTS,
-            watermarks=(*FACTS.watermarks, Watermark("dev.it's", "s", at(3) - 1, False)),
-        ),
+        with_models(FT, replace(FT, name="dev.it's", applied_lsn=at(3) - 1, exists=False)),
         [1],
         "dev.it's, which does not exist, has applied slot s only up to 2/FFFFFFFF",
+        "; or, if the model is gone for good: "
+        "delete from \"cdc\".\"installed_model\" where model_name = 'dev.it''s' "
+        "and slot_name = 's'; "
         "delete from \"cdc\".\"model_watermark\" where model_name = 'dev.it''s' "
         "and slot_name = 's';",
+    ),
+    "by a reader of one's own": (
+        replace(FACTS, readers=(Reader("it's", "s", at(4) - 1), Reader("other's", "t", 0))),
+        [1, 2],
+        "the reader it's has read slot s only up to 3/FFFFFFFF",
+        '-> let it read on; or, if it is gone for good: delete from "cdc"."reader_position" '
+        "where slot_name = 's' and reader = 'it''s';",
     ),
     "for a rebuild from an old baseline": (
         stands_on(at(3)),
@@ -164,8 +186,8 @@ HELD = {
         [1, 2],
         "there is no baseline and the archive in s3a://backups lacks 3.0 MB of WAL from 3/FFD00000"
         " on",
-        "`spark-submit spark/archive.py --to s3a://backups`; or count anew, "
-        "`spark-submit spark/seed.py --fact ft`, then `dbt build`",
+        "`spark-submit spark/archive.py --to s3a://backups`; or count again, "
+        "`spark-submit spark/seed.py --fact ft`",
     ),
     "for what the archive began too late for": (
         stands_on(None, archives=(Archive("s", at(1) + 0x11, at(9), "/late/slot=s"),)),
@@ -204,7 +226,8 @@ def test_an_archive_stands_for_a_seed() -> None:
 
 def test_a_fact_that_waits_for_its_seed_holds_nothing() -> None:
     """Its seed will be newer than all that is in the log by now."""
-    assert droppable(with_fact(None), log(*AGES)) == [1, 2, 3, 4, 5, 6]
+    facts = with_models(FT, replace(NEW, baseline_lsn=None))
+    assert droppable(facts, log(*AGES)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_slot_without_facts_holds_what_is_young_alone() -> None:

@@ -23,15 +23,14 @@ def fact(**other: Any) -> dict[str, Any]:
         "relation": "analytics.ft_orders",
         "is_registered": True,
         "rows": 1234,
-        "waits_for": None,
+        "state": "follows",
+        "reason": None,
+        "remedy": None,
+        "is_finding": False,
         "applied_lsn": "0/20",
         "lag_bytes": 0,
         "lag_seconds": 0.0,
         "exact_age_seconds": 0.2,
-        "rejected_lsn": None,
-        "rejected_count": 0,
-        "rejected_reasons": {},
-        "rejected_remedy": None,
         "left_out": {},
         "baseline": None,
         **other,
@@ -75,7 +74,8 @@ def judged(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-NEXT_BUILD = {"reason": "waits for its first build", "remedy": "`dbt build`", "is_finding": False}
+NEXT_APPLY = {"state": "waits", "reason": "it was not built yet", "remedy": "`dbt build`"}
+FAILED = {"state": "failed", "reason": "no", "remedy": "`dbt build`", "is_finding": True}
 SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
     "fresh": (body(), "healthy, exact as of 0.2 s ago", ""),
     "a quiet source": (body(age=7200), "healthy, exact as of the newest change, 2.0 h ago", ""),
@@ -89,14 +89,9 @@ SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
         "healthy, exact as of 8.0 min ago, and 310.0 MB of the source's WAL are still to be read",
         "",
     ),
-    "some changes are not counted": (
-        body(fact(rejected_lsn="0/10", rejected_count=1, rejected_remedy="mend it")),
-        "healthy, exact as of 0.2 s ago; except 1 change that ft_orders could not count",
-        "mend it",
-    ),
     "not built yet": (
-        body(fact(waits_for=NEXT_BUILD), age=None),
-        "healthy, but ft_orders waits for its first build",
+        body(fact(**NEXT_APPLY), fact(name="ft_b", **NEXT_APPLY), age=None),
+        "healthy, but ft_orders waits: it was not built yet; ft_b waits: it was not built yet",
         "`dbt build`",
     ),
     "no loader": (
@@ -125,6 +120,15 @@ SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
         "not healthy: The builds have stopped: the fact ft_orders was not built for 5.0 min, and "
         "more is staged",
         "see that `loader run --build`",
+    ),
+    "a fact that has failed": (
+        # Why it is late is a finding already.
+        body(
+            fact(lag_seconds=301.0, lag_bytes=9, **FAILED),
+            findings=(("The fact ft_orders failed: no", "`dbt build`"),),
+        ),
+        "not healthy: The fact ft_orders failed: no",
+        "`dbt build`",
     ),
     "a table": (
         body(findings=(("No key", SQL), ("B", "c"))),

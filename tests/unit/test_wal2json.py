@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.capture.messages import Begin, Commit
+from loader.capture.messages import Altered, Begin, Commit
 from loader.capture.wal2json import action, decode, options
 
 BEGIN = (
@@ -48,8 +48,37 @@ def test_a_change_is_kept_as_it_came_whatever_it_is(payload: bytes) -> None:
     assert decode(payload) == payload
 
 
-def test_a_logical_message_is_no_change() -> None:
-    assert decode(b'{"action":"M","transactional":false,"prefix":"p","content":"c"}') is None
+def message(content: str) -> bytes:
+    said = {"action": "M", "transactional": True, "prefix": "p", "content": content}
+    return json.dumps(said, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    ("note", "altered"),
+    [
+        ({"schema": "s", "table": "ü", "columns": ["a"]}, Altered("s", "ü", frozenset("a"))),
+        ({"schema": "s", "table": "t", "columns": None}, Altered("s", "t", None)),
+        ({"schema": "s", "table": None, "columns": None}, Altered("s", None, None)),
+    ],
+)
+def test_a_message_says_what_ddl_altered(note: dict[str, object], altered: Altered) -> None:
+    assert decode(message(json.dumps(note).encode().hex())) == altered
+
+
+@pytest.mark.parametrize(
+    "said", ["", "c", "[]", "{", "{}", '{"schema":"s"}', '{"schema":"s","table":"t","columns":7}']
+)
+def test_any_other_message_is_nothing(said: str) -> None:
+    assert decode(message(said)) is None
+    assert decode(message(said.encode().hex())) is None
+    assert decode(b'{"action":"M"}') is None
+    assert decode(b'{"action":"M","content":"\xff') is None
+
+
+def test_nobody_can_know_a_prefix_that_is_not_given() -> None:
+    first, second = (options([("a", "b")], None)["add-msg-prefixes"] for _ in range(2))
+    assert first != second
+    assert options([("a", "b")], None, "given")["add-msg-prefixes"] == "given"
 
 
 @pytest.mark.parametrize("message", [BEGIN, COMMIT])

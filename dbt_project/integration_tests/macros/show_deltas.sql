@@ -3,6 +3,23 @@
 {% macro show_deltas(tables, dimensions, measures, where={}) %}
 {%- set declared = waltally.declare_fact(tables, dimensions, measures, where) -%}
 {{- config(materialized='ephemeral', meta={'waltally_rules': declared}) -}}
+{%- set readables = waltally.list_readables([declared]) -%}
+{%- set table_nos, places = [], [] -%}
+{%- for table in declared.tables -%}
+    {%- for readable in readables if (readable.schema, readable.table) == (table.schema, table.table) -%}
+        {%- do table_nos.append(readables.index(readable) + 1) -%}
+        {%- set row = [] -%}
+        {%- for need in waltally.list_needs(declared, table) -%}
+            {%- do row.append('null' if need is none else readable['values'].index(need) + 1) -%}
+        {%- endfor -%}
+        {%- do places.append('array[' ~ row | join(', ') ~ ']::integer[]') -%}
+    {%- endfor -%}
+{%- endfor -%}
+{%- set slot = waltally.quote_literal(waltally.get_slot_name()) -%}
+with batch as (
+    {{ waltally.read_batch(readables, slot) }}
+)
+
 select
     part,
     action,
@@ -11,14 +28,22 @@ select
     last_lsn,
     left_out,
     rejected_reason,
+    is_ignored,
     {%- for dimension in declared.dimensions %}
     d{{ loop.index0 }} as {{ waltally.quote_name(dimension.name) }},
     {%- endfor %}
     {%- for value in waltally.list_values(declared) if value.kind == 'sum' %}
-    s{{ loop.index0 }} as {{ waltally.quote_name('sum_of_' ~ value.column) }},
+    s{{ loop.index0 }} as {{ waltally.quote_name('sum_of_' ~ value.column) }}{{ ',' if not loop.last }}
+    {%- else %}
+    null as no_sum
     {%- endfor %}
-    source_table
 from (
-    {{ waltally.compute_deltas(declared) }}
+    {{ waltally.compute_deltas(
+        declared,
+        'batch',
+        '(array[' ~ table_nos | join(', ') ~ '])',
+        '(array[' ~ places | join(', ') ~ '])',
+        slot,
+    ) }}
 ) as deltas
 {% endmacro %}

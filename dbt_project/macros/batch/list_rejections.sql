@@ -1,41 +1,26 @@
-{# Put the changes of this batch that could not be counted into rejected_changes, in the transaction
-   that counts the others. So the list is complete, whichever models are built.
+{# A step of a fact's routine: put the changes that could not be counted into rejected_changes. The caller
+   asks for it only where there are some, with every change by itself. #}
+{% macro list_rejections(declared, listed) %}
+with deltas as (
+    {{ waltally.compute_deltas(declared, 'unnest($3)', '($4)', '($5)', '$2') }}
+)
 
-   Only a batch that has such a change reads the change log a second time, change by change: what is
-   inside `if` is not even planned otherwise. This comes before move_watermark, which notices a
-   prune of what was read here.
-
-   A rebuild lists everything anew, the baseline's rows too. #}
-{% macro list_rejections(declared, batch) %}
-{%- set listed = ref('waltally', 'rejected_changes') -%}
-{%- set relation = waltally.quote_literal(listed.include(database=false) | string) -%}
-do $list_rejections$
-begin
-    if {{ waltally.is_rebuild() }} and to_regclass({{ relation }}) is not null then
-        delete from {{ listed }}
-        where
-            fact = {{ waltally.quote_literal(waltally.get_model_key()) }}
-            {%- if declared.dimensions | selectattr('kind', 'equalto', 'slot') | list %}
-            and slot_name = '{{ waltally.get_slot_name() }}'
-            {%- endif %};
-        {{ waltally.list_baseline_rejections(listed, declared) }}
-    end if;
-
-    if {{ waltally.get_batch_setting('rejected_lsn') }} is not null then
-        if to_regclass({{ relation }}) is null then
-            raise exception 'changes for % cannot be counted, and the table that lists them is not there', {{ waltally.quote_literal(waltally.get_model_key()) }}
-                using hint = 'Run dbt build, or dbt run --select rejected_changes and then this again.';
-        end if;
-        insert into {{ listed }} (
-            fact, slot_name, commit_lsn, ordinal, xid, committed_at,
-            source_table, action, reason, payload
-        )
-        {%- if declared.kind == 'current_rows' %}
-        {{- waltally.list_row_rejections(batch) }}
-        {%- else %}
-        {{- waltally.list_change_rejections(declared) }}
-        {%- endif %};
-    end if;
-end
-$list_rejections$
+insert into {{ listed }} (
+    fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+)
+select
+    {{ waltally.quote_literal(waltally.get_model_key()) }},
+    log.slot_name,
+    log.commit_lsn,
+    log.ordinal,
+    log.xid,
+    log.committed_at,
+    {{ waltally.name_source_table(declared, 'deltas.part') }},
+    deltas.action,
+    deltas.rejected_reason,
+    log.payload
+from deltas
+inner join {{ waltally.get_staging_schema() }}.change_log as log
+    on log.slot_name = $2 and log.commit_lsn = deltas.commit_lsn and log.ordinal = deltas.ordinal
+where deltas.rejected_reason is not null;
 {% endmacro %}

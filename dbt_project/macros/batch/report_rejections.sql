@@ -16,11 +16,11 @@ left join {{ source('cdc', 'fact') }} as registered
 group by listed.fact
 order by listed.fact
     {%- endset -%}
-    {%- for row in run_query(found) -%}
+    {%- for row in waltally.run_pinned(found) -%}
         {%- do print(
-            row.fact ~ ' could not count ' ~ row.change_count ~ ' change' ~ ('s' if row.change_count > 1 else '') ~ ': ' ~ row.reasons
+            waltally.escape_text(row.fact) ~ ' could not count ' ~ row.change_count ~ ' change' ~ ('s' if row.change_count > 1 else '') ~ ': ' ~ waltally.escape_text(row.reasons)
             ~ '\nTry: correct the cause (`loader status` says how); then `spark-submit spark/seed.py --fact '
-            ~ (row.fact_name or row.fact.split('.')[-1]) ~ '`, then `dbt build`'
+            ~ waltally.escape_text(row.fact_name or row.fact.split('.')[-1]) ~ '`, then `dbt build`'
         ) -%}
     {%- endfor -%}
 {%- endif -%}

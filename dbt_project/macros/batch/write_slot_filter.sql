@@ -1,8 +1,5 @@
-{# SQL text: ` where ...` that keeps to the rows of this slot, empty where all rows are of one slot.
-   #}
-{% macro write_slot_filter(declared) -%}
-    {%- for dimension in declared.dimensions if dimension.kind == 'slot' %}
-    {{- ' where ' if loop.first else ' and ' -}}
-    {{ waltally.quote_name(dimension.name) }} = '{{ waltally.get_slot_name() }}'
+{# SQL text: ` and ...` that keeps to the rows of one slot, empty where all rows are of one slot. #}
+{% macro write_slot_filter(declared, slot, prefix='') -%}
+    {%- for dimension in declared.dimensions if dimension.kind == 'slot' %} and {{ prefix }}{{ waltally.quote_name(dimension.name) }} = {{ slot }}
     {%- endfor -%}
 {%- endmacro %}

@@ -1,20 +1,16 @@
 {# Refuse names that cannot stand beside each other in one table, and derived columns that are no
    SQL. #}
 {% macro check_names(declared, derived) %}
-    {#- A unit test has a name of its own. -#}
-    {%- if model.resource_type == 'model' and model.name.encode('utf-8') | length > 48 -%}
-        {%- do waltally.refuse_declaration(
-            "the model's name has more than 48 bytes, and its index uix_" ~ model.name
-            ~ '_dimensions would have more than 63; it takes a shorter name'
-        ) -%}
-    {%- elif derived is not mapping -%}
+    {%- if derived is not mapping -%}
         {%- do waltally.refuse_declaration(
             'derived is ' ~ derived ~ '; it takes {column: SQL expression of the measures}'
         ) -%}
     {%- endif -%}
+    {%- set keys = declared.dimensions | map(attribute='name') | list -%}
+    {%- set others = declared.measures | map(attribute='name') | list + derived.keys() | list -%}
+    {%- do waltally.check_size('dimensions', keys, others + ['id'], 'uix_%_dimensions') -%}
     {%- set taken = ['id'] -%}
-    {%- for name in declared.dimensions | map(attribute='name') | list
-        + declared.measures | map(attribute='name') | list + derived.keys() | list -%}
+    {%- for name in keys + others -%}
         {%- do waltally.check_name('a column', name) -%}
         {%- if name in taken -%}
             {%- do waltally.refuse_declaration(

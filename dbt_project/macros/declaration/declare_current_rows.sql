@@ -15,6 +15,7 @@
             ~ columns.keys() | join(', ')
         ) -%}
     {%- endif -%}
+    {%- do waltally.check_size('key', key, columns | reject('in', key) | list, '%__wanted') -%}
     {%- set dimensions = [] -%}
     {%- for name, given in columns.items() -%}
         {%- do waltally.check_name('a column', name) -%}

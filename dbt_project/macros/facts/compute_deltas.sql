@@ -1,66 +1,44 @@
-{# The delta rules: the changes of the batch as signed rows of a fact.
-
-   each_change  judge change by change, and keep position and payload. Otherwise changes that look
-                alike are judged together, which is most of what makes a batch cheap.
+{# The delta rules: changes as signed rows of a fact.
 
    One row for each image that counts, with its number of changes and its sign: 1 for the new
    image, -1 for the old one. Its dimensions are d0, d1, ..., and what it adds to the sum of a
    column is s0, s1, ..., in the order of the declaration; the fact's own names could be those of
    the columns here. Three kinds of row have no sign: the last TRUNCATE of each part; changes that
    cannot be counted, with rejected_reason; images that belong to no group, where left_out says how
-   many rows more or fewer there are. What a TRUNCATE took away has no row.
+   many rows more or fewer there are. What a TRUNCATE took away has no row. is_ignored: the row was
+   deleted from a table whose deletes the fact ignores, so it stays counted.
 
-   A column that an old image lacks is never guessed: it may have changed too. #}
-{% macro compute_deltas(declared, each_change=false) %}
-{%- set columns = waltally.list_columns(declared) -%}
+   A column that an old image lacks is never guessed: it may have changed too.
+
+   changes, table_nos, places  as in select_values.
+   slot                        the slot's name, as SQL. #}
+{% macro compute_deltas(declared, changes, table_nos, places, slot) %}
 {%- set values = waltally.list_values(declared) -%}
-{%- set computed = values | rejectattr('kind', 'in', ['column', 'sum']) | list
-    + values | selectattr('parts') | list -%}
 {%- set sums = values | selectattr('kind', 'equalto', 'sum') | list -%}
 {%- set old_values = waltally.number_names('old_v', values | length) -%}
 {%- set new_values = waltally.number_names('new_v', values | length) -%}
-{%- set kept = [] -%}
-{%- if each_change -%}
-    {%- set kept = ['slot_name', 'commit_lsn', 'ordinal', 'xid', 'committed_at', 'payload'] -%}
-{%- endif -%}
-{%- set kind = waltally.list_field_names() -%}
+{%- set kept = 'part, action, commit_lsn, ordinal' -%}
+{%- set ignoring = declared.tables | selectattr('deletes', 'equalto', 'ignore') | map(attribute='name') | list -%}
 {%- set counts = 'case side.sign when 1 then judged.has_new else judged.has_old end' -%}
-with fields as (
-    {{ waltally.read_fields(declared, kept) }}
-),
-
-valued as (
-    select
-        {{ (kept + kind) | join(', ') }},
-        {%- for image in ['old', 'new'] %}
-        {%- for value in values %}
-        {{ waltally.read_fact_value(value, image ~ '_c' ~ value.place) }} as {{ image }}_v{{ loop.index0 }},
-        {%- endfor %}
-        {%- endfor %}
-        last_lsn
-    from fields
-    {{ 'offset 0' if computed }}
+with valued as (
+    {{ waltally.select_values(declared, changes, table_nos, places) }}
 ),
 
 moved as (
     select
-        {{ (kept + kind) | join(', ') }},
+        {{ kept }},
+        is_cancelled,
+        problem,
         {%- if values %}
         {{ old_values }},
         {{ new_values }},
         {%- endif %}
-        {%- if each_change %}
-        1::bigint as change_count,
-        last_lsn
-        {%- else %}
-        count(*) as change_count,
+        {{ "coalesce(part in (" ~ waltally.quote_literals(ignoring) ~ ") and action = 'D', false)" if ignoring else 'false' }} as is_ignored,
+        sum(change_count)::bigint as change_count,
         max(last_lsn) as last_lsn
-        {%- endif %}
     from valued
     where (action = 'U'{% if values %} and ({{ old_values }}) = ({{ new_values }}){% endif %}) is not true
-    {%- if not each_change %}
-    group by {{ kind | join(', ') }}{% if values %}, {{ old_values }}, {{ new_values }}{% endif %}
-    {%- endif %}
+    group by {{ kept }}, is_cancelled, problem{% if values %}, {{ old_values }}, {{ new_values }}{% endif %}
 ),
 
 imaged as (
@@ -93,11 +71,7 @@ judged as (
 -- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
 images as (
     select
-        {%- for column in kept + ['part', 'action', 'source_table', 'rejected_reason'] %}
-        judged.{{ column }},
-        {%- endfor %}
-        judged.change_count,
-        judged.last_lsn,
+        {{ waltally.prefix_names('judged', ['part', 'action', 'commit_lsn', 'ordinal', 'rejected_reason', 'is_ignored', 'change_count', 'last_lsn']) }},
         {%- for value in values if value.kind != 'condition' %}
         case
             when side.sign = 1 and judged.has_new then {{ waltally.read_value_text('judged.new_v' ~ values.index(value)) }}
@@ -105,7 +79,10 @@ images as (
         end as v{{ values.index(value) }},
         {%- endfor %}
         case when {{ counts }} then side.sign end as sign,
-        case when {{ counts }} then 0 else coalesce(side.sign * judged.change_count, 0) end as left_out
+        case
+            when {{ counts }} or judged.is_ignored then 0
+            else coalesce(side.sign * judged.change_count, 0)
+        end as left_out
     from judged
     cross join (values (1), (-1), (null)) as side (sign)
     where
@@ -113,7 +90,7 @@ images as (
             when judged.rejected_reason is not null then side.sign is null
             when judged.is_cancelled then false
             when side.sign = 1 then judged.meets_new
-            when side.sign = -1 then judged.meets_old
+            when side.sign = -1 then judged.meets_old and (judged.has_old or not judged.is_ignored)
             else judged.action = 'T'
         end
     -- Without this a filter on a dimension, with its cast, could run before the filter above.
@@ -121,12 +98,14 @@ images as (
 )
 
 select
-    {{ (kept + ['part', 'action', 'source_table', 'rejected_reason']) | join(', ') }},
+    {{ kept }},
+    rejected_reason,
+    is_ignored,
     change_count,
     last_lsn,
     {%- for dimension in declared.dimensions %}
     {%- if dimension.kind == 'slot' %}
-    '{{ waltally.get_slot_name() }}'::text as d{{ loop.index0 }},
+    {{ slot }}::text as d{{ loop.index0 }},
     {%- endif %}
     {%- set output = loop.index0 %}
     {%- for value in values if value.name == dimension.name %}

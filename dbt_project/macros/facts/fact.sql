@@ -13,11 +13,5 @@
    Every batch is added to the table, a rebuild too: baseline + deltas - what the table holds. So
    readers see the old totals or the new ones, and any cut into batches gives the same. #}
 {% macro fact(tables, dimensions, measures, where={}, derived={}) %}
-{%- set declared = waltally.declare_fact(tables, dimensions, measures, where, derived) -%}
-{{- config(
-    materialized='waltally_fact',
-    meta={'waltally': declared, 'derived': derived},
-) -}}
--- depends_on: {{ ref('waltally', 'rejected_changes') }}, which list_rejections fills
-{{ waltally.compute_totals(declared, derived) }}
+{{- waltally.configure_model(waltally.declare_fact(tables, dimensions, measures, where, derived), derived) }}
 {% endmacro %}

@@ -1,6 +1,6 @@
 {# Put the descriptions of the model and of its columns where psql shows them, as its persist_docs
-   asks for. Nothing is written where they are there: dbt's own macro writes all of them each time.
-   A description of a column that the table lacks is left out. #}
+   asks for. Nothing is written where they are there. dbt's own macro writes all of them each time,
+   and would execute what stands in a column's name. A description of a column that the table lacks is left out. #}
 {% macro keep_descriptions(relation) %}
     {%- set wanted = {} -%}
     {%- if config.persist_relation_docs() and model.description -%}
@@ -22,11 +22,12 @@
             ~ "on d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass "
             ~ 'and d.objoid = ' ~ table ~ ' and d.objsubid = a.attnum order by a.attnum'
         ).rows -%}
-        {%- do waltally.note_found(found) -%}
-        {%- set different = [] -%}
         {%- for name, description in found if name in wanted and wanted[name] != description -%}
-            {%- do different.append(name) -%}
+            {%- set object = 'column ' ~ relation ~ '.' ~ waltally.quote_name(name) if name
+                else relation.type ~ ' ' ~ relation -%}
+            {%- do run_query(
+                'comment on ' ~ object ~ ' is ' ~ waltally.quote_literal(wanted[name])
+            ) -%}
         {%- endfor -%}
-        {%- if different -%}{%- do persist_docs(relation, model) -%}{%- endif -%}
     {%- endif -%}
 {% endmacro %}

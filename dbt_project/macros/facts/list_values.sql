@@ -1,12 +1,10 @@
-{# What a row of a table is for the fact, as [{kind, column, place, ...}]: its dimensions but the
-   slot, the columns that are summed, and whether the conditions on each column hold. `place` is the
-   column's place in list_columns; `parts` are the tables that a column is summed in, empty for all.
-   Two rows with equal values are alike. #}
+{# What a row of a table is for the fact, as [{kind, column, ...}]: its dimensions but the
+   slot, the columns that are summed, and whether the conditions on each column hold. `parts` are the
+   tables that a column is summed in, empty for all. Two rows with equal values are alike. #}
 {% macro list_values(declared) %}
-    {%- set columns = waltally.list_columns(declared) -%}
     {%- set values = [] -%}
     {%- for dimension in declared.dimensions if dimension.column is not none -%}
-        {%- do values.append(dict(dimension, place=columns.index(dimension.column))) -%}
+        {%- do values.append(dimension) -%}
     {%- endfor -%}
     {%- for column in declared.measures | map(attribute='column') | select
         | unique(case_sensitive=true) -%}
@@ -16,7 +14,6 @@
         {%- do values.append({
             'kind': 'sum',
             'column': column,
-            'place': columns.index(column),
             'parts': parts if parts | length < declared.tables | length else [],
         }) -%}
     {%- endfor -%}
@@ -24,7 +21,6 @@
         {%- do values.append({
             'kind': 'condition',
             'column': column,
-            'place': columns.index(column),
             'conditions': declared.where | selectattr('column', 'equalto', column) | list,
         }) -%}
     {%- endfor -%}

@@ -1,7 +1,7 @@
 {# Whether this role may read a column of a table, [schema, name]; false where there is no such
    column. #}
 {% macro can_read_column(names, column) %}
-    {%- set answer = run_query(
+    {%- set answer = waltally.run_pinned(
         "select coalesce(bool_or(has_schema_privilege(schemas.oid, 'usage') "
         ~ "and has_column_privilege(tables.oid, columns.attnum, 'select')), false) "
         ~ 'from pg_catalog.pg_class as tables '

@@ -1,4 +1,9 @@
-{# A name as SQL wants it: always in quotes, so any name works. #}
+{# A name as SQL wants it: always in quotes, so any name works, also in the body of a `do $name$`. #}
 {% macro quote_name(name) -%}
-    "{{ name | replace('"', '""') }}"
+    {%- set doubled = name | replace('"', '""') -%}
+    {%- if modules.re.search('[$]\\w*[$]', name) -%}
+        U&"{{ doubled | replace('\\', '\\\\') | replace('$', '\\0024') }}"
+    {%- else -%}
+        "{{ doubled }}"
+    {%- endif -%}
 {%- endmacro %}

@@ -4,7 +4,7 @@
     {%- if dimension.kind == 'slot' -%}
         '{{ waltally.get_slot_name() }}'::text
     {%- elif dimension.kind == 'column' -%}
-        {{ quoted }}::text::{{ dimension.type }}
+        {{ waltally.recount_text(quoted) }}::{{ dimension.type }}
     {%- else -%}
         {%- set moment = quoted -%}
         {%- if type == 'timestamp with time zone' -%}

@@ -1,12 +1,7 @@
 {# SQL: the rows of a table that its current rows lack, and those that they have too many. #}
 {% macro recount_rows(name, relation, declared) %}
 {%- set table = declared.tables[0] -%}
-{%- set source_table = waltally.find_table([table.schema, table.table]) -%}
-{%- if source_table is none -%}
-    {{ exceptions.raise_compiler_error(
-        'A recount needs ' ~ table.schema ~ '.' ~ table.table ~ ' in this database.'
-    ) }}
-{%- endif -%}
+{%- set source_table = waltally.name_source(table) -%}
 select
     {{ waltally.quote_literal(name) }} as fact,
     'row_count' as measure,
@@ -25,7 +20,7 @@ from (
     select
         row(
             {%- for column in declared.dimensions %}
-            {{ waltally.quote_name(table.columns.get(column.name, column.name)) }}::text::{{ column.type }}{{ ',' if not loop.last }}
+            {{ waltally.recount_text(waltally.quote_name(table.columns.get(column.name, column.name))) }}::{{ column.type }}{{ ',' if not loop.last }}
             {%- endfor %}
         )::text as contents,
         0::numeric as counted,

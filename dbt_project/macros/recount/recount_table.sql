@@ -1,15 +1,7 @@
 {# SQL: what a source table gives for each group of a fact, counted in the table itself. #}
 {% macro recount_table(declared, table) %}
-{%- set source_table = waltally.find_table([table.schema, table.table]) -%}
-{%- if source_table is none -%}
-    {{ exceptions.raise_compiler_error(
-        'A recount needs ' ~ table.schema ~ '.' ~ table.table ~ ' in this database.'
-    ) }}
-{%- endif -%}
-{%- set types = {} -%}
-{%- for column in adapter.get_columns_in_relation(source_table) -%}
-    {%- do types.update({column.name: column.dtype}) -%}
-{%- endfor -%}
+{%- set source_table = waltally.name_source(table) -%}
+{%- set types = waltally.list_column_types([table.schema, table.table]) -%}
 select
             {%- for dimension in declared.dimensions %}
             {%- set column = table.columns.get(dimension.column, dimension.column) %}
@@ -29,14 +21,14 @@ select
         where
             true
             {%- for dimension in declared.dimensions if dimension.column is not none and dimension.nulls == 'leave_out' %}
-            and {{ waltally.quote_name(table.columns.get(dimension.column, dimension.column)) }} is not null
+            and num_nulls({{ waltally.quote_name(table.columns.get(dimension.column, dimension.column)) }}) = 0
             {%- endfor %}
             {%- for condition in declared.where %}
             {%- set column = waltally.quote_name(table.columns.get(condition.column, condition.column)) %}
             {%- if condition.test == 'is_null' %}
-            and {{ column }} is {{ 'null' if condition.is_null else 'not null' }}
+            and num_nulls({{ column }}) = {{ 1 if condition.is_null else 0 }}
             {%- else %}
-            and {{ column }}::text {{ 'in' if condition.test == 'in' else 'not in' }} ({{ waltally.quote_literals(condition['values']) }})
+            and {{ waltally.recount_text(column) }} {{ 'in' if condition.test == 'in' else 'not in' }} ({{ waltally.quote_literals(condition['values']) }})
             {%- endif %}
             {%- endfor %}
 {%- endmacro %}

@@ -1,12 +1,11 @@
 {# The changes of a batch to a table's rows, for apply_rows: the last TRUNCATE, and each change
    after it with has_old and has_new, which say whether the image names a row; the old key and the
    new values as old_0, new_0, ..., typed; and has_0, ..., which say whether the new image holds
-   them. An unchanged value that is stored out of line is absent. `kept` are columns of the change
-   log to keep. #}
-{% macro read_row_changes(declared, kept=[]) %}
+   them. An unchanged value that is stored out of line is absent. #}
+{% macro read_row_changes(declared, changes, table_nos, places, slot) %}
 {%- set values = waltally.list_values(declared) -%}
-with fields as (
-    {{ waltally.read_fields(declared, ['commit_lsn', 'ordinal'] + kept) }}
+with valued as (
+    {{ waltally.select_values(declared, changes, table_nos, places) }}
 ),
 
 imaged as (
@@ -16,12 +15,12 @@ imaged as (
         coalesce(
             action in {{ actions }}
             {%- for value in values if value.name in declared.key %}
-            and ({{ waltally.is_json_null(image ~ '_c' ~ value.place) }}) is not true
+            and ({{ waltally.is_json_null(image ~ '_v' ~ values.index(value)) }}) is not true
             {%- endfor %},
             false
         ) as has_{{ image }}{{ ',' if not loop.last }}
         {%- endfor %}
-    from fields
+    from valued
 ),
 
 judged as (
@@ -33,33 +32,28 @@ judged as (
 )
 
 select
-    {%- for column in kept %}
-    {{ column }},
-    {%- endfor %}
-    commit_lsn,
-    ordinal,
     part,
     action,
-    source_table,
+    commit_lsn,
+    ordinal,
     rejected_reason,
-    last_lsn,
     has_old,
     has_new,
     {%- for column in declared.dimensions %}
     {%- set place = loop.index0 %}
     {%- if column.kind == 'slot' %}
-    '{{ waltally.get_slot_name() }}'::text as old_{{ place }},
-    '{{ waltally.get_slot_name() }}'::text as new_{{ place }},
+    {{ slot }}::text as old_{{ place }},
+    {{ slot }}::text as new_{{ place }},
     true as has_{{ place }},
     {%- else %}
     {%- for value in values if value.name == column.name %}
     {%- for image in ['old', 'new'] if image == 'new' or value.name in declared.key %}
     case
         when has_{{ image }} and rejected_reason is null
-            then {{ waltally.read_value_text(image ~ '_c' ~ value.place) }}::{{ value.type }}
+            then {{ waltally.read_value_text(image ~ '_v' ~ values.index(value)) }}::{{ value.type }}
     end as {{ image }}_{{ place }},
     {%- endfor %}
-    new_c{{ value.place }} is not null as has_{{ place }},
+    new_v{{ values.index(value) }} is not null as has_{{ place }},
     {%- endfor %}
     {%- endif %}
     {%- endfor %}

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.build.models import Models
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.operations.prune.windows import backfill, server
 from tests.support.databases import application_database
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 
 

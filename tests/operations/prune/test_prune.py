@@ -13,7 +13,6 @@ import pytest
 from demo import recount
 from demo.cluster import Cluster
 from demo.comparison import staged_transactions
-from loader.build.models import Models
 from loader.staging.prune import Outcome, prune
 from tests.acceptance.pipeline import Pipeline as BusySource
 from tests.fixtures.pipelines import WAREHOUSE
@@ -28,6 +27,7 @@ from tests.operations.prune.windows import (
 )
 from tests.support import Database, paste, wait_until
 from tests.support.databases import empty_database
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
 from waltally.errors import BuildFailed
@@ -59,6 +59,13 @@ def holds(pipeline: Pipeline) -> str:
     """What holds the oldest partition that it would keep, and the remedy."""
     kept = next(each for each in planned(pipeline) if each.status == "kept")
     return f"{kept.blockers[0].reason}\n{kept.blockers[0].remedy}"
+
+
+def run_remedy(pipeline: Pipeline) -> None:
+    """Run the SQL of what holds the oldest partition that it would keep."""
+    remedy = re.search(r"delete from .*;", holds(pipeline))
+    assert remedy
+    pipeline.target.execute(remedy[0])
 
 
 def goes(upto: int) -> dict[str, str]:
@@ -117,21 +124,31 @@ def test_a_dry_run_says_what_a_prune_does_and_changes_nothing(pipeline: Pipeline
 def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     run = pipeline.target.execute
     run("insert into cdc.model_watermark values ('dev.it''s', %s, '2/10')", pipeline.slot)
-    assert fates(pipeline) == goes(1)
-    said = holds(pipeline)
-    assert (
-        f"dev.it's, which does not exist, has applied slot {pipeline.slot} only up to 2/10" in said
+    assert fates(pipeline) == goes(3), "nobody would ever apply more to it"
+    # Another dbt target's copy of the fact, in a schema that is gone.
+    run(
+        "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, "
+        "reader, needs) select slot_name, 'dev.it''s', fact_name, declaration, routine, reader, "
+        "needs from cdc.installed_model where model_name = 'analytics.ft_service_stats'"
     )
-    remedy = re.search(r"delete from .*;", said)
-    assert remedy
-    run(remedy[0])
+    assert fates(pipeline) == goes(1)
+    assert (
+        f"dev.it's, which does not exist, has applied slot {pipeline.slot} only up to 2/10: "
+        "dbt has not installed it\n`dbt build`; or, if the model is gone for good: delete"
+    ) in holds(pipeline)
+    run_remedy(pipeline)
+    assert fates(pipeline) == goes(3)
+
+    run("insert into cdc.reader_position values (%s, 'an ''index', '2/10')", pipeline.slot)
+    assert fates(pipeline) == goes(1)
+    assert f"the reader an 'index has read slot {pipeline.slot} only up to 2/10" in holds(pipeline)
+    run_remedy(pipeline)
     assert fates(pipeline) == goes(3)
 
     run(
         "insert into cdc.slot_position (slot_name, system_identifier, source_database, start_lsn, "
         "position_lsn) select 'other', '7', 'elsewhere', '1/0', '2/8'"
     )
-    run("insert into cdc.model_watermark values ('analytics.ft_service_stats', 'other', '9/0')")
     run("insert into cdc.archive_position values ('other', 'somewhere', '1/0', '9/0')")
     assert fates(pipeline) == goes(1)
     assert holds(pipeline).startswith("slot other still writes to it")
@@ -149,14 +166,13 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     assert fates(pipeline) == goes(1)
     assert (
         "a baseline at 2/0 and the archive in /var/backups/my log lacks 4.0 GB of WAL from 2/800000"
-        " on\n`spark-submit spark/archive.py --to '/var/backups/my log'`; or count anew, "
-        "`spark-submit spark/seed.py --fact ft_service_stats`, then `dbt build`"
+        " on\n`spark-submit spark/archive.py --to '/var/backups/my log'`; or count again, "
+        "`spark-submit spark/seed.py --fact ft_service_stats`"
     ) in holds(pipeline)
     run("update cdc.archive_position set archived_lsn = '4/0'")
     assert fates(pipeline) == goes(3)
 
-    run("update cdc.baseline set snapshot_lsn = '9/0', system_identifier = '7'")
-    run("delete from cdc.archive_position")
+    run("update cdc.model_watermark set applied_lsn = '1/8'")
     assert fates(pipeline) == goes(0)
     assert "dropped" not in pipeline.must("prune")
     assert start(pipeline.target) == "1/0"

@@ -11,7 +11,6 @@ import pytest
 from psycopg2 import extensions
 
 from demo.cluster import Cluster
-from loader.build.models import Models
 from loader.staging import migrate
 from loader.staging.change_log import ChangeLog
 from tests.fixtures.pipelines import WAREHOUSE
@@ -25,6 +24,7 @@ from tests.operations.prune.windows import (
 )
 from tests.support import Database, paste, wait_until
 from tests.support.databases import application_database
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
 from waltally.errors import Interrupted

@@ -11,7 +11,10 @@ from tests.soak.faults.waiting import wait_at_most
 from tests.soak.system import System
 from tests.support import LOADER, ROOT
 
-IS_BUILDING = "select true from pg_stat_activity where application_name = 'dbt' and state <> 'idle'"
+IS_BUILDING = (
+    "select true from pg_stat_activity "
+    "where application_name in ('dbt', 'waltally apply') and state <> 'idle'"
+)
 
 
 def kill_loader(system: System) -> None:

@@ -52,7 +52,7 @@ def end_dbt_backend(system: System) -> None:
     """End all sessions of dbt, also those of the loader's builds."""
     build = start_build(system)
     system.pause_randomly(0, 0.3)
-    system.ask_target(END_SESSIONS + "application_name = 'dbt'")
+    system.ask_target(END_SESSIONS + "application_name in ('dbt', 'waltally apply')")
     wait_at_most(system, lambda: build.poll() is not None, 60)
     kill_group(build)
 

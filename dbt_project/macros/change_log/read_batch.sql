@@ -1,0 +1,178 @@
+{# The changes of a batch that matter to any of the facts, in the columns of the type `change`: the table's
+   number, and its values in the order of list_readables, as read_fact_value gives them. Changes that look
+   alike are one row, which is most of what makes a batch cheap; `is_each` keeps them apart.
+
+   batch, part  conditions on the log: the whole batch, for TRUNCATE, and the part that is read.
+   slot         the slot's name, as SQL. #}
+{% macro read_batch(readables, slot, batch='true', part='true', is_each='false') %}
+{#- Current rows list a change of no table at once, and need its place for that. -#}
+{%- set is_listed = ' or table_no is null' if readables | selectattr('is_each', 'defined') | list else '' -%}
+with change_log as (
+    select
+        commit_lsn,
+        ordinal,
+        action,
+        -- A long payload is stored compressed or out of line: read it once, not at each use.
+        payload || '' as payload,
+        case
+            when action is null then {{ waltally.get_staging_schema() }}.jsonb_or_null(payload)
+        end as message
+    from {{ source('cdc', 'change_log') }}
+    where slot_name = {{ slot }} and {{ part }}
+    offset 0
+),
+
+recognised as (
+    select
+        *,
+        {{ waltally.find_plugin_action() }} as plugin_action
+    from change_log
+    offset 0
+),
+
+named as (
+    select
+        *,
+        coalesce(plugin_action, message ->> 'action') as said_action,
+        {{ waltally.read_table(readables) }} as table_no
+    from recognised
+    offset 0
+),
+
+truncates as (
+    {{ waltally.read_truncates(readables, slot, batch) }}
+),
+
+cut as (
+    select
+        named.commit_lsn,
+        named.ordinal,
+        named.said_action as action,
+        named.table_no,
+        case
+            when named.plugin_action is null and named.message is null then 'the payload is not valid JSON'
+            -- Of a row that the target cannot hold as text the loader keeps the bytes under this name.
+            when named.message ? 'undecodable' then 'the text of the row does not fit the target''s encoding'
+            when named.said_action is null or named.said_action not in ('I', 'U', 'D', 'T')
+                then 'the action is not known'
+            when named.table_no is null then 'the change names no table'
+        end as problem,
+        {{ waltally.cut_old_image() }} as old_image,
+        {{ waltally.cut_new_image() }} as new_image,
+        (
+            (named.commit_lsn, named.ordinal) < (truncates.commit_lsn, truncates.ordinal)
+        ) is true as is_cancelled
+    from named
+    left join truncates on named.table_no = truncates.table_no
+    where
+        -- Transaction bounds and messages hold no row; 0 is a table that no fact reads.
+        coalesce(named.said_action not in ('B', 'C', 'M'), true)
+        and named.table_no is distinct from 0
+    offset 0
+),
+
+plain as (
+    select
+        *,
+        {%- for image in ['old', 'new'] %}
+        case table_no
+            {%- for readable in readables if readable['values'] %}
+            when {{ readables.index(readable) + 1 }} then array[
+                {%- for column in readable['values'] | map(attribute='column') | unique(case_sensitive=true) %}
+                {{ waltally.find_plain_string(image ~ '_image', column) }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            ]
+            {%- else %}
+            when 0 then '{}'::text[]
+            {%- endfor %}
+        end as {{ image }}_plain{{ ',' if not loop.last }}
+        {%- endfor %}
+    from cut
+    -- Without this the planner repeats each search wherever its result is used.
+    offset 0
+),
+
+found as (
+    select
+        *,
+        {%- for image in ['old', 'new'] %}
+        case table_no
+            {%- for readable in readables if readable['values'] %}
+            when {{ readables.index(readable) + 1 }} then array[
+                {%- for column in readable['values'] | map(attribute='column') | unique(case_sensitive=true) %}
+                {{ waltally.read_image_value(image ~ '_image', column, image ~ '_plain[' ~ loop.index ~ ']') }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            ]
+            {%- else %}
+            when 0 then '{}'::text[]
+            {%- endfor %}
+        end as {{ image }}_found{{ ',' if not loop.last }}
+        {%- endfor %}
+    from plain
+    offset 0
+),
+
+valued as (
+    select
+        table_no,
+        action,
+        commit_lsn,
+        ordinal,
+        is_cancelled,
+        coalesce(
+            problem,
+            case
+                when action in ('U', 'D') and old_image is null then 'the replica identity carries no old row'
+            end
+        ) as problem,
+        {%- for image in ['old', 'new'] %}
+        case table_no
+            {%- for readable in readables if readable['values'] %}
+            {%- set columns = readable['values'] | map(attribute='column') | unique(case_sensitive=true) | list %}
+            when {{ readables.index(readable) + 1 }} then array[
+                {%- for value in readable['values'] %}
+                {%- set place = columns.index(value.column) + 1 %}
+                {{ waltally.read_fact_value(
+                    value,
+                    'old_found[' ~ place ~ ']' if image == 'old'
+                    else 'coalesce(new_found[' ~ place ~ '], old_found[' ~ place ~ '])'
+                ) }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            ]
+            {%- else %}
+            when 0 then '{}'::text[]
+            {%- endfor %}
+        end as {{ image }}_values{{ ',' if not loop.last }}
+        {%- endfor %}
+    from found
+    offset 0
+),
+
+kept as (
+    select
+        *,
+        {{ is_each }}
+        {{- is_listed }}
+        {%- for readable in readables if readable.is_each or readable.is_ignored %}
+        or (table_no = {{ readables.index(readable) + 1 }}{{ " and action = 'D'" if not readable.is_each }})
+        {%- endfor %} as is_alone
+    from valued
+    -- An update that moves none of the values. A value that is absent is no value.
+    where (action = 'U' and old_values = new_values and array_position(old_values, null) is null) is not true
+)
+
+select
+    table_no,
+    action,
+    case when is_alone then commit_lsn end as commit_lsn,
+    case when is_alone and ({{ is_each }}{{ is_listed }}
+        {%- for readable in readables if readable.is_each %} or table_no = {{ readables.index(readable) + 1 }}{% endfor %}) then ordinal end as ordinal,
+    is_cancelled,
+    problem,
+    old_values,
+    new_values,
+    count(*) as change_count,
+    max(commit_lsn) as last_lsn
+from kept
+group by 1, 2, 3, 4, is_cancelled, problem, old_values, new_values
+{% endmacro %}

@@ -1,0 +1,91 @@
+{# A step of a fact's routine: add changes to the table, write down the deletes that the fact ignores, and
+   report what could not be counted. #}
+{% macro apply_changes(declared, derived) %}
+{%- set summed = waltally.list_values(declared) | selectattr('kind', 'equalto', 'sum')
+    | map(attribute='column') | list -%}
+{%- set ignoring = declared.tables | selectattr('deletes', 'equalto', 'ignore') | list -%}
+{%- set archived = waltally.get_staging_schema() ~ '.archived_delete' -%}
+with deltas as materialized (
+    {{ waltally.compute_deltas(declared, 'unnest($3)', '($4)', '($5)', '$2') }}
+),
+
+-- A TRUNCATE takes away what came before it: compute_deltas has taken it out of the deltas, and here it goes
+-- out of the table. A rebuild has left it out of the baseline.
+truncates as (
+    select distinct part
+    from deltas
+    where action = 'T' and rejected_reason is null and $1 = 'add'
+),
+
+contributions as (
+    select
+        {{ waltally.number_names('d', declared.dimensions | length) }},
+        {%- for measure in declared.measures %}
+        case
+            when deltas.part in ({{ waltally.quote_literals(measure.of) }})
+                then deltas.sign * deltas.change_count
+                {{- ' * deltas.s' ~ summed.index(measure.column) if measure.kind == 'sum' }}
+            else 0
+        end as m{{ loop.index0 }},
+        {%- endfor %}
+        false as is_stored
+    from deltas
+    where deltas.sign is not null and not deltas.is_ignored
+
+    union all
+    {{ waltally.select_stored(declared, is_truncate=true) }}
+),
+{{ waltally.add_contributions(declared, derived) }}
+{%- if ignoring %},
+
+forgotten as (
+    delete from {{ archived }} as old
+    where
+        old.slot_name = $2
+        and old.model_name = {{ waltally.quote_literal(waltally.get_model_key()) }}
+        and old.part in (select deltas.part from deltas where deltas.action = 'T' and deltas.rejected_reason is null)
+),
+
+written_down as (
+    insert into {{ archived }} (slot_name, model_name, part, commit_lsn, dimensions, measures)
+    select
+        $2,
+        {{ waltally.quote_literal(waltally.get_model_key()) }},
+        part,
+        commit_lsn,
+        array[
+            {%- for dimension in declared.dimensions %}
+            d{{ loop.index0 }}::text{{ ',' if not loop.last }}
+            {%- endfor %}
+        ],
+        array[
+            {%- for measure in declared.measures %}
+            sum(case
+                when part in ({{ waltally.quote_literals(measure.of) }})
+                    then change_count{{ ' * s' ~ summed.index(measure.column) if measure.kind == 'sum' }}
+                else 0
+            end)::numeric{{ ',' if not loop.last }}
+            {%- endfor %}
+        ]
+    from deltas
+    where is_ignored and sign is not null
+    group by part, commit_lsn, {{ waltally.number_names('d', declared.dimensions | length) }}
+)
+{%- endif %}
+
+select
+    (select max(last_lsn) from deltas where rejected_reason is not null),
+    (
+        select jsonb_object_agg(parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated))
+        from (
+            select
+                part,
+                sum(left_out) as left_out,
+                coalesce(bool_or(action = 'T' and rejected_reason is null), false) as is_truncated
+            from deltas
+            where part is not null
+            group by part
+        ) as parts
+    )
+into result.rejected_lsn, result.left_out;
+{% endmacro %}

@@ -1,0 +1,59 @@
+{# SQL: make the model's routine and the project's reader, let the owner of cdc.apply alone execute them, and
+   register both. #}
+{% macro install_functions(declared, derived) %}
+{%- set staging = waltally.get_staging_schema() -%}
+{%- set readables = waltally.list_readables(waltally.list_declarations()) -%}
+{%- set routine = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply') -%}
+{%- set reader = waltally.quote_name(ref('waltally', 'rejected_changes').schema) ~ '.' ~ waltally.quote_name('read_changes_of_' ~ project_name[:40]) -%}
+{%- set routine_signature = routine ~ '(text, text, ' ~ staging ~ '.change[], integer[], integer[], text[])' -%}
+{%- set reader_signature = reader ~ '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)' -%}
+{%- set needs = [] -%}
+{%- for table in declared.tables -%}
+    {%- do needs.append([table.schema ~ '.' ~ table.table, waltally.list_needs(declared, table)]) -%}
+{%- endfor -%}
+{%- set gives = [] -%}
+{%- for readable in readables -%}
+    {%- do gives.append([readable.schema ~ '.' ~ readable.table, readable['values']]) -%}
+{%- endfor -%}
+-- Two builds at once may make the reader.
+select pg_advisory_xact_lock({{ staging }}.lock_key('reader', {{ waltally.quote_literal(reader) }}));
+{{ waltally.write_reader(reader, readables) }};
+{{ waltally.write_routine(routine, declared, derived) }};
+do $install$
+declare
+    caller constant name := (
+        select pg_get_userbyid(p.proowner) from pg_proc as p
+        where p.oid = {{ waltally.quote_literal(staging ~ '.apply(text, text)') }}::regprocedure
+    );
+begin
+    {%- for signature, schema in [(routine_signature, this.schema), (reader_signature, ref('waltally', 'rejected_changes').schema)] %}
+    revoke execute on function {{ signature }} from public;
+    execute format('grant execute on function {{ signature | replace("'", "''") }} to %I', caller);
+    if not has_schema_privilege(caller, {{ waltally.quote_literal(schema) }}, 'usage') then
+        execute format('grant usage on schema {{ waltally.quote_name(schema) | replace("'", "''") }} to %I', caller);
+    end if;
+    {%- endfor %}
+end
+$install$;
+select {{ staging }}.install_model(
+    slots.slot_name,
+    {{ waltally.quote_literal(waltally.get_model_key()) }},
+    {{ waltally.quote_literal(model.name) }},
+    {{ waltally.quote_literal(tojson(declared)) }},
+    {{ waltally.quote_literal(routine_signature) }},
+    {{ waltally.quote_literal(reader_signature) }},
+    {{ waltally.quote_literal(tojson(needs)) }},
+    {{ waltally.quote_literal(tojson(gives)) }},
+    {{ flags.FULL_REFRESH or load_cached_relation(this) is none }}
+)
+from (
+    select {{ waltally.quote_literal(waltally.get_slot_name()) }} as slot_name
+    {%- if load_cached_relation(this) is none %}
+    -- The rows of all slots went with a table that was dropped: each starts from its baseline.
+    union
+    select installed.slot_name
+    from {{ staging }}.installed_model as installed
+    where installed.model_name = {{ waltally.quote_literal(waltally.get_model_key()) }}
+    {%- endif %}
+) as slots;
+{% endmacro %}

@@ -1,0 +1,22 @@
+{# SQL: what a routine relies on, whoever calls it: no `alter role ... set` may stop it or change a number.
+
+   Values are printed and read in one way, or the ids of a fact's groups would change. Names are those of
+   pg_catalog, and all others are qualified. Row security is off, which makes a policy an error: it would hide
+   rows without a word. Compiling takes longer than most batches. The planner overestimates the groups and
+   would sort wide rows. The plan of the first call stays. A row that somebody has locked is waited for shortly,
+   because the other models wait too. #}
+{% macro pin_routine() -%}
+set search_path = pg_catalog, pg_temp
+set standard_conforming_strings = on
+set transform_null_equals = off
+set row_security = off
+set DateStyle = 'ISO, MDY'
+set IntervalStyle = postgres
+set TimeZone = 'UTC'
+set extra_float_digits = 1
+set bytea_output = hex
+set jit = off
+set enable_sort = off
+set plan_cache_mode = force_generic_plan
+set lock_timeout = '1s'
+{%- endmacro %}

@@ -1,0 +1,25 @@
+{# SQL: no rows, with the columns of a model's table. #}
+{% macro select_nothing(declared, derived) %}
+select
+    {%- if declared.kind == 'fact' %}
+    null::uuid as id,
+    {%- endif %}
+    {%- for dimension in declared.dimensions %}
+    null::{{ dimension.type }} as {{ waltally.quote_name(dimension.name) }}{{ ',' if not loop.last or declared.kind == 'fact' }}
+    {%- endfor %}
+    {%- if declared.kind == 'fact' %}
+    {%- for column, expression in derived.items() %}
+    {{ expression }} as {{ waltally.quote_name(column) }},
+    {%- endfor %}
+    {%- for measure in declared.measures %}
+    measures.{{ waltally.quote_name(measure.name) }}{{ ',' if not loop.last }}
+    {%- endfor %}
+from (
+    select
+        {%- for measure in declared.measures %}
+        null::{{ measure.type }} as {{ waltally.quote_name(measure.name) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+) as measures
+    {%- endif %}
+where false
+{% endmacro %}

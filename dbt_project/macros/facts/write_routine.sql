@@ -1,0 +1,67 @@
+{# SQL: the routine that applies a batch to the model; cdc.apply calls it.
+
+   step  begin: as rebuild, but the table has to be empty. rebuild: start from the baseline. add: add changes.
+         refill: the same during a rebuild, which has left truncated tables out. list: list what could not be
+         counted.
+
+   It runs with the rights of its owner, and with settings of its own. Its parameters are called $1, $2, ...,
+   because a column of the fact may have any name. #}
+{% macro write_routine(routine, declared, derived) %}
+{%- set change_type = waltally.get_staging_schema() ~ '.change' -%}
+{%- set listed = ref('waltally', 'rejected_changes') -%}
+{%- set is_fact = declared.kind == 'fact' -%}
+create or replace function {{ routine }}(
+    step text,
+    slot text,
+    changes {{ change_type }}[],
+    table_nos integer[],
+    places integer[],
+    truncated text[]
+) returns {{ waltally.get_staging_schema() }}.outcome
+language plpgsql security definer
+{{ waltally.pin_routine() }}
+as $routine$
+#variable_conflict use_column
+declare
+    result {{ waltally.get_staging_schema() }}.outcome;
+    changed text;
+    {%- if not is_fact %}
+    change record;
+    rejected_reason text;
+    left_out bigint := 0;
+    is_truncated boolean := false;
+    {%- endif %}
+begin
+    lock table {{ this }} in row exclusive mode nowait;
+    if $1 in ('begin', 'rebuild') then
+        if $1 = 'begin' and exists (
+            select from {{ this }} where true{{ waltally.write_slot_filter(declared, '$2') }}
+        ) then
+            -- Without a watermark nothing says where these counts come from: another slot, or a baseline
+            -- that is gone. A rebuild would replace them by what this log alone holds.
+            raise exception 'it holds counts, and nothing says that they come from the slot %', $2
+                using hint = '`spark-submit spark/seed.py --fact {{ model.name }}`; where no slot has a baseline, `dbt build --full-refresh` keeps what this log holds and nothing else';
+        end if;
+        {{ waltally.adapt_table(declared, derived, may_replace=true) }}
+        {{ waltally.list_baseline_rejections(declared, listed) }}
+        {{ waltally.start_from_baseline(declared, derived) if is_fact else waltally.start_from_rows(declared) }}
+    {%- if is_fact %}
+    elsif $1 = 'list' then
+        {{ waltally.list_rejections(declared, listed) }}
+    else
+        {{ waltally.apply_changes(declared, derived) }}
+    {%- else %}
+    elsif $1 <> 'list' then
+        {{ waltally.apply_rows(declared, listed) }}
+    {%- endif %}
+    end if;
+    return result;
+{%- if not is_fact %}
+exception
+    when unique_violation then
+        raise exception 'two rows of {{ model.name }} have the same key: %', sqlerrm
+            using hint = 'Declare a key that no two rows share at any moment, run loader setup and spark-submit spark/seed.py --fact {{ model.name }}.';
+{%- endif %}
+end
+$routine$
+{% endmacro %}

@@ -1,0 +1,1 @@
+"""Has the database apply what is staged, and paces it."""

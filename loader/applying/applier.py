@@ -1,0 +1,245 @@
+"""Has the database apply what is staged: after each batch, and whenever a model can move."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import closing
+
+from psycopg2 import extensions
+
+from loader.applying.calls import ModelState, Part, apply, newest_age, newest_rejections
+from loader.capture.events import BuildBroke, Building, Built, Committed, Event, Notify, ignore
+from waltally import lsn
+from waltally.database import connect
+from waltally.errors import BuildFailed, LoaderError, unexpected
+from waltally.settings import Settings
+
+log = logging.getLogger("loader")
+
+THREADS = ("front", "behind")
+_RETRY_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+"""How often to look at models that are behind: a seed, a setup or dbt may make one ready."""
+_LONGEST_PAUSE = 0.1
+_STOP_SECONDS = 10.0
+"""So long a stop waits for a call before it cancels it."""
+
+
+def apply_once(settings: Settings, notify: Notify = ignore) -> None:
+    """Apply what is staged. Raises LoaderError; BuildFailed where a model failed."""
+    notify(Building())
+    started = time.monotonic()
+    with closing(_connect(settings)) as connection:
+        before = newest_rejections(connection, settings.schema, settings.slot)
+        states = _apply_all(connection, settings)
+        _say_rejections(before, newest_rejections(connection, settings.schema, settings.slot))
+    for each in states:
+        if each.state == "waits":
+            log.info("%s waits: %s\nTry: %s", each.name, each.reason, each.remedy)
+    notify(Built(time.monotonic() - started, {}))
+    for each in states:
+        if each.state == "failed":
+            raise BuildFailed(f"{each.name}: {each.reason}", each.remedy or "")
+
+
+def _apply_all(connection: extensions.connection, settings: Settings) -> list[ModelState]:
+    while True:
+        states = apply(connection, settings.schema, settings.slot, "all")
+        if not any(each.is_behind for each in states):
+            return states
+
+
+class Applier:
+    """Two threads that call cdc.apply: one for the models that follow, one for those behind.
+
+    So a rebuild or a failing model does not make the others older. What fails is tried again,
+    while the loader goes on staging.
+    """
+
+    def __init__(self, settings: Settings, notify: Notify = ignore, share: float = 1.0) -> None:
+        """`share`: at most so much of a core the models that follow may take, from 0 to 1."""
+        self._settings = settings
+        self._notify = notify
+        self._share = share
+        self._stop = threading.Event()
+        self._is_due = threading.Event()
+        self._front = _Session(settings)
+        self._behind = _Session(settings)
+        self._threads = [
+            threading.Thread(target=run, name=name, daemon=True)
+            for name, run in zip(THREADS, (self._follow, self._help), strict=True)
+        ]
+        self._said: dict[str, tuple[str, str | None]] = {}
+        self._rejected: dict[str, int] = {}
+        self._applied: int | None = None
+
+    def start(self) -> None:
+        """Begin, with what is staged already."""
+        self._is_due.set()
+        for thread in self._threads:
+            thread.start()
+
+    def notice(self, event: Event) -> None:
+        """Take an event of the run: a batch that is staged has to be applied."""
+        if isinstance(event, Committed) and event.changes:
+            self._is_due.set()
+
+    def close(self) -> None:
+        """Apply what is still staged, then end; a call that takes long is cancelled."""
+        self._stop.set()
+        self._is_due.set()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for thread, session in zip(self._threads, (self._front, self._behind), strict=True):
+            thread.join(max(0.0, deadline - time.monotonic()))
+            while thread.is_alive():
+                session.cancel()
+                thread.join(_LOOK_SECONDS)
+            session.close()
+
+    def _follow(self) -> None:
+        """Bring the models that follow to each batch that is staged."""
+        is_last = False
+        while not is_last:
+            self._is_due.wait()
+            self._is_due.clear()
+            is_last = self._stop.is_set()
+            try:
+                is_more, pause = self._apply_front()
+            except Exception as failure:
+                # Any exception: staging must go on, or the slot would hold WAL because of a model.
+                is_more, pause = True, _RETRY_SECONDS
+                self._report(failure)
+                if is_last:
+                    return
+            if is_more:
+                self._is_due.set()
+                is_last = False
+            # Batches that are staged meanwhile are applied together.
+            self._stop.wait(pause)
+
+    def _help(self) -> None:
+        """Bring the models that are behind to the others."""
+        while not self._stop.is_set():
+            try:
+                is_more = self._apply_behind()
+                before, self._rejected = self._rejected, self._behind.newest_rejections()
+                _say_rejections(before, self._rejected)
+                pause = 0.0 if is_more else _LOOK_SECONDS
+            except Exception as failure:
+                self._report(failure)
+                pause = _RETRY_SECONDS
+            self._stop.wait(pause)
+
+    def _apply_front(self) -> tuple[bool, float]:
+        """Return whether there is more to apply, and for how many seconds to pause."""
+        self._notify(Building())
+        started = time.monotonic()
+        states = self._front.apply("front")
+        applied = max((each.applied_lsn or 0 for each in states), default=0)
+        ages: dict[str, float] = {}
+        if self._applied and applied > self._applied:
+            age = self._front.newest_age(self._applied, applied)
+            ages = {} if age is None else {each.name: age for each in states}
+        self._applied = applied
+        seconds = time.monotonic() - started
+        log.debug("built in %.3f s", seconds)
+        self._notify(Built(seconds, ages))
+        is_more = any(each.is_behind for each in states)
+        return is_more, 0.0 if is_more else min(_LONGEST_PAUSE, seconds * (1 / self._share - 1))
+
+    def _apply_behind(self) -> bool:
+        """Return whether there is more to apply."""
+        states = self._behind.apply("behind")
+        for each in states:
+            before = self._said.get(each.name, ("follows", None))
+            self._said[each.name] = (each.state, each.reason)
+            if self._said[each.name] != before:
+                _say(each)
+                # One that has come to follow may lack what was staged meanwhile.
+                self._is_due.set()
+        return any(each.is_behind for each in states)
+
+    def _report(self, failure: Exception) -> None:
+        for session in (self._front, self._behind):
+            session.forget_broken()
+        error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
+        if self._stop.is_set():
+            log.info("what is staged waits for the next loader: %s", error)
+            return
+        # The remedy comes last: what followed it would be pasted with its SQL.
+        remedy = [error.remedy] if error.remedy else []
+        said = "%s; trying again in %g s" + "\nTry: %s" * len(remedy)
+        log.error(said, error, _RETRY_SECONDS, *remedy)
+        self._notify(BuildBroke(error))
+
+
+class _Session:
+    """A connection to the target, opened when it is used: the target may be down at the start."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection: extensions.connection | None = None
+
+    def apply(self, part: Part) -> list[ModelState]:
+        return apply(self._connected(), self._settings.schema, self._settings.slot, part)
+
+    def newest_age(self, begin: int, end: int) -> float | None:
+        settings = self._settings
+        return newest_age(self._connected(), settings.schema, settings.slot, begin, end)
+
+    def newest_rejections(self) -> dict[str, int]:
+        return newest_rejections(self._connected(), self._settings.schema, self._settings.slot)
+
+    def cancel(self) -> None:
+        """Cancel what runs, from another thread."""
+        if self._connection is not None and not self._connection.closed:
+            self._connection.cancel()
+
+    def forget_broken(self) -> None:
+        """Open another connection next time, where this one is gone."""
+        if self._connection is not None and self._connection.closed:
+            self._connection = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _connected(self) -> extensions.connection:
+        if self._connection is None:
+            self._connection = _connect(self._settings)
+        return self._connection
+
+
+def _connect(settings: Settings) -> extensions.connection:
+    connection = connect(settings.target, "target")
+    with connection, connection.cursor() as cursor:
+        # Facts and watermarks are one transaction: a server that loses the last commit loses both.
+        cursor.execute("set synchronous_commit to local")
+        cursor.execute("set application_name to 'waltally apply'")
+    return connection
+
+
+def _say(model: ModelState) -> None:
+    if model.state == "follows":
+        log.info("%s follows%s", model.name, f"; {model.reason}" if model.reason else "")
+        return
+    level = logging.ERROR if model.state == "failed" else logging.WARNING
+    log.log(level, "%s %s: %s\nTry: %s", model.name, model.state, model.reason, model.remedy)
+
+
+def _say_rejections(before: dict[str, int], now: dict[str, int]) -> None:
+    for model, rejected in now.items():
+        if rejected > before.get(model, 0):
+            log.warning(
+                "%s could not count some changes, the newest at %s\nTry: `loader status`",
+                model,
+                lsn.show(rejected),
+            )
+
+
+def _unforeseen(error: Exception) -> LoaderError:
+    log.debug("the call broke", exc_info=error)
+    return unexpected(error)

@@ -1,0 +1,55 @@
+"""Which tables DDL has altered so that rows differ with no change of them in the log. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from loader.capture.messages import Altered
+from loader.staging.records import Registration
+from waltally.errors import LoaderError, TableReplaced
+from waltally.facts import needed_columns
+from waltally.leaves import Root
+from waltally.tables import Table
+
+
+def altered_tables(
+    noted: Iterable[tuple[Altered, int]], registered: Registration, roots: Mapping[Table, Root]
+) -> dict[Table, tuple[int, LoaderError]]:
+    """Return by table the position after the last such DDL, and what to say of it.
+
+    `noted` has a commit LSN with each. A table counts where a fact needs one of the columns.
+    """
+    found: dict[Table, tuple[int, LoaderError]] = {}
+    for note, commit_lsn in noted:
+        for table in registered.tables:
+            tables = [table, *(roots[table].leaves if table in roots else ())]
+            needed = needed_columns(registered.facts, table)
+            if not _is_of(note, tables):
+                continue
+            columns = None if note.columns is None else sorted(note.columns & set(needed))
+            if columns is None or columns:
+                finding = _finding(note, columns, table)
+                found[table] = (commit_lsn + 1, finding)
+    return found
+
+
+def not_in_log(table: Table, said: str) -> LoaderError:
+    """Return the finding that rows came, went or changed without changes."""
+    return TableReplaced(
+        f"{table} {said}; the log has no change for these rows, so its facts wait",
+        "`spark-submit spark/seed.py`, then `dbt build`",
+    )
+
+
+def _is_of(note: Altered, tables: Collection[Table]) -> bool:
+    return any(each.schema == note.schema and note.table in (None, each.name) for each in tables)
+
+
+def _finding(note: Altered, columns: Collection[str] | None, table: Table) -> LoaderError:
+    if note.table is None:
+        said = f"is in the schema {note.schema}, which was renamed or got another owner"
+    elif columns is None:
+        said = "was made UNLOGGED or LOGGED"
+    else:
+        said = f"was altered, and {', '.join(columns)} may have other values"
+    return not_in_log(table, said)

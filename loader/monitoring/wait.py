@@ -1,0 +1,107 @@
+"""`loader wait`: until every model of a slot holds what was committed before a position."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+from psycopg2 import errors as pg
+from psycopg2 import extensions, sql
+
+from loader.monitoring.amounts import duration
+from loader.staging.records import say_state
+from waltally import lsn
+from waltally.database import connect, explained
+from waltally.errors import NotReached, NotSetUp, combine
+from waltally.settings import Settings
+
+_NOW = """
+select case
+    when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn()
+end
+"""
+_STATES = """
+select model_name, state, reason, remedy, applied_lsn from {}.fact_state
+where slot_name = %s order by applied_lsn, model_name
+"""
+_WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second')"
+
+_ONE_CALL_SECONDS = 1.0
+"""Between two calls Ctrl-C is noticed, and the target's vacuum is not held back."""
+
+
+def wait(settings: Settings, position: int | None, timeout: float) -> None:
+    """Return once every model holds what was committed before the position.
+
+    Without a position: what is committed at the source now. Raises NotReached after `timeout`
+    seconds, NotSetUp, MissingRight, CannotConnect.
+    """
+    deadline = time.monotonic() + timeout
+    with closing(connect(settings.target, "target")) as target:
+        target.autocommit = True
+        _states(target, settings)
+        if position is None:
+            with (
+                closing(connect(settings.source, "source")) as source,
+                explained("source"),
+                source.cursor() as cursor,
+            ):
+                cursor.execute(_NOW)
+                ((now,),) = cursor.fetchall()
+            position = lsn.parse(now)
+        call = sql.SQL(_WAIT).format(sql.Identifier(settings.schema))
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            with explained("target"), target.cursor() as cursor:
+                part = min(left, _ONE_CALL_SECONDS)
+                cursor.execute(call, (settings.slot, lsn.show(position), part))
+                ((is_there,),) = cursor.fetchall()
+            if is_there:
+                return
+            if left == 0.0:
+                raise _not_reached(_states(target, settings), settings.slot, position, timeout)
+
+
+def _states(
+    target: extensions.connection, settings: Settings
+) -> list[tuple[str, str, str | None, str | None, str | None]]:
+    """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
+    with explained("target"), target.cursor() as cursor:
+        try:
+            cursor.execute(
+                sql.SQL(_STATES).format(sql.Identifier(settings.schema)), (settings.slot,)
+            )
+        except (pg.InvalidSchemaName, pg.UndefinedTable):
+            found = []
+        else:
+            found = cursor.fetchall()
+    if not found:
+        raise NotSetUp(
+            f"No model of the slot {settings.slot} is registered in schema {settings.schema} of "
+            "the target",
+            "run `loader setup`",
+        )
+    return found
+
+
+def _not_reached(
+    states: list[tuple[str, str, str | None, str | None, str | None]],
+    slot: str,
+    position: int,
+    timeout: float,
+) -> NotReached:
+    standing = [
+        NotReached(say_state(name, state, reason), remedy or "")
+        for name, state, reason, remedy, _ in states
+        if state != "follows"
+    ]
+    if standing:
+        first = combine(standing)
+        assert isinstance(first, NotReached)
+        return first
+    name, *_, applied = states[0]
+    return NotReached(
+        f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: {name} "
+        f"holds what was committed before {applied}",
+        "see that `loader run --build` runs; `loader status` says how far it is",
+    )

@@ -1,0 +1,64 @@
+"""The messages by which the source tells of DDL, where its administrator ran note_ddl.sql."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from waltally.tables import quoted
+
+_SQL = Path(__file__).with_name("note_ddl.sql")
+
+INSTALLED = "(select oid from pg_event_trigger where evtname = 'waltally_rewrite')"
+"""SQL whose value is another one once note_ddl.sql was run, or what it made was dropped."""
+
+# Anybody with the right to make schemas may have made one of this name. Only an administrator makes
+# event triggers, and nothing in the schema may be anybody else's.
+_IS_READABLE = """
+select count(*) = 2
+from pg_event_trigger as e
+inner join pg_proc as p on p.oid = e.evtfoid
+inner join pg_namespace as n on n.oid = p.pronamespace
+inner join pg_class as c on c.relnamespace = n.oid
+where
+    n.nspname = 'waltally'
+    and c.relname = 'ddl_prefix'
+    and c.relkind = 'r'
+    and array[p.proowner, c.relowner] <@ array[n.nspowner]
+    and e.evtenabled <> 'D'
+    and has_schema_privilege(n.oid, 'usage')
+    and has_table_privilege(c.oid, 'select')
+"""
+_PREFIX = "select prefix from waltally.ddl_prefix"
+
+Ask = Callable[[str], Sequence[Sequence[object]]]
+"""Executes a query and returns its rows."""
+
+
+def read_prefix(ask: Ask) -> str | None:
+    """Return what the messages begin with; None where there are none, or not for this role."""
+    ((is_readable,),) = ask(_IS_READABLE)
+    if is_readable not in (True, "t"):
+        return None
+    rows = ask(_PREFIX)
+    return str(rows[0][0]) if rows else None
+
+
+def missing_note(ask: Ask, database: str, role: str) -> str | None:
+    """Return how the source can be made to tell the role of DDL; None where it does."""
+    if read_prefix(ask) is not None:
+        return None
+    ((installed,),) = ask(f"select {INSTALLED}")
+    if installed is not None:
+        return (
+            "The source tells of DDL, but not this role. To let it know, as who ran note_ddl.sql: "
+            f"grant usage on schema waltally to {quoted(role)}; grant select on "
+            f"waltally.ddl_prefix to {quoted(role)}; -- then restart `loader run`"
+        )
+    command = ["psql", "-d", database, "-v", f"loader={role}", "-f", str(_SQL)]
+    return (
+        "Not noticed: DDL that changes rows and writes no change of them (set unlogged, alter "
+        "column … using, columns or schemas that change names). To have the facts wait for a seed "
+        f"then, as a superuser of the source: {shlex.join(command)}"
+    )

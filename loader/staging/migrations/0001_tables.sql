@@ -1,0 +1,290 @@
+-- The staging tables. Runs with search_path set to the staging schema, in one transaction.
+
+create table change_log (
+    slot_name text collate "C" not null,
+    commit_lsn pg_lsn not null,
+    ordinal bigint not null,
+    xid bigint not null,
+    committed_at timestamptz not null,
+    staged_at timestamptz not null default now(),
+    payload text not null,
+    action "char",
+    primary key (slot_name, commit_lsn, ordinal)
+) partition by range (commit_lsn);
+
+-- It costs less time than pglz, but a server may have been built without it.
+do $$
+begin
+    if (
+        select 'lz4' = any (enumvals) from pg_settings where name = 'default_toast_compression'
+    ) then
+        alter table change_log alter payload set compression lz4;
+    end if;
+end
+$$;
+
+comment on table change_log is
+    'One row per change, as wal2json format 2 sent it; whole source transactions only.';
+comment on column change_log.commit_lsn is
+    'Start of the source transaction''s commit record: the position of the whole transaction.';
+comment on column change_log.ordinal is
+    'Place of the change within its source transaction, from 1.';
+comment on column change_log.payload is
+    'The JSON text untouched; text, not json, so that nothing that arrives can be refused.';
+comment on column change_log.action is
+    'The plugin''s action letter, where the payload is JSON in the plugin''s own form; null where '
+    'that was not established: readers then parse the payload themselves.';
+
+-- A TRUNCATE cancels what came before it, so readers ask for it first.
+create index change_log_truncates on change_log (slot_name, commit_lsn, ordinal)
+    where action is null or action = 'T';
+
+create table slot_position (
+    slot_name text collate "C" primary key,
+    system_identifier text not null,
+    source_database text not null,
+    timeline bigint,
+    timeline_began_lsn pg_lsn,
+    on_standby boolean not null default false,
+    start_lsn pg_lsn not null,
+    position_lsn pg_lsn not null,
+    moved_at timestamptz not null default now(),
+    table_identities jsonb,
+    stored_changes bigint not null default 0,
+    last_error text,
+    last_error_at timestamptz,
+    pruned_from_lsn pg_lsn,
+    logged_tables jsonb not null default '[]',
+    registration bigint not null default 0,
+    followed jsonb not null default '{}',
+    leaves jsonb not null default '{}',
+    check (position_lsn >= start_lsn)
+);
+
+comment on table slot_position is
+    'The position of record: one row per slot, written in the transaction that appends its rows.';
+comment on column slot_position.timeline is
+    'The timeline of the source''s WAL that position_lsn is of; null until a loader has followed it.';
+comment on column slot_position.timeline_began_lsn is
+    'Where that timeline left the former one, which tells it from another of its number; null for the '
+    'first timeline, and until a loader has followed it.';
+comment on column slot_position.on_standby is
+    'Whether the slot that was last followed was on a standby; its primary does not show it.';
+comment on column slot_position.start_lsn is
+    'The change log holds every change with start_lsn <= commit_lsn < position_lsn.';
+comment on column slot_position.position_lsn is
+    'Every source transaction with a commit LSN below this is in the change log.';
+comment on column slot_position.table_identities is
+    'The counted tables at setup: name to oid and to the attribute numbers of the needed columns.';
+comment on column slot_position.stored_changes is
+    'How many changes the loader has appended, counted in the transactions that append them.';
+comment on column slot_position.last_error is
+    'What a loader last failed with and could still write down; loader setup clears it when all is well.';
+comment on column slot_position.pruned_from_lsn is
+    'Where the change log began before loader prune first moved start_lsn; null where it never did.';
+comment on column slot_position.logged_tables is
+    'Tables that are logged besides those of the facts, as [[schema, table], ...].';
+comment on column slot_position.registration is
+    'Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.';
+comment on column slot_position.followed is
+    'From which position the log holds what: {"schema.table": {"column, or * for all": "LSN"}}; written by the loader.';
+comment on column slot_position.leaves is
+    'Of each partitioned table, by "schema.table": its partitions when they were last read, and at which LSN; and what was dropped or truncated that facts still count.';
+
+create table fact (
+    slot_name text collate "C" not null references slot_position on delete cascade,
+    fact_name text collate "C" not null,
+    declaration jsonb not null,
+    relation_schema text not null,
+    relation_name text not null,
+    project_name text,
+    registered_at timestamptz not null default now(),
+    primary key (slot_name, fact_name)
+);
+
+comment on table fact is
+    'The declared facts: what loader setup found in dbt''s manifest. Loader, Spark and dbt read it.';
+comment on column fact.fact_name is 'The name of the dbt model.';
+comment on column fact.declaration is
+    'What the model declares by fact() or current_rows(), written out in full.';
+comment on column fact.project_name is
+    'The dbt project that declares the model; setup in another project does not forget it.';
+comment on column fact.relation_schema is
+    'Where the model puts its rows; another dbt target may have the fact in another schema too.';
+
+create table installed_model (
+    slot_name text collate "C" not null,
+    model_name text collate "C" not null,
+    fact_name text collate "C" not null,
+    declaration jsonb not null,
+    routine text not null,
+    reader text not null,
+    needs jsonb not null,
+    table_nos integer[],
+    places integer[],
+    is_refresh_asked boolean not null default false,
+    installed_at timestamptz not null default now(),
+    error text,
+    remedy text,
+    failed_at timestamptz,
+    failures integer not null default 0,
+    retry_at timestamptz,
+    primary key (slot_name, model_name)
+);
+
+comment on table installed_model is
+    'The models that dbt has installed: which routine applies a batch, and what it last failed with.';
+comment on column installed_model.model_name is
+    'The model''s relation as schema.name, so that two dbt targets do not share a watermark.';
+comment on column installed_model.declaration is
+    'What the routine was compiled from; it applies nothing while another declaration is registered.';
+comment on column installed_model.routine is
+    'The function that applies a batch to the model, as SQL writes its name.';
+comment on column installed_model.reader is
+    'The function that reads the change log for it, as SQL writes its name: a row of batch_reader.';
+comment on column installed_model.needs is
+    'Which values of which table the routine takes from a change, in its own order: '
+    '[["schema.table", [value, ...]], ...].';
+comment on column installed_model.table_nos is
+    'The numbers that the reader gives to these tables; null where it does not give all that is needed.';
+comment on column installed_model.places is
+    'By table, where the reader puts these values; null for a value that is not of the table.';
+comment on column installed_model.is_refresh_asked is
+    'Whether the next apply starts from the baseline again, because of dbt build --full-refresh.';
+comment on column installed_model.error is
+    'What the last apply of this model failed with; null since one succeeded.';
+
+create table batch_reader (
+    reader text collate "C" primary key,
+    gives jsonb not null
+);
+
+comment on table batch_reader is
+    'What the functions that read the change log give: [["schema.table", [value, ...]], ...].';
+
+create table model_watermark (
+    model_name text collate "C" not null,
+    slot_name text collate "C" not null,
+    applied_lsn pg_lsn not null,
+    baseline_id uuid,
+    declaration jsonb,
+    moved_at timestamptz not null default now(),
+    rejected_lsn pg_lsn,
+    left_out jsonb,
+    primary key (model_name, slot_name)
+) with (fillfactor = 50);
+
+comment on table model_watermark is
+    'How far each model has applied each slot''s changes; written in the transaction that adds them.';
+comment on column model_watermark.applied_lsn is
+    'Every change with a commit LSN below this is in the model.';
+comment on column model_watermark.baseline_id is
+    'The baseline the model was built on; null where it was built on none.';
+comment on column model_watermark.declaration is
+    'The declaration that the model''s rows were counted by.';
+comment on column model_watermark.rejected_lsn is
+    'The newest change that the model could not count; null where none.';
+comment on column model_watermark.left_out is
+    'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
+
+create table archived_delete (
+    slot_name text collate "C" not null,
+    model_name text collate "C" not null,
+    part text collate "C" not null,
+    commit_lsn pg_lsn not null,
+    dimensions text[] collate "C" not null,
+    measures numeric[] not null
+);
+
+create index archived_delete_model on archived_delete (slot_name, model_name, part, commit_lsn);
+
+comment on table archived_delete is
+    'Rows that were deleted from a table whose deletes a fact ignores, group by group and transaction '
+    'by transaction: the table no longer has them, and the fact still counts them.';
+comment on column archived_delete.measures is
+    'What the deleted rows had added to each measure, in the order of the declaration.';
+
+create table reader_position (
+    slot_name text collate "C" not null references slot_position on delete cascade,
+    reader text collate "C" not null,
+    applied_lsn pg_lsn not null,
+    moved_at timestamptz not null default now(),
+    primary key (slot_name, reader)
+);
+
+comment on table reader_position is
+    'Programs of your own that read the change log: loader prune keeps what they have not read.';
+comment on column reader_position.applied_lsn is
+    'The reader needs no change with a commit LSN below this any more.';
+
+create table baseline (
+    slot_name text collate "C" not null,
+    fact_name text collate "C" not null,
+    baseline_id uuid not null,
+    declaration jsonb not null,
+    snapshot_lsn pg_lsn not null,
+    system_identifier text not null,
+    counted_at timestamptz not null default now(),
+    table_identities jsonb,
+    left_out jsonb,
+    primary key (slot_name, fact_name)
+);
+
+comment on table baseline is
+    'One row per slot and fact: the rows as they were at snapshot_lsn, before any change with a commit LSN at or above it.';
+comment on column baseline.declaration is
+    'The declaration that it was counted by; a fact that is declared otherwise waits for its own.';
+comment on column baseline.table_identities is
+    'What slot_position.table_identities says, at the snapshot; null for an export.';
+comment on column baseline.left_out is
+    'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
+
+create table baseline_group (
+    slot_name text collate "C" not null,
+    fact_name text collate "C" not null,
+    part text collate "C" not null,
+    dimensions text[] collate "C" not null,
+    measures numeric[] not null
+);
+
+-- No key: long texts of current rows would not fit into an index.
+create index baseline_group_fact on baseline_group (slot_name, fact_name, part);
+
+comment on table baseline_group is
+    'One row per group of a baseline and table of the fact; replaced as a whole in one transaction.';
+comment on column baseline_group.part is
+    'The name that the fact gives to the table, for instance live.';
+comment on column baseline_group.dimensions is
+    'The texts of the dimensions, in the order of the declaration; null where null is a group. The slot''s own name for a dimension that is the slot.';
+comment on column baseline_group.measures is
+    'What the table adds to each measure, in the order of the declaration; 0 for a measure of other tables. Archived deletes before the snapshot are in it.';
+
+create table baseline_rejection (
+    slot_name text collate "C" not null,
+    fact_name text collate "C" not null,
+    part text collate "C" not null,
+    reason text not null,
+    row_count bigint not null check (row_count > 0),
+    example jsonb not null,
+    primary key (slot_name, fact_name, part, reason)
+);
+
+comment on table baseline_rejection is
+    'Rows that were there before the stream and that the seed could not count, by reason.';
+comment on column baseline_rejection.example is
+    'The columns of one of the rows, long values cut.';
+
+create table archive_position (
+    slot_name text collate "C" not null,
+    location text not null,
+    from_lsn pg_lsn not null,
+    archived_lsn pg_lsn not null,
+    archived_at timestamptz not null default now(),
+    primary key (slot_name, location),
+    check (archived_lsn >= from_lsn)
+);
+
+comment on table archive_position is
+    'Which part of the change log spark/archive.py has copied where: whole and durable there.';
+comment on column archive_position.archived_lsn is
+    'Every change with from_lsn <= commit LSN < archived_lsn is in the archive at the location.';

@@ -1,0 +1,364 @@
+-- The state of each model is decided here, once: dbt, loader and Spark ask fact_state and print its
+-- sentences. Runs with search_path set to the staging schema.
+
+-- The columns that a fact needs of each of its tables, as the tables call them:
+-- {"schema.table": ["column", ...]}. A table of which only the rows count has an empty list.
+create function needed_columns(declaration jsonb) returns jsonb
+language sql immutable parallel safe set search_path = pg_catalog, pg_temp as $$
+    select coalesce(
+        jsonb_object_agg((part ->> 'schema') || '.' || (part ->> 'table'), columns), '{}'
+    )
+    from jsonb_array_elements(declaration -> 'tables') as part
+    cross join lateral (
+        select coalesce(
+            jsonb_agg(distinct coalesce(part -> 'columns' ->> used.name, used.name)), '[]'
+        ) as columns
+        from (
+            select dimension ->> 'column' as name
+            from jsonb_array_elements(declaration -> 'dimensions') as dimension
+            union all
+            select measure ->> 'column'
+            from jsonb_array_elements(declaration -> 'measures') as measure
+            where measure -> 'of' ? (part ->> 'name')
+            union all
+            select condition ->> 'column'
+            from jsonb_array_elements(declaration -> 'where') as condition
+        ) as used
+        where used.name is not null
+    ) as needed
+$$;
+
+-- From which position on the log holds all of that; null where something is not followed yet.
+create function held_since(needed jsonb, followed jsonb) returns pg_lsn
+language plpgsql immutable parallel safe set search_path = pg_catalog, pg_temp as $$
+declare
+    needs record;
+    own text;
+    since pg_lsn;
+    newest pg_lsn;
+begin
+    for needs in select * from jsonb_each(needed) loop
+        if needs.value = '[]' then
+            -- Only the number of its changes counts: any column tells since when they are logged.
+            since := (select min(any_column.value::pg_lsn) from jsonb_each_text(followed -> needs.key) as any_column);
+            if since is null then
+                return null;
+            end if;
+            newest := greatest(newest, since);
+        end if;
+        for own in select * from jsonb_array_elements_text(needs.value) loop
+            since := least(
+                (followed -> needs.key ->> own)::pg_lsn, (followed -> needs.key ->> '*')::pg_lsn
+            );
+            if since is null then
+                return null;
+            end if;
+            newest := greatest(newest, since);
+        end loop;
+    end loop;
+    return newest;
+end
+$$;
+
+alter table fact add needed jsonb not null generated always as (needed_columns(declaration)) stored;
+comment on column fact.needed is 'The columns that it needs of each table: {"schema.table": ["column", ...]}.';
+
+create type model_plan as (
+    slot_name text,
+    model_name text,
+    fact_name text,
+    step text,
+    from_lsn pg_lsn,
+    position_lsn pg_lsn,
+    applied_lsn pg_lsn,
+    declaration jsonb,
+    routine text,
+    reader text,
+    table_nos integer[],
+    places integer[],
+    is_refresh_asked boolean,
+    baseline_id uuid,
+    snapshot_lsn pg_lsn,
+    left_out jsonb,
+    error text,
+    retry_at timestamptz,
+    state text,
+    reason text,
+    remedy text
+);
+
+comment on type model_plan is
+    'What the next apply does with a model: add the changes from from_lsn on; rebuild, which starts from the '
+    'baseline; or nothing, because of the reason. fact_state is its short form.';
+
+-- The plan of each model of a slot. `offset 0`: else the planner would compute what a case asks for once for
+-- each place where it is used.
+create function plan_models(slot text) returns setof model_plan
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
+    with models as (
+        select
+            fact.slot_name,
+            fact.fact_name,
+            fact.relation_schema || '.' || fact.relation_name as model_name
+        from cdc.fact
+        where fact.slot_name = slot
+        union
+        select installed.slot_name, installed.fact_name, installed.model_name
+        from cdc.installed_model as installed
+        where installed.slot_name = slot
+    ),
+
+    known as (
+        select
+            models.slot_name,
+            models.model_name,
+            models.fact_name,
+            log.start_lsn,
+            log.pruned_from_lsn,
+            log.position_lsn,
+            log.followed,
+            log.system_identifier,
+            fact.declaration as registered,
+            installed.declaration as compiled,
+            installed.routine,
+            installed.reader,
+            installed.table_nos,
+            installed.places,
+            installed.is_refresh_asked is true as is_refresh_asked,
+            installed.error,
+            installed.remedy as error_remedy,
+            installed.retry_at,
+            mark.applied_lsn,
+            mark.declaration as built_by,
+            mark.baseline_id as built_on,
+            baseline.baseline_id,
+            baseline.declaration as counted_by,
+            baseline.snapshot_lsn,
+            baseline.system_identifier as baseline_system,
+            baseline.left_out as baseline_left_out,
+            mark.left_out as left_out,
+            cdc.held_since(fact.needed, log.followed) as held_lsn,
+            exists (
+                select from cdc.baseline as other where other.slot_name = models.slot_name
+            ) as has_any_baseline,
+            case
+                when not jsonb_path_exists(coalesce(fact.declaration, installed.declaration), '$.dimensions[*] ? (@.kind == "slot")')
+                    then (
+                        select min(other.slot_name)
+                        from (
+                            select marked.slot_name from cdc.model_watermark as marked
+                            where marked.model_name = models.model_name
+                            union all
+                            select registered.slot_name from cdc.fact as registered
+                            where registered.fact_name = models.fact_name
+                        ) as other
+                        where other.slot_name <> models.slot_name
+                    )
+            end as other_slot,
+            case
+                when mark.declaration is distinct from installed.declaration
+                    then (
+                        select min(other.slot_name)
+                        from cdc.model_watermark as other
+                        left join cdc.fact as registered
+                            on
+                                registered.slot_name = other.slot_name
+                                and registered.fact_name = models.fact_name
+                                and registered.declaration = installed.declaration
+                        left join cdc.baseline as counted
+                            on
+                                counted.slot_name = registered.slot_name
+                                and counted.fact_name = registered.fact_name
+                                and counted.declaration = installed.declaration
+                        where
+                            other.model_name = models.model_name
+                            and other.slot_name <> models.slot_name
+                            and other.declaration is distinct from installed.declaration
+                            and counted.slot_name is null
+                    )
+            end as unready_slot
+        from models
+        inner join cdc.slot_position as log on log.slot_name = models.slot_name
+        left join cdc.fact
+            on fact.slot_name = models.slot_name and fact.fact_name = models.fact_name
+        left join cdc.installed_model as installed
+            on installed.slot_name = models.slot_name and installed.model_name = models.model_name
+        left join cdc.model_watermark as mark
+            on mark.slot_name = models.slot_name and mark.model_name = models.model_name
+        left join cdc.baseline
+            on baseline.slot_name = models.slot_name and baseline.fact_name = models.fact_name
+        offset 0
+    ),
+
+    decided as (
+        select
+            *,
+            (
+                is_refresh_asked
+                or applied_lsn is null
+                or built_by is distinct from registered
+                or baseline_id is distinct from built_on
+            ) as is_rebuild,
+            coalesce(snapshot_lsn, start_lsn) as base_lsn,
+            '`spark-submit spark/seed.py --fact ' || fact_name || '`' as seed
+        from known
+        offset 0
+    ),
+
+    judged as (
+        select
+            *,
+            case
+                when compiled is null or table_nos is null then 'not installed'
+                when registered is null then 'not registered'
+                when compiled <> registered then 'declared otherwise'
+                when other_slot is not null then 'other slot'
+                when baseline_id is null and built_on is not null and not is_refresh_asked then 'baseline gone'
+                when not is_rebuild and applied_lsn > greatest(position_lsn, snapshot_lsn) then 'ahead'
+                when not is_rebuild and applied_lsn < start_lsn then 'log starts later'
+                when not is_rebuild and position_lsn > applied_lsn and coalesce(held_lsn > applied_lsn, true) then 'not held'
+                when not is_rebuild then 'add'
+                -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.
+                when baseline_id is not null and counted_by is distinct from registered then 'counted otherwise'
+                when unready_slot is not null then 'other slot unready'
+                when baseline_id is null and built_by is distinct from registered and has_any_baseline then 'seed missing'
+                when baseline_id is null and pruned_from_lsn is not null
+                    then case when built_by is distinct from registered then 'seed missing' else 'pruned' end
+                when baseline_system <> system_identifier then 'other cluster'
+                when snapshot_lsn < start_lsn then 'baseline too old'
+                when position_lsn > base_lsn and coalesce(held_lsn > base_lsn, true)
+                    then case when baseline_id is null then 'seed missing' else 'held too late' end
+                else 'rebuild'
+            end as verdict
+        from decided
+        offset 0
+    )
+
+    select
+        slot_name,
+        model_name,
+        fact_name,
+        case when verdict in ('add', 'rebuild') then verdict end as step,
+        case when verdict = 'add' then applied_lsn else base_lsn end as from_lsn,
+        position_lsn,
+        applied_lsn,
+        registered as declaration,
+        routine,
+        reader,
+        table_nos,
+        places,
+        is_refresh_asked,
+        baseline_id,
+        snapshot_lsn,
+        case when verdict = 'add' then left_out else baseline_left_out end,
+        error,
+        retry_at,
+        case
+            when verdict in ('other slot', 'baseline gone', 'ahead', 'log starts later', 'pruned', 'other cluster', 'baseline too old')
+                or (error is not null and verdict in ('add', 'rebuild'))
+                then 'failed'
+            when verdict = 'add' then 'follows'
+            else 'waits'
+        end as state,
+        case
+            when error is not null and verdict in ('add', 'rebuild') then error
+            else case verdict
+                when 'add' then case
+                    when baseline_id is null and start_lsn < position_lsn
+                        then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
+                end
+                when 'rebuild' then case
+                    when applied_lsn is null then 'it was not built yet'
+                    when built_by is distinct from registered then 'its rows were counted by another declaration'
+                    when is_refresh_asked then 'dbt asked for a full refresh'
+                    else 'it was not built on its newest baseline yet'
+                end
+                when 'not installed' then 'dbt has not installed it'
+                when 'not registered' then 'it is not registered for slot ' || slot_name
+                when 'declared otherwise' then 'it declares something else than loader setup registered for slot ' || slot_name
+                when 'other slot' then format(
+                    'it is built from the slot %s; a second slot would mix its counts with these', other_slot
+                )
+                when 'baseline gone' then 'the baseline that it was built on is gone'
+                when 'ahead' then format(
+                    'it holds changes up to %s, the change log only up to %s', applied_lsn, position_lsn
+                )
+                when 'log starts later' then format(
+                    'the change log starts at %s, it holds changes only up to %s', start_lsn, applied_lsn
+                )
+                when 'not held' then format(
+                    'the change log does not hold everything that it needs from %s on', applied_lsn
+                )
+                when 'counted otherwise' then 'its baseline was counted by another declaration'
+                when 'other slot unready' then format(
+                    'its declaration has changed, and slot %s is not set up and seeded for it', unready_slot
+                )
+                when 'seed missing' then case
+                    when has_any_baseline then 'other facts of the slot have a baseline and it has none'
+                    when pruned_from_lsn is not null then format(
+                        'it has no baseline, and the change log before %s is pruned', start_lsn
+                    )
+                    when held_lsn is null then 'it has no baseline, and the change log does not hold all of its tables yet'
+                    else format(
+                        'it has no baseline, and the change log holds its tables only from %s on', held_lsn
+                    )
+                end
+                when 'pruned' then format(
+                    'the change log from %s to %s is pruned, and no baseline holds it', pruned_from_lsn, start_lsn
+                )
+                when 'other cluster' then 'its baseline was taken from another cluster than the slot reads'
+                when 'baseline too old' then format(
+                    'the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn
+                )
+                when 'held too late' then format(
+                    'its baseline is at %s, and the change log holds its tables %s',
+                    snapshot_lsn,
+                    coalesce('only from ' || held_lsn || ' on', 'not yet')
+                )
+            end
+        end as reason,
+        case
+            when error is not null and verdict in ('add', 'rebuild') then error_remedy
+            else case verdict
+                when 'add' then case when baseline_id is null and start_lsn < position_lsn then seed end
+                when 'rebuild' then '`loader run --build` or `dbt build`'
+                when 'not installed' then '`dbt build`'
+                when 'not registered' then '`loader setup`'
+                when 'declared otherwise' then '`loader setup`, then `dbt build`'
+                when 'other slot' then format(
+                    'set LOADER_SLOT=%1$s, or give the fact a dimension {''from'': ''slot''}; to move it to %2$s for good: '
+                    'delete from %6$smodel_watermark where model_name = %3$L and slot_name = %1$L; '
+                    'delete from %6$sinstalled_model where model_name = %3$L and slot_name = %1$L; '
+                    'delete from %6$sfact where fact_name = %4$L and slot_name = %1$L; -- then %5$s',
+                    other_slot, slot_name, model_name, fact_name, seed, 'cdc.'
+                )
+                when 'baseline gone' then seed || '; to do without a baseline, `dbt build --full-refresh`'
+                when 'ahead' then seed
+                when 'log starts later' then seed
+                when 'not held' then 'see that `loader run` runs, then ' || seed
+                when 'other slot unready' then format(
+                    '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --fact %2$s`',
+                    unready_slot, fact_name
+                )
+                when 'seed missing' then case
+                    when held_lsn is null and not has_any_baseline and pruned_from_lsn is null
+                        then 'see that `loader run` runs, then ' || seed
+                    else seed
+                end
+                else seed
+            end
+        end as remedy
+    from judged;
+end
+$$;
+
+create view fact_state as
+select plans.slot_name, plans.model_name, plans.state, plans.reason, plans.remedy, plans.applied_lsn
+from slot_position as log
+cross join lateral plan_models(log.slot_name) as plans;
+
+comment on view fact_state is
+    'Each model of each slot: it follows, waits or failed, why, and what helps.';

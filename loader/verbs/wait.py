@@ -1,0 +1,54 @@
+"""`loader wait`: until the models hold what is committed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
+from waltally.errors import SettingError
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+
+
+def wait_command(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+    position: Annotated[
+        str,
+        typer.Option(
+            "--lsn",
+            metavar="LSN",
+            show_default="where the source's WAL ends now",
+            help="Wait for what was committed before this WAL position.",
+        ),
+    ] = "",
+    timeout: Annotated[
+        str, typer.Option(help="Give up after this time: a number with s, m, h, d or w.")
+    ] = "10s",
+) -> None:
+    """Wait until every model of the slot holds what is committed at the source now.
+
+    The exit code is 41 where that did not happen in time; the sentence names the models that do not
+    follow, or says how far the slot is.
+
+    Example: loader wait --timeout 30s
+    """
+    from loader.monitoring.wait import wait
+    from loader.staging.units import parse_age
+    from waltally import lsn
+
+    with reported():
+        settings = Settings.of(source, target, slot, schema)
+        seconds = parse_age(timeout, "--timeout")
+        try:
+            at = lsn.parse(position) if position else None
+        except ValueError:
+            raise SettingError(
+                f"--lsn is {position!r}: not a WAL position",
+                "write one as PostgreSQL prints it, such as 0/15368E0",
+            ) from None
+        with shown("waiting for the models"):
+            wait(settings, at, seconds)

@@ -1,0 +1,227 @@
+"""The rows that were deleted from tables whose deletes a fact ignores: a new baseline keeps them.
+
+The fact wrote them down when it ignored their deletes, in the staging table archived_delete. So at
+position X a table adds to a group what its rows add, and what was deleted from it before X.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from common.connections import Connection
+from common.errors import AuditIncomplete, CountingFailed
+from common.settings import Settings
+from warehouse import loader_progress
+from warehouse.fact import is_gap
+from warehouse.loader_progress import LoaderLock
+
+from seeding.incoming_table import incoming_table
+from waltally import lsn
+from waltally.facts import Fact
+from waltally.tables import Table, literal
+
+FORGET = "--forget-purged counts the stored rows alone"
+WENT = "it went with a partition"
+"""The reason, in the incoming table, of rows that are to be written down like archived deletes."""
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What became of a fact's archived deletes: how many rows, in how many groups; None: not known.
+
+    `gap_lsn`: deletes from there on, up to where the change log is whole, were never applied.
+    """
+
+    outcome: Literal["kept", "forgotten", "unknown"]
+    rows: int | None = 0
+    groups: int | None = 0
+    gap_lsn: int | None = None
+
+
+@dataclass(frozen=True)
+class Built:
+    """How far a fact that ignores deletes is built, and whether as it is declared now."""
+
+    applied_lsn: int
+    is_as_declared: bool
+
+
+def find(target: Connection, settings: Settings, fact: Fact) -> Built | None:
+    """Return how far the fact is built; None where it is not, or ignores no deletes."""
+    if all(part.deletes == "count" for part in fact.tables):
+        return None
+    row = target.execute(
+        "select mark.applied_lsn::text, mark.declaration = fact.declaration"
+        f" from {Table(settings.schema, 'model_watermark').quoted} as mark"
+        f" inner join {Table(settings.schema, 'fact').quoted} as fact using (slot_name)"
+        " where slot_name = %s and fact_name = %s and model_name = %s",
+        (settings.slot, fact.name, str(fact.relation)),
+    ).fetchone()
+    return None if row is None else Built(lsn.parse(str(row[0])), row[1] is True)
+
+
+def remembering(target: Connection, settings: Settings, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts whose archived deletes the seed is to keep."""
+    if settings.forget_purged:
+        return []
+    built = ((fact, find(target, settings, fact)) for fact in facts)
+    return [fact for fact, found in built if found is not None and found.is_as_declared]
+
+
+def needs_changes(target: Connection, settings: Settings, facts: Sequence[Fact]) -> bool:
+    """Return whether one of the facts goes on with the change log."""
+    applied = ((fact, find(target, settings, fact)) for fact in facts)
+    return any(
+        built is not None and not is_gap(target, settings, fact, built.applied_lsn)
+        for fact, built in applied
+    )
+
+
+def wait(
+    target: Connection,
+    source: Connection | LoaderLock | None,
+    settings: Settings,
+    facts: Sequence[Fact],
+    position: int,
+    notify: Callable[[str], None],
+) -> dict[str, int]:
+    """Return once the facts have written down every delete that they ignore before the position.
+
+    Where the change log does not go on from a fact, nobody can know these: returns by the fact's
+    name the position up to which they are written down. Raises AuditIncomplete.
+    """
+    gaps, pending = {}, []
+    for fact in facts:
+        built = find(target, settings, fact)
+        if built is None or built.applied_lsn >= position:
+            continue
+        if is_gap(target, settings, fact, built.applied_lsn):
+            gaps[fact.name] = built.applied_lsn
+        else:
+            pending.append(fact)
+    if pending:
+        loader_progress.wait_for_position(target, source, settings, position, notify)
+        notify(f"applying the changes before {lsn.show(position)}")
+    deadline = time.monotonic() + settings.timeout
+    while pending:
+        found = _apply(target, settings)
+        states = {fact.name: found[str(fact.relation)] for fact in pending}
+        pending = [fact for fact in pending if states[fact.name].applied_lsn < position]
+        for state in (states[fact.name] for fact in pending):
+            is_stuck = state.state != "follows" and not state.is_behind
+            if is_stuck or time.monotonic() > deadline:
+                raise AuditIncomplete(
+                    f"{state.model} has not applied the changes before {lsn.show(position)}, so"
+                    f" not all deletes that it ignores are known: {state.reason}",
+                    f"{state.remedy}; then run the seed again; {FORGET}",
+                )
+        if pending and not any(states[fact.name].is_behind for fact in pending):
+            time.sleep(_POLL_SECONDS)
+    return gaps
+
+
+@dataclass(frozen=True)
+class _Applied:
+    model: str
+    state: str
+    reason: str
+    remedy: str
+    applied_lsn: int
+    is_behind: bool
+
+
+def _apply(target: Connection, settings: Settings) -> dict[str, _Applied]:
+    """Apply what is staged; return by model where it is now."""
+    rows = target.execute(
+        "select model_name, state, coalesce(reason, 'another session builds it'),"
+        " coalesce(remedy, '`dbt build`'), coalesce(applied_lsn, '0/0')::text, is_behind"
+        f" from {Table(settings.schema, 'apply').quoted}(%s)",
+        (settings.slot,),
+    ).fetchall()
+    return {
+        str(model): _Applied(
+            str(model), str(state), str(reason), str(remedy), lsn.parse(str(at)), behind is True
+        )
+        for model, state, reason, remedy, at, behind in rows
+    }
+
+
+def settle(
+    target: Connection, settings: Settings, fact: Fact, position: int, gap_lsn: int | None
+) -> Purged:
+    """Bring the deletes before the position together, one row a group; or forget them.
+
+    In the seed's storing transaction: until its end no batch is applied to the fact. Raises
+    CountingFailed where the fact was built anew since `wait`.
+    """
+    if all(part.deletes == "count" for part in fact.tables):
+        return Purged("kept")
+    target.execute(
+        f"select pg_advisory_xact_lock({Table(settings.schema, 'lock_key').quoted}('model', %s))",
+        (str(fact.relation),),
+    )
+    built = find(target, settings, fact)
+    if built is None:
+        return Purged("kept")
+    if not built.is_as_declared:
+        return Purged("unknown", None, None)
+    if not settings.forget_purged and gap_lsn is None and built.applied_lsn < position:
+        raise CountingFailed(
+            f"{fact.relation} was built anew while the seed was counting", "run the seed again"
+        )
+    archived = Table(settings.schema, "archived_delete").quoted
+    target.execute(
+        f"with went as (delete from {incoming_table(settings).quoted}"
+        " where fact = %s and reason = %s returning *)"
+        f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
+        " select %s, %s, part, %s, dimensions, sums::numeric[] from went".encode(),
+        (fact.name, WENT, settings.slot, str(fact.relation), lsn.show(position - 1)),
+    )
+    before = of_fact(settings, fact, position)
+    row = target.execute(
+        f"select coalesce(sum({_row_count(fact)}), 0)::bigint,"
+        f" count(distinct (part, dimensions)) {before}".encode()
+    ).fetchone()
+    assert row is not None
+    rows, groups = (int(str(each)) for each in row)
+    if settings.forget_purged:
+        target.execute(f"delete {before}".encode())
+        return Purged("forgotten", rows, groups)
+    places = range(1, len(fact.measures) + 1)
+    summed = ", ".join(f"sum(measures[{place}])" for place in places)
+    target.execute(
+        f"with gone as (delete {before} returning *)"
+        f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
+        f" select slot_name, model_name, part, max(commit_lsn), dimensions, array[{summed}]"
+        " from gone group by slot_name, model_name, part, dimensions".encode()
+    )
+    return Purged("kept", rows, groups, gap_lsn)
+
+
+def of_fact(settings: Settings, fact: Fact, position: int) -> str:
+    """Return SQL: from the deletes that the fact ignored before the position."""
+    return (
+        f"from {Table(settings.schema, 'archived_delete').quoted}"
+        f" where slot_name = {literal(settings.slot)}"
+        f" and model_name = {literal(str(fact.relation))}"
+        f" and commit_lsn < {literal(lsn.show(position))}"
+    )
+
+
+def _row_count(fact: Fact) -> str:
+    """Return SQL: how many rows a row of archived_delete stands for; 0 where nothing counts."""
+    whens = []
+    for part in fact.tables:
+        # A row adds 1 to each count of its table; its conditions are the fact's.
+        counts = [
+            place
+            for place, measure in enumerate(fact.measures, 1)
+            if measure.kind == "count" and part.name in measure.of
+        ]
+        if counts:
+            whens.append(f"when {literal(part.name)} then measures[{counts[0]}]")
+    return f"case part {' '.join(whens)} else 0 end" if whens else "0"

@@ -1,0 +1,125 @@
+"""Rows that went with a dropped or truncated partition of a table whose deletes a fact ignores.
+
+No change tells of them, so nobody wrote them down. They are what the fact has at X beyond the rows
+that are stored there and the archived deletes before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from common import changes, slot_position
+from common.connections import Connection
+from common.errors import AuditIncomplete
+from common.settings import Settings
+from deltas import rules, sums
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from warehouse import groups
+from warehouse.fact import Built, open_facts
+
+from seeding.archived import FORGET, WENT
+from seeding.incoming_table import incoming_table
+from waltally import lsn
+from waltally.facts import Fact, FactTable
+
+
+def write(
+    spark: SparkSession,
+    target: Connection,
+    settings: Settings,
+    facts: Sequence[Fact],
+    position: int,
+    gaps: Collection[str],
+) -> None:
+    """Add these rows to the incoming table, with WENT as the reason. Raises AuditIncomplete.
+
+    The facts must have applied everything before the position, except those with a gap.
+    """
+    leaves = slot_position.read(target, settings.schema, settings.slot).leaves
+    emptied = {name for name, root in leaves.items() if root.emptied_lsn is not None}
+    for fact in facts:
+        if not any(str(part.table) in emptied for part in fact.tables if part.deletes == "ignore"):
+            continue
+        if fact.name in gaps:
+            raise unknown(fact, "the change log does not go on from the fact")
+        with open_facts(target, settings, [fact]) as [built]:
+            found = {
+                part.name: _beyond(spark, target, settings, built, part, position).persist()
+                for part in built.emptied_parts
+            }
+            for rows in found.values():
+                # Read now: the snapshot ends with the block, and what it has is read only.
+                rows.count()
+        for name, rows in found.items():
+            _store(target, settings, fact, name, rows)
+
+
+def unknown(fact: Fact, why: str) -> AuditIncomplete:
+    """Return the error of a fact of which nobody can tell how many rows went."""
+    return AuditIncomplete(
+        f"a partition that {fact.relation} counted was dropped or truncated, and how many of its"
+        f" rows the fact still counts cannot be told: {why}",
+        FORGET,
+    )
+
+
+def _beyond(
+    spark: SparkSession,
+    target: Connection,
+    settings: Settings,
+    built: Built,
+    part: FactTable,
+    position: int,
+) -> DataFrame:
+    """Return what the fact has at the position beyond what is counted and written down."""
+    fact = built.fact
+    if built.baseline_lsn is None or built.rejected.count:
+        why = "it rejected changes" if built.rejected.count else "it has no baseline"
+        raise unknown(fact, why)
+    end = max(position, built.position)
+    log = changes.read(spark, target, settings.schema, settings.slot, position, end)
+    together = {name for each in fact.measures if part.name in each.of for name in each.of}
+    if together & rules.truncate_positions(log, fact).keys():
+        raise unknown(fact, "a table was truncated while the seed was counting; run it again")
+    archived = groups.archived_query(fact, settings.schema, settings.slot)
+    rows = groups.read(
+        spark,
+        built.snapshot,
+        [
+            *built.queries,
+            f"{archived} and commit_lsn < '{lsn.show(position)}'",
+            groups.counted_query(fact, incoming_table(settings)),
+        ],
+        fact,
+    ).unionByName(rules.signed_deltas(log, fact, settings.slot))
+    sign = sql.when(sql.col("part").isNull(), 1).otherwise(-1)
+    signed = rows.withColumn("sums", sums.negated(sql.col("sums"), sign))
+    found = sums.summed(signed, fact, "dimensions").withColumn("sums", _of_part(fact, part))
+    return found.where(_has_rows(fact, part))
+
+
+def _of_part(fact: Fact, part: FactTable) -> Column:
+    return sql.array(
+        *(
+            sql.get("sums", place) if part.name in measure.of else sql.lit("0")
+            for place, measure in enumerate(fact.measures)
+        )
+    )
+
+
+def _has_rows(fact: Fact, part: FactTable) -> Column:
+    """Return whether a group has rows of the part; a negative number is another fault."""
+    for place, measure in enumerate(fact.measures):
+        if measure.kind == "count" and part.name in measure.of:
+            return sql.get("sums", place).cast("bigint") > 0
+    return ~sums.is_nothing(fact)
+
+
+def _store(target: Connection, settings: Settings, fact: Fact, part: str, found: DataFrame) -> None:
+    copy = (
+        f"copy {incoming_table(settings).quoted} (fact, part, dimensions, sums, reason) from stdin"
+    )
+    with target.cursor() as cursor, cursor.copy(copy.encode()) as rows:
+        for row in found.toLocalIterator():
+            rows.write_row((fact.name, part, row["dimensions"], row["sums"], WENT))

@@ -1,0 +1,54 @@
+"""What the view fact_state says of a fact: whether it follows the change log, and what helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.connections import Connection
+
+from waltally import lsn
+from waltally.errors import BuildFailed, NotSetUp
+from waltally.facts import Fact
+from waltally.tables import Table
+
+
+@dataclass(frozen=True)
+class FactState:
+    """`state` is follows, waits or failed; `reason` and `remedy` are empty where all is well."""
+
+    state: str
+    reason: str
+    remedy: str
+    applied_lsn: int | None
+
+
+def read(target: Connection, schema: str, slot: str, fact: Fact) -> FactState:
+    """Return the state of a registered fact."""
+    row = target.execute(
+        "select state, coalesce(reason, ''), coalesce(remedy, ''), applied_lsn::text"
+        f" from {Table(schema, 'fact_state').quoted} where slot_name = %s and model_name = %s",
+        (slot, str(fact.relation)),
+    ).fetchone()
+    assert row is not None
+    state, reason, remedy, applied = row
+    at = None if applied is None else lsn.parse(str(applied))
+    return FactState(str(state), str(reason), str(remedy), at)
+
+
+def applied_lsn(target: Connection, schema: str, slot: str, fact: Fact) -> int:
+    """Return the position of a fact that follows. Raises NotSetUp, or BuildFailed."""
+    found = read(target, schema, slot, fact)
+    if found.state == "follows" and found.applied_lsn is not None:
+        return found.applied_lsn
+    error = BuildFailed if found.state == "failed" else NotSetUp
+    raise error(f"{fact.relation} {found.state}: {found.reason}", found.remedy)
+
+
+def baseline_id(target: Connection, schema: str, slot: str, fact: Fact) -> str | None:
+    """Return which baseline a fact that follows stands on; None where on none."""
+    row = target.execute(
+        f"select baseline_id::text from {Table(schema, 'baseline').quoted}"
+        " where slot_name = %s and fact_name = %s",
+        (slot, fact.name),
+    ).fetchone()
+    return None if row is None else str(row[0])

@@ -1,0 +1,68 @@
+"""SIGKILL and SIGTERM of a loader that has the database apply: every change is in the fact once."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing
+
+import psycopg2
+import pytest
+
+from tests.support.pipeline import Pipeline
+from tests.support.waiting import wait_until
+
+POINT = "before-apply-commit"
+
+
+def write(pipeline: Pipeline) -> None:
+    pipeline.source.insert(2)
+    pipeline.source.execute("update notifications set notification_status = 'sent'")
+
+
+def test_killed_before_the_commit_of_an_apply_it_has_applied_nothing(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    before = pipeline.fact()
+    write(pipeline)
+    for _ in range(2):
+        with pipeline.start("--once", "--build", WALTALLY_KILL_AT=POINT) as running:
+            running.process.wait()
+        assert running.process.returncode == -signal.SIGKILL, running.said()
+        assert pipeline.fact() == before != pipeline.recount()
+    pipeline.must("run", "--once", "--build")
+    assert pipeline.fact() == pipeline.recount()
+    assert pipeline.rejected() == []
+
+
+@pytest.mark.parametrize("call", [1, 4, 9])
+def test_killed_while_it_follows_it_applies_each_change_once(pipeline: Pipeline, call: int) -> None:
+    pipeline.begin()
+    with pipeline.start("--build", WALTALLY_KILL_AT=f"{POINT}:{call}") as running:
+
+        def is_dead() -> bool:
+            write(pipeline)
+            return running.process.poll() is not None
+
+        wait_until(is_dead, "it is killed")
+    assert running.process.returncode == -signal.SIGKILL, running.said()
+    pipeline.must("run", "--once", "--build")
+    assert pipeline.fact() == pipeline.recount()
+    assert pipeline.rejected() == []
+
+
+def test_a_loader_whose_apply_waits_for_a_lock_ends_when_it_is_told_to(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    pipeline.limits["loader.applying.applier._STOP_SECONDS"] = 0.1
+    waiting = (
+        "select count(*) from pg_stat_activity "
+        "where wait_event_type = 'Lock' and datname = current_database()"
+    )
+    with (
+        pipeline.follow("--build") as running,
+        closing(psycopg2.connect(pipeline.dsns[1])) as holder,
+    ):
+        holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
+        write(pipeline)
+        wait_until(lambda: pipeline.target.value(waiting), "an apply waits")
+        running.end()
+    pipeline.must("run", "--once", "--build")
+    assert pipeline.fact() == pipeline.recount()

@@ -1,0 +1,182 @@
+"""Whoever names tables and columns makes nobody run what the names say, and is counted exactly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.support import LOADER, Database
+from tests.support.commands import SECRET, RunningLoader, sentence
+from tests.support.spark_jobs import run_job
+from waltally.escapes import escaped
+from waltally.tables import format_names, quoted
+
+ATTACK = "create role evil"
+NAMES = (
+    f'#}}}}{{{{run_query("{ATTACK}")}}}}{{#',
+    f"{{%do run_query('{ATTACK}')%}}",
+    "{{ env_var('PGPASSWORD') }}",
+    "{{ 7 * 7 }}",
+    f"'); {ATTACK}; --",
+    f'"; {ATTACK}; --',
+    f"row_count is null; {ATTACK}; --",
+    f"$bound_batch$;{ATTACK};select$bound_batch$",
+    f"$keep_constraints$;{ATTACK};do$keep_constraints$",
+    "$(touch pwned)`touch pwned`",
+    "back\\slash \\u0041 \\N{DIGIT ONE} \\' \\",
+    "key: [value, # no comment",
+    "%s %(name)s 100%",
+    "- &anchor *alias !!python/none |",
+    ' leading, "quoted".and trailing ',
+    "\u00a0no\u200bthing\ufeff",
+    "Größe_数量",
+    "1 or 'a' = 'a",
+)
+"""Of schemas, tables and columns, each with a number after it."""
+
+
+class Counted:
+    """A table, and a fact of it; schema, table and columns have hostile names."""
+
+    def __init__(self, *names: str) -> None:
+        def numbered(name: str, number: int) -> str:
+            return name.encode()[:60].decode(errors="ignore") + f" {number}"
+
+        self.schema, own, self.amount = (numbered(name, 1) for name in names)
+        self.texts = [numbered(name, 2) for name in names]
+        self.paid, self.moment, _ = (numbered(name, 3) for name in names)
+        self.table = f"{quoted(self.schema)}.{quoted(own)}"
+        self.columns = ", ".join(map(quoted, self.texts))
+        self.fact = ""
+
+    def declare(self, model: Path) -> None:
+        """Let the model that `loader init` wrote have a sum and a day too."""
+        text, self.fact = model.read_text(), model.stem
+        day = f"{{'date_of': {self.moment!r}, 'timezone': 'UTC', 'nulls': 'count'}}"
+        text = text.replace("dimensions={", f"dimensions={{{self.moment!r}: {day},")
+        total = f"{{'sum': {self.amount!r}}}"
+        model.write_text(text.replace("measures={", f"measures={{{self.paid!r}: {total}, "))
+
+
+@pytest.fixture
+def tables(database: Database) -> list[Counted]:
+    """Tables of a role that may do nothing else."""
+    database.execute("create role names_things")
+    made = [Counted(*NAMES[place : place + 3]) for place in range(0, len(NAMES), 3)]
+    for each in made:
+        schema, texts = quoted(each.schema), [f"{quoted(text)} text" for text in each.texts]
+        database.execute(
+            f"create schema {schema}; grant all on schema {schema} to names_things;"
+            "set role names_things;"
+            f"create table {each.table} (id bigint primary key, {', '.join(texts)},"
+            f" {quoted(each.amount)} numeric, {quoted(each.moment)} timestamptz);"
+            f"alter table {each.table} replica identity full;"
+            f"insert into {each.table} values (1, 'a', '', '', 1, '2026-01-01 12:00Z'),"
+            " (2, null, '', '', 2, '2026-01-02 12:00Z'), (3, 'b', '', '', 3, null);"
+            "reset role"
+        )
+    return made
+
+
+def test_names_that_would_be_code_are_counted_and_not_executed(
+    database: Database, tables: list[Counted], tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    for number, each in enumerate(tables):
+        folder = tmp_path / str(number)
+        by = format_names(each.texts)
+        said = database.must("init", str(folder), "--table", each.table, "--by", by)
+        assert repr(each.amount) in said and repr(each.moment) in said
+        (model,) = (folder / "models").glob("*.sql")
+        each.declare(model)
+        if not project.exists():
+            shutil.copytree(folder, project, symlinks=True)
+        shutil.copytree(folder / "models", project / "models", dirs_exist_ok=True)
+    environment = database.environment(
+        LOADER_MANIFEST="",
+        DBT_PROJECT_DIR=str(project),
+        DBT_PROFILES_DIR=str(project),
+        PGPASSWORD=SECRET,
+        PATH=f"{LOADER.parent}:/usr/bin:/bin",
+    )
+
+    def dbt(*words: str) -> None:
+        command = ["dbt", *words, "--no-send-anonymous-usage-stats"]
+        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+
+    dbt("deps")
+    database.must("setup", **environment)
+    for each in tables:
+        database.execute(
+            f"insert into {each.table} values (4, 'c', '', '', 4.5, null), "
+            "(5, null, '', '', 5, '2026-01-02');"
+            f"update {each.table} set {quoted(each.texts[0])} = 'd' where id = 1;"
+            f"delete from {each.table} where id = 3"
+        )
+    database.must("run", "--once", **environment)
+    run_job("spark-submit spark/seed.py", environment)
+    for each in tables:
+        database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
+    database.must("run", "--once", "--build", **environment)
+    with RunningLoader(environment, tmp_path / "log") as running:
+        running.wait_for("following the slot")
+        run_job("spark-submit spark/audit.py", environment)
+        running.end()
+    dbt("test", "--vars", "recount: true")
+    dbt("docs", "generate")
+    for each in tables:
+        keys = f"{each.columns}, {quoted(each.moment)}::text, row_count, {quoted(each.paid)}"
+        counted = database.execute(
+            f"select {keys} from analytics.{each.fact} where row_count <> 0 order by row_count, 1"
+        )
+        assert counted == [
+            ("c", "", "", None, 1, Decimal("4.5")),
+            ("d", "", "", "2026-01-01", 1, 1),
+            (None, "", "", "2026-01-02", 2, 9),
+        ]
+        by = format_names([*each.texts, each.moment])
+        said = database.must("stats", "--json", "--by", by, "--", each.fact, f"{each.texts[0]}=d")
+        (line,) = json.loads(said)["lines"]
+        assert line == {
+            **dict(zip(each.texts, ("d", "", ""), strict=True)),
+            **{each.moment: "2026-01-01", each.paid: 1, "row_count": 1},
+        }
+    assert database.execute("select rolname from pg_roles where rolname = 'evil'") == []
+    assert not list(tmp_path.rglob("pwned")) and not Path("pwned").exists()
+    for file in (*project.rglob("target/*.json"), *project.rglob("*.yml")):
+        assert SECRET not in file.read_text(), file
+    described = "select count(*) from pg_description where strpos(description, %s) > 0"
+    assert database.value(described, SECRET) == 0
+
+
+def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
+    database: Database, tmp_path: Path
+) -> None:
+    database.execute(
+        'create table wide (id int primary key, "a\n  by forged (text)" boolean, "\u009b31m" text,'
+        ' "\u202egpj.exe" numeric, plain boolean, row_count bigint);'
+        'create table "\x1b]0;title\x07" (id int, plain boolean)'
+    )
+    said = database.must("init", str(tmp_path / "wide"), "--table", "wide")
+    assert [line for line in said.splitlines() if line.startswith("  by ")] == [
+        "  by plain (boolean)"
+    ]
+    files = [*(tmp_path / "wide" / "models").iterdir()]
+    assert len(files) == 2
+    for text in (said, *(file.read_text() for file in files)):
+        assert escaped(text.replace("\n", "")) == text.replace("\n", "")
+        assert "forged" not in text
+    for words, name in (
+        (("wide", "--by", '"a\n  by forged (text)"'), "a\\n  by forged (text)"),
+        (("wide", "--by", "row_count"), "row_count"),
+        (('public."\x1b]0;title\x07"',), "\\x1b]0;title\\x07"),
+    ):
+        done = database.loader("init", str(tmp_path / "other"), "--table", *words)
+        assert done.returncode == 2
+        assert name in sentence(done.stderr)

@@ -1,0 +1,345 @@
+"""DDL that changes rows and writes no change of them: where the source tells of it, facts wait."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from demo.cluster import BIN
+from loader.monitoring import status
+from loader.monitoring.thresholds import Thresholds
+from loader.preflight import ddl_notes
+from tests.partitions.conftest import partition
+from tests.support import wait_until
+from tests.support.databases import paste
+from tests.support.pipeline import Pipeline
+from tests.support.servers import connect
+from tests.support.spark_jobs import run_job
+from waltally.errors import BuildFailed
+
+SILENT = {
+    "not logged for a while": "alter table notifications set unlogged; {insert};"
+    "alter table notifications set logged",
+    "other values": "alter table notifications "
+    "alter notification_status type text using upper(notification_status)",
+    "other values after a rolled back savepoint": "begin; savepoint a; alter table notifications "
+    "alter notification_status type text using lower(notification_status); rollback to a;"
+    "savepoint b; alter table notifications "
+    "alter notification_status type text using upper(notification_status); release b; commit",
+    "two columns swap their names and swap back": "{swap}; {insert}; {swap}",
+    "a schema has another name for a while": "alter schema public rename to away;"
+    "insert into away.notifications select * from away.copies; alter schema away rename to public",
+    "a value of an enum has another name": "alter type notification_type rename value 'email' to "
+    "'mail'; alter type notification_type add value 'email'",
+    "in a session that fires no triggers": "set session_replication_role to replica;"
+    "alter table notifications set unlogged; {insert}; alter table notifications set logged",
+}
+PARTS = {
+    "insert": "insert into notifications select * from copies",
+    "swap": "alter table notifications rename service_id to other;"
+    "alter table notifications rename template_id to service_id;"
+    "alter table notifications rename other to template_id",
+}
+"""Swapped twice, both columns are again what they were."""
+
+HARMLESS = (
+    *("vacuum full notifications", "cluster notifications using notifications_pkey"),
+    *("analyze notifications", "reindex table notifications", "vacuum freeze"),
+    "alter table notifications add plain int",
+    "alter table notifications add filled int default 7",
+    "alter table notifications add rewritten uuid default gen_random_uuid()",
+    "alter table notifications drop plain",
+    "alter table notifications rename filled to full_of_it",
+    "alter table notifications alter billable_units type numeric",
+    "alter table notifications alter notification_status set statistics 100",
+    "grant select (notification_status) on notifications to public",
+    "grant select on notifications to public",
+    "grant usage on schema public to public",
+    "comment on column notifications.notification_status is 'x'",
+    "comment on table notifications is 'x'",
+    "alter table notifications set (fillfactor = 90)",
+    "alter table templates alter name type text using upper(name)",
+    "create table others (id int); alter table others set unlogged",
+    "create schema s; alter schema s rename to t; drop schema t",
+    *("alter type notification_type add value 'push'", "alter type notification_type rename to n"),
+    "create type mood as enum ('a'); alter type mood rename value 'a' to 'b'",
+    "create temp table notifications_pairs as select 1 as service_id;"
+    "alter table notifications_pairs rename service_id to notification_status",
+)
+
+
+TRIGGER_FUNCTIONS = ("function waltally.note_rename()", "function waltally.note_rewrite()")
+
+
+def tell(pipeline: Pipeline, role: str = "postgres") -> subprocess.CompletedProcess[str]:
+    """Let the source tell of DDL, by the command that `loader setup` prints."""
+    command = ddl_notes.missing_note(pipeline.source.execute, pipeline.source.name, role)
+    assert command is not None
+    program, *arguments = shlex.split(command.split("of the source: ")[1])
+    environment = {**os.environ, **pipeline.source.cluster.environment(pipeline.source.name)}
+    return subprocess.run(
+        [BIN / program, *arguments], env=environment, capture_output=True, text=True
+    )
+
+
+def findings(pipeline: Pipeline) -> list[str]:
+    body, _ = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
+    return [found["message"] for found in body["findings"]]
+
+
+@pytest.fixture
+def telling(pipeline: Pipeline) -> Pipeline:
+    """A pipeline with a baseline whose source tells of DDL."""
+    assert tell(pipeline).returncode == 0
+    begin(pipeline)
+    return pipeline
+
+
+def begin(pipeline: Pipeline) -> None:
+    pipeline.source.insert(5)
+    pipeline.source.insert(3, "sent")
+    pipeline.set_up()
+    pipeline.seed()
+    pipeline.source.insert(2)
+    pipeline.source.execute(
+        "create table copies as select * from notifications limit 3;"
+        "update copies set id = gen_random_uuid()"
+    )
+    pipeline.must_be_exact()
+    assert findings(pipeline) == []
+
+
+def waits(pipeline: Pipeline) -> bool:
+    return any("waits for a seed" in found for found in findings(pipeline))
+
+
+def execute(pipeline: Pipeline, ddl: str) -> None:
+    """Execute each statement in a transaction of its own, or in the one that it begins."""
+    session = connect(pipeline.source.cluster.dsn(pipeline.source.name))
+    with session.cursor() as cursor:
+        for statement in ddl.format(**PARTS).split(";"):
+            cursor.execute(statement)
+    session.close()
+
+
+@pytest.mark.parametrize("ddl", SILENT.values(), ids=SILENT)
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
+def test_a_fact_waits_where_ddl_changed_rows(
+    telling: Pipeline, ddl: str, is_running: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = telling.fact()
+    if is_running:
+        with telling.follow() as running:
+            execute(telling, ddl)
+            running.wait_for("so its facts wait")
+            running.end()
+            said = running.said()
+    else:
+        execute(telling, ddl)
+        with caplog.at_level(logging.WARNING, "loader"):
+            telling.stage()
+        said = caplog.text
+    telling.source.insert(1)
+    with pytest.raises(BuildFailed, match="does not hold everything"):
+        telling.catch_up()
+    assert telling.fact() == before, "it stays as it was right"
+    assert waits(telling)
+    assert "Try: `spark-submit spark/seed.py`, then `dbt build`" in said
+    telling.seed()
+    telling.source.execute("update notifications set notification_status = 'delivered'")
+    telling.must_be_exact()
+    assert findings(telling) == []
+
+
+def test_a_fact_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline) -> None:
+    telling.source.execute("analyze")
+    with telling.follow() as running:
+        for statement in HARMLESS:
+            execute(telling, statement)
+            telling.source.insert(1)
+        running.end()
+    assert "wait" not in running.said()
+    telling.must_be_exact()
+    assert findings(telling) == []
+
+
+def test_the_archive_is_counted_again_without_what_was_purged(
+    telling: Pipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row with another value looks like one that was purged, and one more."""
+    telling.source.execute(
+        "insert into notification_history (id, service_id, template_id, notification_type, "
+        "notification_status, created_at) select id, service_id, template_id, notification_type, "
+        "'sent', created_at from notifications"
+    )
+    telling.must_be_exact()
+    telling.source.execute(
+        "alter table notification_history alter notification_status type text "
+        "using upper(notification_status)"
+    )
+    with caplog.at_level(logging.WARNING, "loader"):
+        telling.stage()
+    (seed, build) = (caplog.text.split("Try: `")[1]).split("`, then `")[:2]
+    assert build.startswith("dbt build")
+    with telling.follow() as running:
+        with pytest.raises(Exception, match="rows that were purged cannot be told from theirs"):
+            run_job("spark-submit spark/seed.py", telling.environment())
+        run_job(seed, telling.environment())
+        running.end()
+    telling.must_be_exact()
+
+
+def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
+    partition(pipeline)
+    assert tell(pipeline).returncode == 0
+    begin(pipeline)
+    for ddl in (
+        "alter table parts.created set unlogged; {insert}; alter table parts.created set logged",
+        "alter table notifications alter service_id type uuid using template_id",
+        "{swap}; {swap}",
+        "alter schema parts rename to away; alter schema away rename to parts",
+    ):
+        execute(pipeline, ddl)
+        with pytest.raises(BuildFailed, match="does not hold everything"):
+            pipeline.catch_up()
+        assert waits(pipeline), ddl
+        pipeline.stage()
+        pipeline.seed()
+        pipeline.must_be_exact()
+
+
+def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipeline) -> None:
+    begin(pipeline)
+    with pipeline.follow() as running:
+        assert tell(pipeline).returncode == 0
+        running.wait_for("has begun or ceased to tell of DDL")
+        running.wait_for("following the slot", 2)
+        execute(pipeline, SILENT["other values"])
+        running.wait_for("so its facts wait")
+        pipeline.source.execute("drop schema waltally cascade")
+        running.wait_for("following the slot", 3)
+        running.end()
+
+
+def test_another_role_is_told_how_it_can_know(pipeline: Pipeline) -> None:
+    assert tell(pipeline).returncode == 0
+    with other_role(pipeline, "following") as role:
+        dsn = pipeline.source.cluster.dsn(pipeline.source.name, role)
+        with closing(connect(dsn)) as session, session.cursor() as cursor:
+
+            def ask(query: str) -> list[tuple[object, ...]]:
+                cursor.execute(query)
+                return cursor.fetchall()
+
+            assert ddl_notes.read_prefix(ask) is None
+            note = ddl_notes.missing_note(ask, pipeline.source.name, role)
+            assert note is not None
+            paste(pipeline.source.cluster, pipeline.source.name, note.split("note_ddl.sql: ")[1])
+            assert ddl_notes.read_prefix(ask) is not None
+            assert ddl_notes.missing_note(ask, pipeline.source.name, role) is None
+
+
+def test_setup_prints_how_the_source_can_tell_until_it_does(pipeline: Pipeline) -> None:
+    assert "Not noticed: DDL that changes rows" in pipeline.must("setup")
+    assert tell(pipeline).returncode == 0
+    assert "Not noticed" not in pipeline.must("setup", "--renew")
+
+
+@contextmanager
+def other_role(pipeline: Pipeline, name: str) -> Iterator[str]:
+    """A role that may make schemas and owns a table, as an application's does."""
+    pipeline.source.execute(
+        f"create role {name} login; grant create on database {pipeline.source.name} to {name};"
+        f"grant all on schema public to {name}; create table public.own (id int, name text);"
+        f"alter table public.own owner to {name}"
+    )
+    try:
+        yield name
+    finally:
+        pipeline.source.execute(f"drop owned by {name} cascade; drop role {name}")
+
+
+def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
+    prefix = telling.source.value("select prefix from waltally.ddl_prefix")
+    with other_role(telling, "altering") as role:
+        session = connect(telling.source.cluster.dsn(telling.source.name, role))
+        with session.cursor() as cursor:
+            # Found first by a session's own path, and run as the owner of the trigger's function.
+            cursor.execute(
+                "create function public.pg_logical_emit_message(boolean, text, text) "
+                "returns pg_lsn language plpgsql as "
+                "$$ begin execute 'alter role altering superuser'; return '0/0'; end $$;"
+                "create function public.encode(bytea, text) returns text language plpgsql as "
+                "$$ begin execute 'alter role altering superuser'; return ''; end $$;"
+                "set search_path to public, pg_catalog"
+            )
+            cursor.execute("alter table own alter name type text using upper(name)")
+            cursor.execute("alter table own rename id to service_id")
+            for refused in (
+                "select prefix from waltally.ddl_prefix",
+                "select waltally.write_note('public', 'notifications', null)",
+                "drop function waltally.note_rename()",
+                "drop event trigger waltally_rewrite",
+            ):
+                with pytest.raises(Exception, match=r"permission denied|must be owner"):
+                    cursor.execute(refused)
+        session.close()
+        assert not telling.source.value("select rolsuper from pg_roles where rolname = %s", role)
+        # Somebody who does not know the prefix is not heard, whatever he says.
+        note = b'{"schema": "public", "table": "notifications", "columns": null}'.hex()
+        for guess in ("waltally", "waltally-none", "waltally_none", prefix[:-1]):
+            telling.source.execute("select pg_logical_emit_message(true, %s, %s)", guess, note)
+        telling.must_be_exact()
+        # Who knows it makes facts wait, and nothing else.
+        for said in ("x", "", "ff", note):
+            telling.source.execute("select pg_logical_emit_message(true, %s, %s)", prefix, said)
+        telling.stage()
+        assert waits(telling)
+
+
+def test_a_schema_that_somebody_else_made_is_not_believed(pipeline: Pipeline) -> None:
+    with other_role(pipeline, "pretending") as role:
+        dsn = pipeline.source.cluster.dsn(pipeline.source.name, role)
+        with closing(connect(dsn)) as session, session.cursor() as cursor:
+            cursor.execute(
+                "create schema waltally; create table waltally.ddl_prefix as select 'mine' as "
+                "prefix; grant usage on schema waltally to public;"
+                "grant select on all tables in schema waltally to public"
+            )
+        assert ddl_notes.read_prefix(pipeline.source.execute) is None
+        done = tell(pipeline)
+        assert (done.returncode, 'schema "waltally" already exists' in done.stderr) == (3, True)
+        pipeline.source.execute("drop schema waltally cascade")
+        assert tell(pipeline).returncode == 0
+        for owned in ("schema waltally", "table waltally.ddl_prefix", *TRIGGER_FUNCTIONS):
+            assert ddl_notes.read_prefix(pipeline.source.execute) is not None
+            pipeline.source.execute(f"alter {owned} owner to {role}")
+            assert ddl_notes.read_prefix(pipeline.source.execute) is None, owned
+            pipeline.source.execute(f"alter {owned} owner to postgres")
+
+
+@pytest.mark.parametrize("broken", ["drop table", "delete from"])
+def test_ddl_goes_on_where_it_cannot_be_told(telling: Pipeline, broken: str) -> None:
+    telling.source.execute(f"{broken} waltally.ddl_prefix")
+    execute(telling, SILENT["other values"])
+    telling.source.execute("alter table notifications rename service_id to other")
+    assert telling.source.value("select count(other) from notifications") == 10
+
+
+def test_a_message_of_anybody_does_not_end_the_stream(pipeline: Pipeline) -> None:
+    """The plugin fails for good on one that is too long for it, where it does not skip it."""
+    pipeline.set_up()
+    with pipeline.follow() as running:
+        for prefix in ("waltally", "waltally-none"):
+            pipeline.source.execute(
+                "select pg_logical_emit_message(true, %s, repeat(chr(1), 190000000))", prefix
+            )
+        pipeline.source.insert(2)
+        wait_until(lambda: pipeline.staged() == 2, "the rows are staged")
+        running.end()

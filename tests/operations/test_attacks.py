@@ -1,0 +1,219 @@
+"""Who may create objects, or call cdc.apply, gains no right through it and changes no count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from psycopg2 import errors, extensions
+
+from tests.operations.roles import (
+    ACCESS,
+    DBT_ROLE,
+    LOADER_ROLE,
+    READER_ROLE,
+    ROLES,
+    RoleCommands,
+    own_server,
+)
+from tests.support import LOADER, wait_until
+from tests.support.models import Models
+from tests.support.traps import traps
+
+CALLER, CREATOR = "caller", "creator"
+ROUTINE = "analytics.ft_service_stats__apply"
+SIGNATURE = f"{ROUTINE}(text, text, cdc.change[], integer[], integer[], text[])"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[RoleCommands]:
+    """A pipeline whose sessions all look into `hostile` first, and roles with hardly a right."""
+    with own_server(tmp_path_factory.mktemp("attacks"), ACCESS, models) as made:
+        made.database.execute(
+            f"create role {CALLER} login; create role {CREATOR} login; create schema hostile; "
+            f"grant create, usage on schema hostile, public to {CREATOR}; "
+            "grant usage on schema hostile to public"
+        )
+        with made.connect(CREATOR).cursor() as cursor:
+            cursor.execute(traps("hostile"))
+        made.grant()
+        for role in (*ROLES, CALLER):
+            made.database.execute(f"alter role {role} set search_path = hostile, pg_catalog")
+        made.database.execute("delete from notifications")
+        made.loader("setup")
+        made.database.take_baseline()
+        grant_amid_traps(made)
+        made.install()
+        made.database.execute(
+            f"grant usage on schema cdc to {CALLER}, {CREATOR}; "
+            f"grant execute on function cdc.apply(text, text) to {CALLER}; "
+            f"grant create, usage on schema analytics to {CREATOR}"
+        )
+        yield made
+
+
+def grant_amid_traps(made: RoleCommands) -> None:
+    """Run ops/roles.sql as a superuser whose session looks into `hostile` first."""
+    made.database.execute("alter role postgres set search_path = hostile, pg_catalog")
+    try:
+        made.grant()
+    finally:
+        made.database.execute("alter role postgres reset search_path")
+
+
+def test_everything_runs_beside_a_trap_for_each_name(made: RoleCommands) -> None:
+    made.database.insert(2)
+    made.loader("run", "--once", "--build")
+    made.must(DBT_ROLE, "dbt", "build", "--exclude-resource-type", "unit_test")
+    grant_amid_traps(made)
+    for command in (("status",), ("setup", "--check"), ("prune",)):
+        made.loader(*command)
+    made.must(READER_ROLE, str(LOADER), "stats", "ft_service_stats")
+    assert made.differences() == []
+
+
+def test_a_caller_of_apply_can_do_nothing_else(made: RoleCommands) -> None:
+    made.database.insert(3)
+    made.loader("run", "--once")
+    slot = made.database.slot
+    with made.connect(CALLER).cursor() as cursor:
+        cursor.execute("select state from cdc.apply(%s)", (slot,))
+        assert cursor.fetchall() == [("follows",)]
+        assert made.differences() == []
+        for statement in (
+            f"select {ROUTINE}('rebuild', '{slot}', null::cdc.change[], '{{1,2}}', null, null)",
+            "select cdc.apply_model(plans, '0/0', false, null, 1) "
+            f"from cdc.plan_models('{slot}') as plans",
+            "select cdc.install_model('', '', '', '{}', '', '', '[]', '[]', true)",
+            f"select cdc.record_failure(plans, '', '', '') from cdc.plan_models('{slot}') as plans",
+            "update cdc.model_watermark set applied_lsn = '0/0'",
+            "update analytics.ft_service_stats set count = 0",
+            "delete from cdc.installed_model",
+            "select payload from cdc.change_log",
+        ):
+            with pytest.raises(errors.InsufficientPrivilege):
+                cursor.execute(statement)
+    assert made.differences() == []
+
+
+@pytest.mark.parametrize("role", [*ROLES, CREATOR])
+def test_a_model_s_routine_is_refused_to_all_but_the_owner_of_apply(
+    made: RoleCommands, role: str
+) -> None:
+    allowed = "select has_function_privilege(%s, %s, 'execute')"
+    mine = made.database.value(allowed, role, SIGNATURE)
+    # dbt's role owns the routine and the fact.
+    assert mine == (role in (LOADER_ROLE, DBT_ROLE))
+
+
+def test_what_a_caller_has_made_for_its_session_changes_nothing(made: RoleCommands) -> None:
+    """A rebuild makes a temporary table; a step of the routines looks into pg_temp last."""
+    made.database.insert(1)
+    made.loader("run", "--once")
+    made.database.execute("update cdc.installed_model set is_refresh_asked = true")
+    with made.connect(CALLER).cursor() as cursor:
+        cursor.execute("set search_path = pg_temp, pg_catalog")
+        for name in ("ft_service_stats__wanted", "pg_class", "pg_attribute", "change_log", "fact"):
+            cursor.execute(f"create temporary table {name} (id integer)")
+        cursor.execute(
+            "create function pg_temp.now() returns timestamptz language sql "
+            "as $$select 'epoch'::timestamptz$$"
+        )
+        cursor.execute("create type pg_temp.outcome as (a integer)")
+        cursor.execute("create domain pg_temp.text as pg_catalog.text check (value = 'no')")
+        cursor.execute("select state, reason from cdc.apply(%s)", (made.database.slot,))
+        assert cursor.fetchall()[0][0] == "follows"
+    assert made.database.value("select not is_refresh_asked from cdc.installed_model")
+    assert made.differences() == []
+
+
+def test_a_function_with_a_routine_s_name_is_not_called(made: RoleCommands) -> None:
+    with made.connect(CREATOR).cursor() as cursor:
+        for takes in ("text, text, anyarray, integer[], integer[], text[]", "text, text"):
+            cursor.execute(
+                f"create function {ROUTINE}({takes}) returns cdc.outcome language plpgsql "
+                "as 'begin raise exception $$it was called$$; end'"
+            )
+        with pytest.raises(errors.InsufficientPrivilege):
+            cursor.execute(
+                f"create or replace function {SIGNATURE} returns cdc.outcome language sql "
+                "as 'select null::cdc.outcome'"
+            )
+    made.database.insert(1)
+    made.loader("run", "--once", "--build")
+    assert made.differences() == []
+
+
+READER = (
+    "analytics.read_changes_of_waltally"
+    "(slot text, from_lsn pg_lsn, to_lsn pg_lsn, first_lsn pg_lsn, first_ordinal bigint, "
+    "end_lsn pg_lsn, end_ordinal bigint, is_each boolean)"
+)
+
+
+@pytest.fixture
+def replaced(made: RoleCommands) -> Iterator[extensions.cursor]:
+    """A session of dbt's role, which replaces the routine and wants the rights of the loader's."""
+    made.database.insert(1)
+    made.loader("run", "--once")
+    with made.connect(DBT_ROLE).cursor() as cursor:
+        cursor.execute("set search_path = pg_catalog")
+        yield cursor
+        cursor.execute(f"drop function {SIGNATURE}")
+    made.install()
+    assert made.differences() == []
+
+
+def reason(made: RoleCommands) -> str:
+    """Apply as the loader's role, and return why the fact failed."""
+    made.run(LOADER_ROLE, str(LOADER), "run", "--once", "--build")
+    asked = "select state, reason from cdc.fact_state where model_name like '%ft_service_stats'"
+    ((state, why),) = made.database.execute(asked)
+    assert state == "failed"
+    return str(why)
+
+
+def test_a_routine_that_would_run_as_its_caller_is_refused(
+    made: RoleCommands, replaced: extensions.cursor
+) -> None:
+    replaced.execute(f"alter function {SIGNATURE} security invoker")
+    assert "is not there, not SECURITY DEFINER" in reason(made)
+
+
+def test_a_routine_with_a_type_that_has_a_cast_of_its_own_is_refused(
+    made: RoleCommands, replaced: extensions.cursor
+) -> None:
+    replaced.execute(
+        "create type analytics.evil_lsn as (a integer);"
+        "create type analytics.evil as (a analytics.evil_lsn, b jsonb, c boolean);"
+        "create function analytics.cast_evil(analytics.evil_lsn) returns pg_lsn language plpgsql "
+        "as $$begin raise exception 'it runs as %', current_user; end$$;"
+        "create cast (analytics.evil_lsn as pg_lsn) "
+        "with function analytics.cast_evil as assignment;"
+        f"drop function {SIGNATURE};"
+        f"create function {SIGNATURE} returns analytics.evil language sql security definer "
+        "as $$select row(row(1)::analytics.evil_lsn, null, null)::analytics.evil$$;"
+        f"grant execute on function {SIGNATURE} to {LOADER_ROLE}"
+    )
+    assert "not as dbt makes it" in reason(made)
+
+
+def test_a_routine_that_is_replaced_during_an_apply_is_not_called(
+    made: RoleCommands, replaced: extensions.cursor
+) -> None:
+    made.database.execute("update cdc.installed_model set is_refresh_asked = true")
+    replaced.execute("select pg_advisory_lock(1)")
+    replaced.execute(
+        f"create or replace function {READER} returns cdc.change[] language plpgsql "
+        "security definer as $$begin perform pg_advisory_xact_lock(1); return '{}'; end$$"
+    )
+    with ThreadPoolExecutor(1) as pool, made.connect(CALLER).cursor() as cursor:
+        called = pool.submit(cursor.execute, "select cdc.apply(%s)", (made.database.slot,))
+        waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        wait_until(lambda: made.database.value(waits) == 1, "the reader waits")
+        replaced.execute(f"alter function {SIGNATURE} security invoker")
+        replaced.execute("select pg_advisory_unlock(1)")
+        called.result()
+        assert made.database.value("select error is null from cdc.installed_model")
+    assert "is not there, not SECURITY DEFINER" in reason(made)

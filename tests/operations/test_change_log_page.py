@@ -1,0 +1,86 @@
+"""docs/change-log.md is true: its columns are the log's, and its SQL reads each change once."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from demo.cluster import BIN
+from tests.support import ROOT
+from tests.support.pipeline import Pipeline
+
+PAGE = (ROOT / "docs/change-log.md").read_text()
+REGISTER, READ = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+SLOT = "notify_dashboard_replication_slot"
+READER = "reads_the_log"
+
+
+def psql(pipeline: Pipeline, script: str) -> list[str]:
+    """What psql prints, as a role with the rights that the page names."""
+    done = subprocess.run(
+        [str(BIN / "psql"), "--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1", "-f", "-"],
+        env={**pipeline.environment(), "PGUSER": READER},
+        input=script.replace(SLOT, pipeline.slot),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def read(pipeline: Pipeline) -> tuple[list[str], str]:
+    """The changes that it reads, as `commit_lsn|ordinal|action`, and what the last update says."""
+    said = psql(pipeline, READ)
+    rows = [line for line in said if re.match(r"[0-9A-F]+/", line)]
+    (updated,) = [line for line in said if line.startswith("UPDATE")]
+    return ["|".join(row.split("|")[:3]) for row in rows], updated
+
+
+def test_every_column_of_the_log_is_on_the_page(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    columns = pipeline.target.value(
+        "select array_agg(attname::text order by attnum) from pg_attribute "
+        "where attrelid = 'cdc.change_log'::regclass and attnum > 0"
+    )
+    assert sorted(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == sorted(columns)
+
+
+def test_a_reader_gets_each_change_once_and_in_order(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    pipeline.target.execute(
+        f"create role {READER} login; grant usage on schema cdc to {READER}; "
+        f"grant select on cdc.change_log, cdc.slot_position to {READER}; "
+        f"grant select, insert, update on cdc.reader_position to {READER}"
+    )
+    try:
+        psql(pipeline, REGISTER)
+        found: list[str] = []
+        for _ in range(2):
+            pipeline.source.insert(2)
+            pipeline.source.execute("update notifications set notification_status = 'sent'")
+            pipeline.must("run", "--once")
+            rows, updated = read(pipeline)
+            assert updated == "UPDATE 1"
+            found += rows
+        stored = pipeline.target.execute(
+            "select commit_lsn::text, ordinal, action::text from cdc.change_log "
+            "order by commit_lsn, ordinal"
+        )
+        assert found == ["|".join(map(str, row)) for row in stored]
+        assert len(found) == 2 + 2 + 2 + 4
+        assert read(pipeline) == ([], "UPDATE 1")
+        # A log that begins later, as one that was pruned before the reader came, or a new one.
+        pipeline.source.insert(1)
+        pipeline.must("run", "--once")
+        pipeline.target.execute("update cdc.slot_position set start_lsn = position_lsn")
+        assert read(pipeline)[1] == "UPDATE 0"
+    finally:
+        pipeline.target.execute(f"drop owned by {READER}; drop role {READER}")
+
+
+def test_a_reader_does_not_take_the_position_of_another_log(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    ahead = "insert into cdc.reader_position select slot_name, 'r', 'F/0' from cdc.slot_position"
+    pipeline.target.execute(ahead)
+    pipeline.must("setup", "--renew")
+    assert pipeline.target.value("select applied_lsn from cdc.reader_position") == "0/0"

@@ -1,0 +1,100 @@
+"""Values and names with control characters forge nothing of what the commands print or log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support import Database
+from tests.support.commands import RunningLoader
+from tests.support.facts import declare
+from waltally.escapes import escaped
+from waltally.tables import quoted
+
+EVIL = "a\nft_service_stats  forged\r\x1b]0;title\x07\x9b31m\u202egpj\u2028b"
+
+
+def harmless(said: str) -> str:
+    """What was printed, of which each line is as it should be."""
+    for line in said.split("\n"):
+        assert escaped(line) == line
+        assert not line.startswith("ft_service_stats  forged"), said
+    return said
+
+
+def test_a_value_is_shown_in_its_place_and_given_exactly_to_a_program(source: Database) -> None:
+    name = '100% ="of\x1b it'
+    source.declare(ft_notes=declare("public.unrelated", ("note", "text"), (name, "text")))
+    source.execute("alter table unrelated replica identity full")
+    source.execute(f"alter table unrelated add {quoted(name)} text")
+    source.must("setup")
+    source.execute(
+        f"create schema analytics; create table analytics.ft_notes (note text, {quoted(name)} text,"
+        " row_count bigint)"
+    )
+    source.execute("insert into analytics.ft_notes values (%s, 'x', 2), ('b', %s, 3)", EVIL, EVIL)
+    both = "note," + quoted(name)
+    said = harmless(source.must("stats", "ft_notes", "--by", both))
+    head, _, first, second = said.splitlines()[2:6]
+    assert head.split("  ")[0] == "note" and escaped(name) in head
+    assert (first.split()[0], first.split()[-1]) == ("a\\nft_service_stats", "2")
+    assert (second.split()[0], second.split()[-1]) == ("b", "3")
+    found = json.loads(source.must("stats", "ft_notes", f"note={EVIL}", "--by", both, "--json"))
+    assert found["lines"] == [{"note": EVIL, name: "x", "row_count": 2}]
+    assert found["where"] == {"note": EVIL}
+    # A percent sign is no parameter, and the sign after it belongs to the name.
+    found = json.loads(source.must("stats", "ft_notes", f"{name}=x", "--json"))
+    assert found["totals"] == {"row_count": 2}
+    said = harmless(source.must("stats", "ft_notes", "note=100%", f"{name}=%s", "--by", "note"))
+    assert "No group has note = 100%. The values are: a\\nft_service_stats" in said
+    done = source.loader("stats", "ft_notes", "--by", EVIL)
+    assert "has no dimension" in harmless(done.stderr)
+
+
+def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database) -> None:
+    table = f"public.{quoted(EVIL)}"
+    source.execute(f"create table {table} (id int primary key)")
+    said = harmless(source.must("setup", LOADER_TABLES=table))
+    assert f"public.{escaped(EVIL)} is logged, and no fact counts it" in said
+    source.execute("update cdc.slot_position set last_error = %s, last_error_at = now()", EVIL)
+    source.take_baseline()
+    source.execute(
+        "insert into cdc.baseline_rejection values (%s, 'ft_service_stats', 'live', %s, 7, '{}')",
+        source.slot,
+        EVIL,
+    )
+    said = harmless(source.loader("status").stdout)
+    assert said.count(escaped(EVIL)) == 3
+    body = json.loads(source.loader("status", "--json").stdout)
+    assert body["last_error"]["message"] == EVIL
+    assert body["logged_tables"] == [f"public.{EVIL}"]
+    for words in (("setup", "--check"), ("setup",)):
+        done = source.loader(*words, LOADER_TABLES=f"{table},public.{quoted(EVIL + '2')}")
+        assert done.returncode == 17
+        assert escaped(EVIL) in harmless(done.stderr)
+
+
+def test_the_log_of_a_run_has_a_line_for_each_record(source: Database, tmp_path: Path) -> None:
+    source.execute(
+        "create table parts (id int primary key, note text) partition by range (id);"
+        "create table first partition of parts for values from (0) to (9);"
+        "alter table first replica identity full"
+    )
+    source.declare(ft_notes=declare("public.parts", ("note", "text")))
+    source.must("setup")
+    source.execute(f"create table {quoted(EVIL)} partition of parts for values from (9) to (99)")
+    with RunningLoader(source.environment(), tmp_path / "log", "--once") as running:
+        assert running.process.wait() == 0, running.said()
+        assert escaped(EVIL) in harmless(running.said())
+
+
+@pytest.mark.parametrize("schema", ["100%", "a\x1b"])
+def test_a_staging_schema_that_could_not_be_written_is_refused(
+    source: Database, schema: str
+) -> None:
+    for words in (("setup",), ("stats", "ft_service_stats"), ("status",), ("prune",)):
+        done = source.loader(*words, LOADER_SCHEMA=schema)
+        assert done.returncode == 2, words
+        assert "LOADER_SCHEMA is" in harmless(done.stderr)
