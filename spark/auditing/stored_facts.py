@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -21,6 +22,9 @@ from waltally import lsn
 from waltally.errors import LoaderError, SourceBehind, TableReplaced
 from waltally.facts import Fact
 
+APPLY_SECONDS = 10.0
+"""How long an audit waits for the apply that takes a new baseline."""
+
 
 @dataclass(frozen=True)
 class StoredFact:
@@ -38,6 +42,9 @@ def readable(
     target: Connection, settings: Settings, facts: Sequence[Fact]
 ) -> tuple[list[Fact], dict[str, LoaderError]]:
     """Return the facts that can be compared, and by name why the others cannot."""
+    deadline = time.monotonic() + APPLY_SECONDS
+    while fact_state.is_rebuild_due(target, settings, facts) and time.monotonic() < deadline:
+        time.sleep(0.2)
     fit, refused = [], {}
     for fact in facts:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.connections import Connection
+from common.settings import Settings
 
 from waltally import lsn
 from waltally.errors import BuildFailed, NotSetUp
@@ -33,6 +35,16 @@ def read(target: Connection, schema: str, slot: str, fact: Fact) -> FactState:
     state, reason, remedy, applied = row
     at = None if applied is None else lsn.parse(str(applied))
     return FactState(str(state), str(reason), str(remedy), at)
+
+
+def is_rebuild_due(target: Connection, settings: Settings, facts: Sequence[Fact]) -> bool:
+    """Return whether the next apply starts one of the facts from its baseline."""
+    row = target.execute(
+        "select bool_or(step = 'rebuild' and error is null)"
+        f" from {Table(settings.schema, 'plan_models').quoted}(%s) where model_name = any (%s)",
+        (settings.slot, [str(fact.relation) for fact in facts]),
+    ).fetchone()
+    return row == (True,)
 
 
 def applied_lsn(target: Connection, schema: str, slot: str, fact: Fact) -> int:

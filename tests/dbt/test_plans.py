@@ -44,14 +44,14 @@ def planned(warehouse: Warehouse, batches: int) -> set[str]:
 
 def is_call(query: str) -> bool:
     """Whether a statement only calls a function, by a name that plpgsql had to put in."""
-    return bool(re.fullmatch(r'select (\* from )?"\w+"\."\w+"\([$0-9, ]+\)', query))
+    return bool(re.fullmatch(r'select (\* from )?("\w+"\."?\w+"?\(|[$0-9, )])+', query))
 
 
 def test_a_batch_plans_only_the_calls_of_its_functions(counting: Warehouse) -> None:
     assert not all(map(is_call, planned(counting, 1)))
     planned(counting, 10)
     again = planned(counting, 5)
-    assert len(again) <= 3
+    assert len(again) <= 3, sorted(again)
     assert all(map(is_call, again)), again
 
 

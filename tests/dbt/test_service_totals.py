@@ -71,7 +71,7 @@ def test_a_view_that_is_another_is_replaced_in_place(warehouse: Warehouse) -> No
         "0::bigint as count, 0::bigint as requested, 0::bigint as delivered, 0::bigint as failed "
         "from analytics.ft_service_stats"
     )
-    warehouse.build(*SHIPPED)
+    warehouse.install(*SHIPPED)
     ((oid_now, _, grants_now, definition_now),) = warehouse.execute(STATE)
     assert (oid_now, grants_now, definition_now) == (oid, grants, definition)
     assert warehouse.execute("select sum(count) > 0 from reader") == [(True,)]
@@ -79,7 +79,7 @@ def test_a_view_that_is_another_is_replaced_in_place(warehouse: Warehouse) -> No
 
 def test_the_loader_s_builds_leave_the_view_alone(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build("--select", "config.materialized:waltally_fact", *SHIPPED)
+    warehouse.build("--select", "config.materialized:waltally_fact", "rejected_changes", *SHIPPED)
     assert warehouse.execute(f"select to_regclass('{VIEW}')") == [(None,)]
 
 
@@ -102,7 +102,7 @@ def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) 
     )
     warehouse.append(*(source.transaction() for _ in range(50)))
     warehouse.build(*SHIPPED)
-    warehouse.execute("select pg_stat_force_next_flush()")
+    warehouse.watch("select pg_stat_force_next_flush()")
     ((updated, hot),) = warehouse.execute(updates)
     assert updated == hot > 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support import LOADER, Database
 from tests.support.commands import SECRET, RunningLoader, sentence
+from tests.support.databases import paste
 from tests.support.spark_jobs import run_job
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
@@ -111,6 +113,11 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         assert done.returncode == 0, done.stdout
 
     dbt("deps")
+    refused = database.loader("setup", **environment)
+    remedies = re.findall("^Try: (alter table .*)$", refused.stderr, re.MULTILINE)
+    assert len(remedies) == len(tables), refused.stderr
+    for remedy in remedies:
+        paste(database.cluster, database.name, remedy)
     database.must("setup", **environment)
     for each in tables:
         database.execute(
@@ -123,6 +130,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     run_job("spark-submit spark/seed.py", environment)
     for each in tables:
         database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
+    dbt("run")
     database.must("run", "--once", "--build", **environment)
     with RunningLoader(environment, tmp_path / "log") as running:
         running.wait_for("following the slot")

@@ -3,6 +3,10 @@
    the table stays as it is. The table itself stays, with its grants and with the views on columns
    that stay. #}
 {% macro adapt_table(declared, derived, may_replace) %}
+{%- set types = {} %}
+{%- for column in (model.columns.values() if config.get('contract').enforced else []) %}
+    {%- do types.update({column.name: column.data_type}) %}
+{%- endfor %}
 {%- set table = waltally.quote_literal(this.include(database=false) | string) ~ '::regclass' %}
 declare
     -- A name that is free: whoever calls cdc.apply may have made temporary tables before.
@@ -10,7 +14,7 @@ declare
     wanted regclass;
 begin
 execute 'create temporary table ' || quote_ident(wanted_name) || {{ waltally.quote_literal(
-    ' on commit drop as (' ~ waltally.select_nothing(declared, derived) ~ ') with no data'
+    ' on commit drop as (' ~ waltally.select_nothing(declared, derived, types) ~ ') with no data'
 ) }};
 wanted := ('pg_temp.' || quote_ident(wanted_name))::regclass;
 result.is_replaced := exists (
@@ -41,7 +45,13 @@ from (
         old.attrelid = {{ table }} and old.attnum > 0 and not old.attisdropped
         and not exists ({{ waltally.find_same_column('old', 'wanted') }})
         {%- if may_replace %}
-        and result.is_replaced
+        and (
+            result.is_replaced
+            or exists (
+                select from pg_attribute as new
+                where new.attrelid = wanted and new.attnum > 0 and new.attname = old.attname
+            )
+        )
         {%- else %}
         -- A column that the former routine does not fill is somebody else's.
         and exists (

@@ -1,5 +1,6 @@
-{# SQL: no rows, with the columns of a model's table. #}
-{% macro select_nothing(declared, derived) %}
+{# SQL: no rows, with the columns of a model's table. `types` has types of derived columns that are not those
+   of their expressions: a contract's. #}
+{% macro select_nothing(declared, derived, types={}) %}
 select
     {%- if declared.kind == 'fact' %}
     null::uuid as id,
@@ -9,7 +10,7 @@ select
     {%- endfor %}
     {%- if declared.kind == 'fact' %}
     {%- for column, expression in derived.items() %}
-    {{ expression }} as {{ waltally.quote_name(column) }},
+    {{ 'cast(' ~ expression ~ ' as ' ~ types[column] ~ ')' if column in types else expression }} as {{ waltally.quote_name(column) }},
     {%- endfor %}
     {%- for measure in declared.measures %}
     measures.{{ waltally.quote_name(measure.name) }}{{ ',' if not loop.last }}

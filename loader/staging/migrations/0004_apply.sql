@@ -427,11 +427,14 @@ begin
     ) is distinct from plan.baseline_id then
         raise exception 'its baseline was replaced meanwhile' using errcode = 'WL001';
     end if;
-    if is_rebuild and exists (
-        select from cdc.baseline_rejection as rejected
-        where rejected.slot_name = plan.slot_name and rejected.fact_name = plan.fact_name
-    ) then
-        rejected_lsn := greatest(rejected_lsn, plan.snapshot_lsn - 1);
+    -- Two conditions: as one it would be planned anew for each batch, to be false at once.
+    if is_rebuild then
+        if exists (
+            select from cdc.baseline_rejection as rejected
+            where rejected.slot_name = plan.slot_name and rejected.fact_name = plan.fact_name
+        ) then
+            rejected_lsn := greatest(rejected_lsn, plan.snapshot_lsn - 1);
+        end if;
     end if;
 
     insert into cdc.model_watermark as stored (
@@ -478,7 +481,7 @@ language sql set search_path = pg_catalog, pg_temp as $$
                     '`spark-submit spark/seed.py --fact %s`, `dbt build`',
                     plan.fact_name
                 )
-                else '`dbt build` tries it at once'
+                else '`dbt build` makes what is missing and tries it at once'
             end
         ),
         failed_at = clock_timestamp(),
