@@ -96,7 +96,7 @@ release: install  ## Build sdist and wheel into dist/, and run the demo from the
 	WALTALLY_WHEEL=$$(echo dist/*.whl) $(BIN)/python -m pytest -q tests/unit/test_wheel.py
 	$(BIN)/python -m venv .venv-release
 	$(RELEASE)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint requirements.lock "$$(echo dist/*.whl)[spark]"
+		--constraint requirements.lock "$$(echo dist/*.whl)[dbt,spark]"
 	install -m 755 "$$($(RELEASE)/loader files)/ops/spark-submit" $(RELEASE)/spark-submit
 	$(RELEASE)/loader --version
 	$(BIN)/python -m demo.run --wheel $(RELEASE) $(if $(EXAMPLE),--example $(EXAMPLE))
@@ -155,7 +155,7 @@ fix:  ## Format and mend what the linters can; write the macros' descriptions fo
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra spark \
+		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark \
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built

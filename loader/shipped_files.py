@@ -15,10 +15,8 @@ _IN_A_WHEEL = Path(__file__).parent / "shipped"
 FOLDER = _IN_A_WHEEL if _IN_A_WHEEL.is_dir() else Path(__file__).parents[1]
 """It holds dbt_project/, spark/, and from the root dbt's files and requirements.lock."""
 
-INSTALL_DBT = shlex.join(
-    [
-        *(sys.executable, "-m", "pip", "install", "--force-reinstall"),
-        *("-c", str(FOLDER / "requirements.lock"), "dbt-core", "dbt-postgres"),
-    ]
-)
-"""The command that installs the release of dbt that waltally is tested with."""
+
+def pip_install(*words: str) -> str:
+    """Return the command that installs packages here, in the versions that were tested."""
+    lock = str(FOLDER / "requirements.lock")
+    return shlex.join([sys.executable, "-m", "pip", "install", "-c", lock, *words])

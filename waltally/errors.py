@@ -165,7 +165,7 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """dbt cannot be imported or parse the project; `run --once --build`: a model failed."""
+    """dbt is not installed or cannot parse the project; `run --once --build`: a model failed."""
 
     exit_code = 28
 

@@ -62,11 +62,7 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
         from dbt.cli.main import dbtRunner
     except Exception as error:
         log.debug("dbt cannot be imported", exc_info=error)
-        raise BuildFailed(
-            f"dbt cannot be imported: {type(error).__name__} ({error})",
-            f"{shipped_files.INSTALL_DBT}; or --manifest with a file that `dbt parse` wrote "
-            "elsewhere",
-        ) from error
+        raise _no_dbt(error) from error
     with TemporaryDirectory(prefix="waltally-parse-") as temporary:
         # dbt's own output stays as it is: another dbt may run in the project.
         folders = ["--project-dir", str(project), "--target-path", temporary]
@@ -81,6 +77,19 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
         if not outcome.success:
             raise _refused(outcome.exception, project)
         return read_manifest(Path(temporary) / "manifest.json")
+
+
+def _no_dbt(error: Exception) -> BuildFailed:
+    """Return what installs dbt where it is missing, or mends it where it cannot be imported."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "dbt":
+        said = "The facts are declared in a dbt project, and dbt is not installed here"
+        remedy = shipped_files.pip_install("waltally[dbt]")
+    else:
+        said = f"dbt cannot be imported: {type(error).__name__} ({error})"
+        remedy = shipped_files.pip_install("--force-reinstall", "dbt-core", "dbt-postgres")
+    return BuildFailed(
+        said, f"{remedy}; or --manifest with a file that `dbt parse` wrote elsewhere"
+    )
 
 
 def _refused(error: BaseException | None, project: Path) -> BuildFailed:

@@ -16,14 +16,20 @@ def missing_tools(commands: Path) -> list[str]:
     """
     files = shipped_files.FOLDER
     steps = []
-    if find_spec("pyspark") is None:
-        pip = [str(commands / "python"), "-m", "pip", "install"]
-        lock = str(files / "requirements.lock")
-        steps.append(shlex.join([*pip, "-c", lock, "waltally[spark]"]))
+    modules = {"dbt": "dbt.cli", "spark": "pyspark"}
+    if missing := [extra for extra, module in modules.items() if not _is_installed(module)]:
+        steps.append(shipped_files.pip_install(f"waltally[{','.join(missing)}]"))
     shipped, installed = files / "ops" / "spark-submit", commands / "spark-submit"
     if not installed.exists() or installed.read_bytes() != shipped.read_bytes():
         steps.append(shlex.join(["install", "-m", "755", str(shipped), f"{commands}/"]))
     return steps
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of its package
+        return False
 
 
 def next_steps(folder: Path, fact: str, missing: list[str]) -> list[str]:

@@ -60,9 +60,26 @@ def is_setting(name: str) -> bool:
     return name.startswith("PG") or name in DBT_ITSELF or f"| `{name}` |" in REFERENCE
 
 
-def test_there_are_two_images_and_none_runs_as_root() -> None:
-    for stage in ("loader", "spark"):
+def test_no_image_runs_as_root() -> None:
+    for stage in ("python", "spark"):
         assert of(stage, "USER") == ["10001:10001"]
+    for stage in ("loader", "dbt"):
+        assert of(stage, "FROM") == [f"python AS {stage}"]
+        assert of(stage, "USER") == []
+
+
+def test_only_one_image_has_dbt_and_only_one_has_spark() -> None:
+    for stage, build, extras in (
+        ("loader", "build", []),
+        ("dbt", "build-dbt", ["dbt"]),
+        ("spark", "build-spark", ["spark"]),
+    ):
+        assert re.findall(r"\[(\w+)\]", " ".join(of(build, "RUN"))) == extras
+        assert {word for copy in of(stage, "COPY") for word in copy.split()[:1]} == {
+            f"--from={build}"
+        }
+    for stage in ("build-dbt", "build-spark"):
+        assert of(stage, "FROM") == [f"build AS {stage}"]
 
 
 @pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.name)
@@ -87,7 +104,7 @@ def test_nothing_else_is_sent_to_the_build() -> None:
 
 
 def test_the_final_images_install_no_tools() -> None:
-    for stage, java in (("loader", []), ("spark", ["openjdk-17-jre-headless"])):
+    for stage, java in (("python", []), ("spark", ["openjdk-17-jre-headless"])):
         (run,) = of(stage, "RUN")
         installed = re.search(r"--no-install-recommends (.*?) *&&", run)
         assert installed
@@ -113,7 +130,7 @@ def test_each_setting_is_one_that_there_is() -> None:
     names = {
         *(n for e in objects() if e["kind"] == "Secret" for n in e["stringData"]),
         *(n for name in ("loader", "setup", "seed") for n in services()[name]["environment"]),
-        *environment(CONTAINERFILE, "loader"),
+        *(n for stage in ("python", "loader", "dbt") for n in environment(CONTAINERFILE, stage)),
     }
     of_others = {"PATH", "HOME", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
     assert {name for name in names - of_others if not is_setting(name)} == set()
@@ -154,7 +171,7 @@ def test_pods_may_little_and_write_only_where_they_may() -> None:
         is_of_spark = container["image"].endswith("-spark")
         assert not is_of_spark or "cpu" in container["resources"]["limits"], "a task for each CPU"
         assert "/tmp" in {each["mountPath"] for each in container["volumeMounts"]}
-    written = environment(CONTAINERFILE, "loader")
+    written = environment(CONTAINERFILE, "python") | environment(CONTAINERFILE, "dbt")
     for setting in ("HOME", "DBT_TARGET_PATH", "DBT_LOG_PATH"):
         assert f"{written[setting]}/".startswith("/tmp/")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,16 @@ def test_pip_s_spark_submit_is_replaced(commands: Path) -> None:
     assert missing_tools(commands) == [f"install -m 755 {shipped} {commands}/"]
 
 
-def test_spark_is_installed_in_the_loader_s_environment(
-    commands: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("missing", "extras"),
+    [({"dbt.cli", "pyspark"}, "dbt,spark"), ({"dbt.cli"}, "dbt"), ({"pyspark"}, "spark")],
+)
+def test_what_is_missing_is_installed_in_the_loader_s_environment(
+    commands: Path, monkeypatch: pytest.MonkeyPatch, missing: set[str], extras: str
 ) -> None:
-    monkeypatch.setattr(next_steps, "find_spec", lambda name: None)
+    monkeypatch.setattr(next_steps, "find_spec", lambda name: None if name in missing else name)
     (commands / "spark-submit").unlink()
     pip, submit = missing_tools(commands)
-    assert pip.startswith(f"{commands}/python -m pip install -c ")
-    assert pip.endswith(" 'waltally[spark]'")
+    assert pip.startswith(f"{sys.executable} -m pip install -c ")
+    assert pip.endswith(f" 'waltally[{extras}]'")
     assert submit.startswith("install -m 755 ")

@@ -7,10 +7,12 @@ import subprocess
 import tomllib
 from email.message import Message
 from email.parser import Parser
+from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
 
 import waltally
 from tests.support import LOADER, ROOT
@@ -28,6 +30,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
 @pytest.fixture(scope="module")
 def metadata(wheel: ZipFile) -> Message:
     return Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
+
+
+def required(metadata: Message, extra: str = "") -> set[str]:
+    """Return the packages that the wheel requires, or those of an extra alone."""
+    found = map(Requirement, metadata.get_all("Requires-Dist", []))
+    return {
+        each.name
+        for each in found
+        if ('extra == "' in str(each.marker)) == bool(extra)
+        and (each.marker is None or each.marker.evaluate({"extra": extra}))
+    }
 
 
 def files(folder: str, *endings: str) -> set[str]:
@@ -78,8 +91,22 @@ def test_its_name_licence_and_command(wheel: ZipFile, metadata: Message) -> None
 def test_the_lock_pins_what_it_needs(metadata: Message) -> None:
     """So `pip install -c requirements.lock` installs nothing that was not tested."""
     pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
-    needed = {re.split(r"[^\w.-]", each)[0] for each in metadata.get_all("Requires-Dist", [])}
-    assert {"dbt-core", "psycopg2-binary", "pyspark"} <= needed <= pinned
+    assert required(metadata) | required(metadata, "dbt") | required(metadata, "spark") <= pinned
+
+
+def test_the_loader_alone_needs_neither_dbt_nor_spark(metadata: Message) -> None:
+    assert "psycopg2-binary" in required(metadata)
+    assert required(metadata, "dbt") == {"dbt-core", "dbt-postgres"}
+    assert "pyspark" in required(metadata, "spark")
+    needed = [Requirement(name) for name in required(metadata)]
+    for each in needed:
+        assert not re.match("dbt|pyspark", each.name), each
+        needed += [
+            found
+            for found in map(Requirement, distribution(each.name).requires or ())
+            if found.name not in {known.name for known in needed}
+            and (found.marker is None or found.marker.evaluate({"extra": ""}))
+        ]
 
 
 def test_the_version_stands_in_one_place() -> None:
