@@ -14,32 +14,10 @@ import pytest
 from tests.support import LOADER, Database
 from tests.support.commands import SECRET, RunningLoader, sentence
 from tests.support.databases import paste
+from tests.support.hostile_names import NAMES
 from tests.support.spark_jobs import run_job
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
-
-ATTACK = "create role evil"
-NAMES = (
-    f'#}}}}{{{{run_query("{ATTACK}")}}}}{{#',
-    f"{{%do run_query('{ATTACK}')%}}",
-    "{{ env_var('PGPASSWORD') }}",
-    "{{ 7 * 7 }}",
-    f"'); {ATTACK}; --",
-    f'"; {ATTACK}; --',
-    f"row_count is null; {ATTACK}; --",
-    f"$bound_batch$;{ATTACK};select$bound_batch$",
-    f"$keep_constraints$;{ATTACK};do$keep_constraints$",
-    "$(touch pwned)`touch pwned`",
-    "back\\slash \\u0041 \\N{DIGIT ONE} \\' \\",
-    "key: [value, # no comment",
-    "%s %(name)s 100%",
-    "- &anchor *alias !!python/none |",
-    ' leading, "quoted".and trailing ',
-    "\u00a0no\u200bthing\ufeff",
-    "Größe_数量",
-    "1 or 'a' = 'a",
-)
-"""Of schemas, tables and columns, each with a number after it."""
 
 
 class Counted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg2
@@ -16,11 +17,17 @@ _SHOWN = 5
 class Comparison:
     """Consumes the other slot, so that nothing is compared or held in memory twice."""
 
-    def __init__(self, dsn: str, slot: str, target: str, schema: str = "cdc") -> None:
-        """Make the other slot. It must be made before the traffic begins."""
+    def __init__(
+        self, dsn: str, slot: str, target: str, tables: Sequence[str], schema: str = "cdc"
+    ) -> None:
+        """Make the other slot. It must be made before the traffic begins.
+
+        The tables are named as wal2json wants them.
+        """
         self._dsn, self._slot = dsn, slot
         self._target, self._schema = target, schema
         self._other = f"{slot}_other"
+        self._tables = ",".join(tables)
         self._compared = "0/0"
         self.changes = 0
         self._ask("select pg_create_logical_replication_slot(%s, 'wal2json')", self._other)
@@ -53,7 +60,10 @@ class Comparison:
 
     def _delivered(self) -> Delivered:
         rows: list[tuple[str]] = self._ask(
-            f"select data from pg_logical_slot_get_changes(%s, null, null, {OPTIONS})", self._other
+            "select data from pg_logical_slot_get_changes"
+            f"(%s, null, null, {OPTIONS}, 'add-tables', %s)",
+            self._other,
+            self._tables,
         )
         # A crash sets this slot back too: it delivers again what was compared before.
         compared = lsn.parse(self._compared)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from demo import source
 from demo.cluster import Cluster
 from demo.source import Identity
+from tests.support import ROOT
 
 ROLE = "waltally"
 
@@ -27,6 +28,7 @@ grant execute on function pg_replication_origin_create(text), pg_replication_ori
     pg_replication_origin_oid(text), pg_replication_origin_session_setup(text) to {ROLE};
 """
 _TARGET_RIGHTS = f"grant create on database postgres to {ROLE};"
+_NOTE_DDL = ROOT / "loader" / "preflight" / "note_ddl.sql"
 _FIRST_SEGMENT = "000000010000000100000001"
 
 
@@ -39,6 +41,10 @@ def make_source(cluster: Cluster, identity: Identity) -> None:
     source.create(cluster.dsn())
     source.set_identity(cluster.dsn(), identity)
     _execute(cluster, _SOURCE_RIGHTS)
+    # So that a fact waits where DDL changed rows.
+    cluster.run(
+        *("psql", "-X", "-q", "-d", cluster.dsn(), "-v", f"loader={ROLE}", "-f", str(_NOTE_DDL))
+    )
 
 
 def make_target(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from demo import recount
+from tests.soak import world
 from tests.soak.commit_timer import LONGEST_SECONDS
 from tests.soak.failure import SoakFailed
 from tests.soak.faults import BLOCKS_COMMITS, Fault
@@ -97,6 +98,12 @@ class Soak:
         if found := recount.differences(system.dsn, system.target_dsn, slot=SLOT, every_purge=True):
             shown = "\n".join(map(str, found[:10]))
             raise SoakFailed(f"{len(found)} groups differ from a recount:\n{shown}")
+        if others := world.differences(system.odd, SLOT, system.dsn, system.target_dsn):
+            shown = "\n".join(map(str, others[:10]))
+            raise SoakFailed(f"{len(others)} groups of other models differ:\n{shown}")
+        for model in world.MODELS:
+            if not system.has(model, "follows"):
+                raise SoakFailed(f"{model} does not follow: {system.reason(model)}")
         system.comparison.check()
         system.run("loader", "run", "--once", more=system.second)
         system.second_comparison.check()

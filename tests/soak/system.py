@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -24,6 +26,7 @@ from tests.soak.failure import SoakFailed
 from tests.soak.loader_service import LoaderService
 from tests.soak.position_watcher import PositionWatcher
 from tests.soak.servers import ROLE, dsn_of_role
+from tests.soak.world import MODELS, OddTable, make_project
 from tests.soak.writers import Writers
 from tests.support import wait_until
 from tests.support.proxy import Proxy
@@ -82,6 +85,9 @@ class System:
                 self._stack.callback(self.target.remove)
             servers.make_target(self.target)
         servers.allow_schemas(self.target)
+        self.odd = OddTable(self._seed)
+        with self.transaction(self.cluster.dsn()) as cursor:
+            cursor.execute(self.odd.create(ROLE))
         self.dsn = self.cluster.dsn(application_name="soak")
         self.target_dsn = self.target.dsn(application_name="soak")
         self.source_proxy = self._stack.enter_context(Proxy(self.cluster.port))
@@ -92,15 +98,19 @@ class System:
             | {
                 "LOADER_SOURCE_DSN": dsn_of_role(self.cluster.port),
                 "LOADER_TARGET_DSN": dsn_of_role(self.target.port),
+                "DBT_PROJECT_DIR": str(make_project(self.home, self.odd)),
             },
         )
 
     def _make_slots(self) -> None:
         self.run("loader", "setup")
         self.run("dbt", "run")
-        self.comparison = Comparison(self.dsn, SLOT, self.target_dsn)
+        tables = ("public.notifications", "public.notification_history", self.odd.logged_name)
+        self.comparison = Comparison(self.dsn, SLOT, self.target_dsn, tables)
         self.run("loader", "setup", more=self.second)
-        self.second_comparison = Comparison(self.dsn, SECOND_SLOT, self.target_dsn, SECOND_SCHEMA)
+        self.second_comparison = Comparison(
+            self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
+        )
         # After the slots, so that the stream holds these rows too and no seed is needed.
         source.fill(
             self.dsn,
@@ -117,7 +127,7 @@ class System:
         self._stack.callback(self.position_watcher.close)
         self.commit_timer = CommitTimer(self.dsn)
         self._stack.callback(self.commit_timer.close)
-        self.writers = Writers(self.dsn, 4, self._seed, self._rate, self.identity)
+        self.writers = Writers(self.dsn, 4, self._seed, self._rate, self.identity, self.odd)
         self._stack.callback(self.writers.close)
         through_proxies = self.environment | {
             "LOADER_SOURCE_DSN": dsn_of_role(self.source_proxy.port),
@@ -161,6 +171,16 @@ class System:
         finally:
             connection.close()
 
+    @contextmanager
+    def transaction(self, dsn: str = "") -> Iterator[psycopg2.extensions.cursor]:
+        """Open a transaction at the source, or at `dsn`, that is committed at the end."""
+        connection = psycopg2.connect(dsn or self.dsn)
+        try:
+            with connection, connection.cursor() as cursor:
+                yield cursor
+        finally:
+            connection.close()
+
     def ask_target(self, query: str, *arguments: object) -> Any:
         """Return one value from the target; None while it does not answer."""
         return self.ask(query, *arguments, dsn=self.target_dsn)
@@ -187,6 +207,47 @@ class System:
             f"the loader stages what was committed before {end}",
         )
 
+    def must_build(self) -> None:
+        """Let the loader run with --build from here on, and apply everything."""
+        if self.loader.arguments != ["--build"]:
+            self.loader.arguments = ["--build"]
+            self.loader.signal(signal.SIGKILL)
+        self.wait_until_applied(*MODELS)
+
+    def wait_until_applied(self, *models: str) -> None:
+        """Wait until the models hold what is committed now. Raises SoakFailed."""
+        end = self.ask("select pg_current_wal_insert_lsn()")
+        for model in models:
+            self._wait_for_loader(
+                partial(self.has, model, "follows", end), f"{model} holds what is before {end}"
+            )
+
+    def wait_for_model(self, model: str, state: str) -> None:
+        """Wait until the model is in a state. Raises SoakFailed where it does not get there."""
+        self._wait_for_loader(partial(self.has, model, state), f"{model} {state}")
+
+    def reason(self, model: str) -> str:
+        """Return why the model waits or failed, empty where it does neither."""
+        query = "select reason from cdc.fact_state where slot_name = %s and model_name = %s"
+        return self.ask_target(query, SLOT, f"analytics.{model}") or ""
+
+    def has(self, model: str, state: str, at_least: str | None = None) -> bool:
+        """Return whether the model is in a state, and holds everything before a position."""
+        return bool(
+            self.ask_target(
+                "select applied_lsn >= coalesce(%s::pg_lsn, '0/0') from cdc.fact_state "
+                "where slot_name = %s and model_name = %s and state = %s",
+                at_least,
+                SLOT,
+                f"analytics.{model}",
+                state,
+            )
+        )
+
+    def _states(self) -> str:
+        query = "select jsonb_pretty(jsonb_agg(to_jsonb(s))) from cdc.fact_state as s"
+        return str(self.ask_target(query))
+
     def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
         def holds() -> bool:
             self.loader.check()
@@ -197,7 +258,9 @@ class System:
         except SoakFailed:
             raise
         except AssertionError as error:
-            raise SoakFailed(f"{error}:\n{self.loader.last_log_lines()}") from error
+            raise SoakFailed(
+                f"{error}:\n{self._states()}\n{self.loader.last_log_lines()}"
+            ) from error
 
     def run(self, *command: str, more: dict[str, str] | None = None) -> None:
         """Run a command of the project to its end. Raises SoakFailed where it fails."""

@@ -12,6 +12,7 @@ from demo.session import Session, templates_of
 from demo.source import Identity
 from demo.worker import Worker
 from tests.soak.failure import SoakFailed
+from tests.soak.world import OddTable
 
 _RECONNECT_SECONDS = 0.1
 _TRUNCATES_ARE_RARER = 60
@@ -27,11 +28,13 @@ def stay_open(session: Session) -> int:
 class Writers:
     """Sessions that each write `rate` transactions per second until closed."""
 
-    def __init__(self, dsn: str, sessions: int, seed: int, rate: float, identity: Identity) -> None:
+    def __init__(
+        self, dsn: str, sessions: int, seed: int, rate: float, identity: Identity, odd: OddTable
+    ) -> None:
         self._dsn, self._seed, self._identity = dsn, seed, identity
         self._pause = 1 / rate
         self._templates = templates_of(dsn)
-        self._mix = _mix(identity)
+        self._mix = _mix(identity, odd)
         self._closed = threading.Event()
         self._paused = False
         self._errors: list[BaseException] = []
@@ -95,11 +98,14 @@ class Writers:
                     worker.transaction()
 
 
-def _mix(identity: Identity) -> Mix:
+def _mix(identity: Identity, odd: OddTable) -> Mix:
     with_truncates = mix(identity, truncates=True)
     chosen = {
         change: weight if change.__name__.startswith("truncate") else weight * _TRUNCATES_ARE_RARER
         for change, weight in with_truncates.items()
     }
+    weights = {odd.odd_insert: 8, odd.odd_update: 8, odd.odd_delete: 3}
+    chosen |= {change: weight * _TRUNCATES_ARE_RARER for change, weight in weights.items()}
+    chosen[odd.odd_truncate] = 4
     chosen[stay_open] = 4 * _TRUNCATES_ARE_RARER
     return chosen

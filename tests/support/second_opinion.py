@@ -12,9 +12,9 @@ Delivered = list[tuple[str, int, str]]
 
 OPTIONS = (
     "'format-version', '2', 'include-lsn', 'true', 'include-xids', 'true', "
-    "'include-timestamp', 'true', 'include-types', 'false', "
-    "'add-tables', 'public.notifications,public.notification_history'"
+    "'include-timestamp', 'true', 'include-types', 'false'"
 )
+_TABLES = "'add-tables', 'public.notifications,public.notification_history'"
 
 
 def other_slot(database: Database) -> str:
@@ -27,7 +27,7 @@ def other_slot(database: Database) -> str:
 def second_opinion(database: Database, slot: str) -> Delivered:
     """Return every change that the slot delivers, without consuming it."""
     rows = database.execute(
-        f"select data from pg_logical_slot_peek_changes(%s, null, null, {OPTIONS})", slot
+        f"select data from pg_logical_slot_peek_changes(%s, null, null, {OPTIONS}, {_TABLES})", slot
     )
     return delivered(text for (text,) in rows)
 

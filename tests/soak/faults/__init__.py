@@ -27,6 +27,8 @@ from tests.soak.faults.processes import (
     kill_spark,
     replace_loader,
 )
+from tests.soak.faults.readers import constrain, lock_exclusively, lock_shared
+from tests.soak.faults.schema import harmless_ddl, silent_ddl
 from tests.soak.faults.servers import (
     crash_target,
     restart_fast,
@@ -74,6 +76,11 @@ WEIGHTS: dict[Fault, int] = {
     prune: 3,
     archive: 1,
     rename_away: 1,
+    harmless_ddl: 4,
+    silent_ddl: 1,
+    constrain: 2,
+    lock_shared: 2,
+    lock_exclusively: 2,
 }
 
 BLOCKS_COMMITS = frozenset({restart_fast, restart_immediate, crash_target, synchronous_standbys})
