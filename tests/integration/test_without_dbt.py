@@ -40,6 +40,7 @@ def test_each_command_does_its_work(pipeline: Pipeline, without: dict[str, str])
         return done.stdout
 
     assert "registered ft_service_stats" in must("setup")
+    pipeline.seed()
     must("run", "--once")
     pipeline.install()
     pipeline.source.insert(3)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
 from random import Random
 
 import psycopg2
 
-from demo.mix import Mix, mix
+from demo.mix import Change, Mix, mix
 from demo.session import Session, templates_of
 from demo.source import Identity
 from demo.worker import Worker
@@ -34,7 +37,9 @@ class Writers:
         self._dsn, self._seed, self._identity = dsn, seed, identity
         self._pause = 1 / rate
         self._templates = templates_of(dsn)
-        self._mix = _mix(identity, odd)
+        self._may_truncate = threading.Event()
+        self._may_truncate.set()
+        self._mix = _mix(identity, odd, self._may_truncate)
         self._closed = threading.Event()
         self._paused = False
         self._errors: list[BaseException] = []
@@ -59,6 +64,15 @@ class Writers:
         self._paused = False
         for turn in self._turns:
             turn.release()
+
+    @contextmanager
+    def without_truncates(self) -> Iterator[None]:
+        """Begin no TRUNCATE in the block: a seed gives way to one, and has to be run again."""
+        self._may_truncate.clear()
+        try:
+            yield
+        finally:
+            self._may_truncate.set()
 
     def close(self) -> None:
         """End every session after its current transaction."""
@@ -98,14 +112,22 @@ class Writers:
                     worker.transaction()
 
 
-def _mix(identity: Identity, odd: OddTable) -> Mix:
-    with_truncates = mix(identity, truncates=True)
-    chosen = {
-        change: weight if change.__name__.startswith("truncate") else weight * _TRUNCATES_ARE_RARER
-        for change, weight in with_truncates.items()
-    }
-    weights = {odd.odd_insert: 8, odd.odd_update: 8, odd.odd_delete: 3}
-    chosen |= {change: weight * _TRUNCATES_ARE_RARER for change, weight in weights.items()}
-    chosen[odd.odd_truncate] = 4
-    chosen[stay_open] = 4 * _TRUNCATES_ARE_RARER
+def _mix(identity: Identity, odd: OddTable, may_truncate: threading.Event) -> Mix:
+    every = mix(identity, truncates=True)
+    every |= {odd.odd_insert: 8, odd.odd_update: 8, odd.odd_delete: 3, odd.odd_truncate: 4}
+    every[stay_open] = 4
+    chosen: Mix = {}
+    for change, weight in every.items():
+        if "truncate" in change.__name__:
+            chosen[_allowed(change, may_truncate)] = weight
+        else:
+            chosen[change] = weight * _TRUNCATES_ARE_RARER
     return chosen
+
+
+def _allowed(truncate: Change, may_truncate: threading.Event) -> Change:
+    @wraps(truncate)
+    def change(session: Session) -> int:
+        return truncate(session) if may_truncate.is_set() else 0
+
+    return change
