@@ -23,6 +23,8 @@ Group = tuple[str, ...]
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 LONGEST_BYTES = 1000
 """A longer value of a text dimension is rejected."""
+LONGEST_TOGETHER = 1800
+"""So are texts that are longer than this together."""
 
 _PARTS = {"notifications": "live", "notification_history": "archived"}
 _BOUNDARIES = ("B", "C", "M")
@@ -117,10 +119,13 @@ def _image(columns: Iterable[Mapping[str, Any]]) -> _Image:
 
 
 def _is_countable(image: _Image) -> bool:
-    return len(image) == len(DIMENSIONS) and all(
-        _is_uuid(value) if name.endswith("_id") else len(value.encode()) <= LONGEST_BYTES
-        for name, value in image.items()
-        if value is not None
+    known = {name: value for name, value in image.items() if value is not None}
+    sizes = [len(value.encode()) for name, value in known.items() if not name.endswith("_id")]
+    return (
+        len(image) == len(DIMENSIONS)
+        and all(_is_uuid(value) for name, value in known.items() if name.endswith("_id"))
+        and all(size <= LONGEST_BYTES for size in sizes)
+        and sum(sizes) <= LONGEST_TOGETHER
     )
 
 

@@ -102,6 +102,11 @@ class Fact:
         """Whether several slots may feed it."""
         return any(dimension.kind == "slot" for dimension in self.dimensions)
 
+    @property
+    def key_dimensions(self) -> tuple[Dimension, ...]:
+        """The columns of its unique index."""
+        return tuple(each for each in self.dimensions if not self.key or each.name in self.key)
+
     def part(self, name: str) -> FactTable:
         """Return the table with this name in the fact."""
         return next(table for table in self.tables if table.name == name)

@@ -96,7 +96,7 @@ def explain(error: ServerError, place: str) -> LoaderError:
     if code == _MISSING_RIGHT:
         return MissingRight(
             f"The {place} denies a right: {said}",
-            "grant it as docs/roles.md says",
+            right_remedy(error.source_file),
         )
     if code in _MISSING_OBJECT:
         return NotSetUp(
@@ -112,6 +112,16 @@ def explain(error: ServerError, place: str) -> LoaderError:
     if error.is_connection_lost and (code is None or _SESSION_ENDED.fullmatch(code)):
         return connection_error(said, place, code)
     return LoaderError(f"The {place} reports {code}: {said}")
+
+
+def right_remedy(source_file: str | None) -> str:
+    """Return what helps where a right is missing; a policy is one that would hide rows."""
+    if source_file != "rls.c":
+        return "grant it as docs/roles.md says"
+    return (
+        "`alter role … bypassrls` for the role that reads, as all rows count; of a table that it "
+        "owns, `alter table … no force row level security`"
+    )
 
 
 def connection_error(said: str, place: str, sqlstate: str | None) -> LoaderError:

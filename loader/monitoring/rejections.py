@@ -10,6 +10,8 @@ _CAUSES = {
     "run `loader setup`",
     "the value of": "correct the table's values or its column's type, or correct the type in the "
     "declaration and run `loader setup`",
+    "the values of": "shorten the table's values, or declare the fact with fewer texts and run "
+    "`loader setup`",
     "the text of the row": "name a target in an encoding that can hold the text, or correct the "
     "text in the table",
 }

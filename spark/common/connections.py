@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from waltally import login, session_settings
+from waltally import login, server_errors, session_settings
 from waltally.errors import CannotConnect, Interrupted, MissingRight, NotSetUp
 from waltally.settings import parse_conninfo
 
@@ -87,7 +87,7 @@ def database_errors(work: str) -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as error:
         raise MissingRight(
             f"a right is missing: {error.diag.message_primary}",
-            "grant it as docs/roles.md says",
+            server_errors.right_remedy(error.diag.source_file),
         ) from None
     except psycopg.errors.DeadlockDetected as error:
         raise Interrupted(

@@ -6,15 +6,22 @@ then equal values have equal texts, and a group is known by the texts of its dim
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
-from waltally.facts import Dimension, Measure
+from waltally.facts import Dimension, Fact, Measure
 
 LONGEST = 1000
-"""Bytes of a text: an index entry of the fact has 2,700 bytes for all dimensions."""
+"""Bytes of a text in a key."""
+
+LONGEST_KEY = 1800
+"""Bytes of all texts in a key: an entry of the fact's index has 2,704 bytes for all dimensions."""
 
 _UUID = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\z"
 _WHOLE = r"^(0|-?[1-9][0-9]*)\z"
@@ -61,10 +68,25 @@ def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = Tru
     return sql.when(value.isNotNull() & ~fits, f"the value of {dimension.column} {says}")
 
 
+def key_reason(values: Mapping[str, Column], fact: Fact) -> Column:
+    """Return why the texts of a key cannot be counted together; null where they can.
+
+    `values` are those of `as_dimension` by the dimension's name. The dbt macro find_long_key.
+    """
+    texts = [each for each in fact.key_dimensions if each.type == "text" and each.column]
+    if len(texts) < 2:
+        return sql.lit(None).cast("string")
+    sizes = (sql.coalesce(sql.octet_length(values[each.name]), sql.lit(0)) for each in texts)
+    names = ", ".join(str(each.column) for each in texts)
+    says = f"the values of {names} together are longer than {LONGEST_KEY} bytes"
+    return sql.when(reduce(operator.add, sizes) > LONGEST_KEY, says)
+
+
 def number_reason(text: Column, measure: Measure) -> Column:
     """Return why a text cannot be added to the measure; null where it can, or is null.
 
-    A value with more decimals than the measure keeps would be rounded batch by batch.
+    A value with more decimals than the measure keeps would be rounded batch by batch; one that its
+    type cannot hold would stop the fact.
     """
     says = f"the value of {measure.column} "
     is_number = text.rlike(_NUMBER) & (sql.length(text) <= LONGEST)
@@ -72,7 +94,14 @@ def number_reason(text: Column, measure: Measure) -> Column:
     kept = kept_decimals(measure)
     if kept is None:
         return reason
-    return reason.when(_decimals(text) > kept, f"{says}has more than {kept} decimals")
+    reason = reason.when(_decimals(text) > kept, f"{says}has more than {kept} decimals")
+    least, most = limits(measure)
+    fits = _whole_digits(text) <= most.adjusted() + 1
+    if measure.type == "bigint":
+        # A number of more digits is none of Spark's.
+        number = sql.when(fits, text).try_cast("decimal(38, 0)")
+        fits &= number.between(int(least), int(most))
+    return reason.when(~fits, f"{says}does not fit {measure.type}")
 
 
 def kept_decimals(measure: Measure) -> int | None:
@@ -81,6 +110,15 @@ def kept_decimals(measure: Measure) -> int | None:
     if found is None:
         return 0 if measure.type == "bigint" else None
     return int(found[2] or 0)
+
+
+def limits(measure: Measure) -> tuple[Decimal, Decimal]:
+    """Return the smallest and the largest number that the measure's type holds, unless numeric."""
+    found = _NUMERIC.fullmatch(measure.type)
+    if found is None:
+        return Decimal(-_LARGEST["bigint"] - 1), Decimal(_LARGEST["bigint"])
+    most = Decimal((0, (9,) * int(found[1]), -int(found[2] or 0)))
+    return most.copy_negate(), most
 
 
 def canonical(text: Column, type_: str) -> Column:
@@ -164,9 +202,22 @@ def _digits(text: Column) -> tuple[Column, Column]:
 
 def _decimals(text: Column) -> Column:
     """Return how many decimals the number has: 1.50 has one, 1.5e1 none."""
+    digits, after, power = _scientific(text)
+    zeros = sql.length(sql.regexp_extract(digits, r"(0*)\z", 1))
+    return sql.when(digits.rlike("[1-9]"), after - zeros - power).otherwise(0)
+
+
+def _whole_digits(text: Column) -> Column:
+    """Return how many digits the number has before the point: 012.5 has two, 0.5 none."""
+    digits, after, power = _scientific(text)
+    significant = sql.length(sql.regexp_replace(digits, "^0+", ""))
+    return sql.when(digits.rlike("[1-9]"), significant - after + power).otherwise(0)
+
+
+def _scientific(text: Column) -> tuple[Column, Column, Column]:
+    """Return the digits of a number, how many of them are after the point, and its exponent."""
     mantissa = sql.regexp_extract(text, r"^-?([0-9.]+)", 1)
     digits = sql.regexp_replace(mantissa, r"\.", "")
-    zeros = sql.length(sql.regexp_extract(digits, r"(0*)\z", 1))
     after = sql.length(sql.regexp_extract(mantissa, r"\.(.*)", 1))
     power = sql.coalesce(sql.regexp_extract(text, "[eE](.*)", 1).try_cast("int"), sql.lit(0))
-    return sql.when(digits.rlike("[1-9]"), after - zeros - power).otherwise(0)
+    return digits, after, power

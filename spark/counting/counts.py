@@ -150,9 +150,12 @@ class _Counting:
             is_limited = fact.kind == "fact" or dimension.name in fact.key
             found = typed_values.dimension_reason(text, dimension, is_limited)
             reason = reason.when(found.isNotNull(), found)
+        names = [dimension.name for dimension in fact.dimensions]
+        reason = sql.coalesce(
+            reason, typed_values.key_reason(dict(zip(names, texts, strict=True)), fact)
+        )
         why = sql.coalesce(left_out, reason, sql.col("refused"))
         cut = [sql.substring(text, 1, _EXAMPLE_LENGTH) for text in texts]
-        names = [dimension.name for dimension in fact.dimensions]
         example = sql.struct(
             *(text.alias(name) for text, name in zip(cut, names, strict=True)),
             # The number that the reason is about.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from common.typed_values import kept_decimals
+from common.typed_values import kept_decimals, limits
 
 from counting.columns import (
     CONVERTIBLE,
@@ -28,6 +28,8 @@ from waltally.tables import quoted
 
 _BY_VALUE = {"uuid", "bool", "int2", "int4", "int8", "date", "timestamp", "timestamptz", "bytea"}
 """Types of pg_catalog of which two values are equal where their texts are."""
+
+_LARGEST = {"int2": 2**15 - 1, "int4": 2**31 - 1, "int8": 2**63 - 1}
 
 # A longer number is refused for its length; a total of such could have too many digits.
 _CAN_BE_ADDED = "{0} between -1e1000 and 1e1000"
@@ -93,13 +95,17 @@ def may_be_refused(type_: ColumnType, column: str, measures: Iterable[Measure]) 
 
     Never null: true also for numbers that are not refused, and false for null.
     """
-    if type_.base != "numeric":
-        return ""
-    decimals = [kept for each in measures if (kept := kept_decimals(each)) is not None]
-    fits = _IS_SHORT.format(column)
-    if decimals:
-        fits += f" and min_scale({column}) <= {min(decimals)}"
-    return f"not coalesce({fits}, {column} is null)"
+    is_numeric = type_.base == "numeric"
+    fits = [_IS_SHORT.format(column)] if is_numeric else []
+    for measure in measures:
+        if (kept := kept_decimals(measure)) is None:
+            continue
+        least, most = limits(measure)
+        if is_numeric:
+            fits.append(f"min_scale({column}) <= {kept}")
+        if is_numeric or _LARGEST.get(type_.base, 0) > most:
+            fits.append(f"{column} between {least} and {most}")
+    return f"not coalesce({' and '.join(fits)}, {column} is null)" if fits else ""
 
 
 def _total(type_: ColumnType, column: str) -> str:

@@ -130,6 +130,8 @@ def refusal(fact: Fact, side: Side) -> Column:
             is_limited = fact.kind == "fact" or each.name in fact.key
             text = sql.get(text_column(side), place)
             found.append(typed_values.dimension_reason(text, each, is_limited))
+    placed = {each.name: sql.get(text_column(side), n) for n, each in enumerate(fact.dimensions)}
+    found.append(typed_values.key_reason(placed, fact))
     for measure in fact.measures:
         if measure.column is not None:
             reason = typed_values.number_reason(value(fact, side, measure.column), measure)

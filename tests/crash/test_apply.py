@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import closing
+from pathlib import Path
 
 import psycopg2
 import pytest
 
+from tests.fixtures.pipelines import WAREHOUSE
+from tests.support.databases import application_database
+from tests.support.models import Models
 from tests.support.pipeline import Pipeline
+from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
 POINT = "before-apply-commit"
@@ -66,3 +72,45 @@ def test_a_loader_whose_apply_waits_for_a_lock_ends_when_it_is_told_to(pipeline:
         running.end()
     pipeline.must("run", "--once", "--build")
     assert pipeline.fact() == pipeline.recount()
+
+
+def test_a_server_process_that_is_killed_in_an_apply_applies_nothing_twice(
+    tmp_path: Path, models: Models
+) -> None:
+    waiting = (
+        "select pid from pg_stat_activity "
+        "where wait_event_type = 'Lock' and datname = current_database()"
+    )
+    with Server({"fsync": "off"}) as own, application_database(own, WAREHOUSE) as database:
+        pipeline = Pipeline(database, tmp_path, models)
+        pipeline.begin()
+        with pipeline.follow("--build") as running:
+            with closing(psycopg2.connect(pipeline.dsns[1])) as holder:
+                holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
+                write(pipeline)
+                wait_until(lambda: pipeline.target.execute(waiting), "an apply waits")
+                # The server ends every session and recovers.
+                os.kill(pipeline.target.value(waiting), signal.SIGKILL)
+                wait_until(lambda: is_gone(pipeline), "the server is away")
+            wait_until(lambda: reconnects(pipeline), "the server is back")
+            write(pipeline)
+            wait_until(lambda: pipeline.fact() == pipeline.recount(), "it goes on by itself")
+            running.end()
+        assert pipeline.rejected() == []
+        pipeline.goes_on()
+
+
+def is_gone(pipeline: Pipeline) -> bool:
+    try:
+        pipeline.target.execute("select 1")
+    except psycopg2.Error:
+        return True
+    return False
+
+
+def reconnects(pipeline: Pipeline) -> bool:
+    try:
+        pipeline.source = pipeline.target = pipeline.source.reconnect()
+    except psycopg2.OperationalError:
+        return False
+    return True

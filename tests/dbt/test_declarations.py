@@ -169,6 +169,10 @@ REFUSED: list[tuple[Mapping[str, Any], str]] = [
         "dimensions has 33 columns; it takes 32 at most, as an index does",
     ),
     (
+        {"dimensions": {"a": "numeric(500, 0)", "b": "numeric(101, 2)", "c": "text"}},
+        "dimensions has numeric columns of 601 digits together; it takes 600 at most",
+    ),
+    (
         {"measures": {str(n): {"count": "rows"} for n in range(399)}},
         "the model has 401 columns; it takes 400 at most, because a row of more may not fit",
     ),
@@ -206,6 +210,10 @@ def test_what_cannot_be_is_refused(changed: Mapping[str, Any], sentence: str) ->
         (
             {"key": MANY[:33], "columns": dict.fromkeys(MANY[:33], "text")},
             "key has 33 columns; it takes 32 at most, as an index does",
+        ),
+        (
+            {"key": ["id"], "columns": {"id": "numeric(601, 0)", "more": "text"}},
+            "key has numeric columns of 601 digits together; it takes 600 at most",
         ),
         (
             {"key": ["0"], "columns": dict.fromkeys(MANY, "text")},

@@ -26,6 +26,7 @@ from tests.operations.roles import (
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.commands import RunningLoader
 from tests.support.models import Models
+from waltally.errors import MissingRight
 
 OWNERS = """
 select distinct
@@ -217,6 +218,65 @@ def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: RoleComman
         whole.database.execute(grant)
     assert done.returncode == 15, done.stderr
     assert grant in done.stderr
+
+
+POLICY = "row-level security policy for table"
+
+
+def test_a_policy_that_would_hide_rows_of_a_source_is_an_error(whole: RoleCommands) -> None:
+    run = whole.database.execute
+    run("alter table notifications enable row level security")
+    run(
+        f"create policy some on notifications to {SPARK_ROLE} using (notification_status <> 'sent')"
+    )
+    try:
+        with pytest.raises(MissingRight, match=POLICY) as refused:
+            whole.job(SEED_JOB)
+        assert refused.value.remedy.startswith("`alter role … bypassrls`")
+        run(f"alter role {SPARK_ROLE} bypassrls")
+        whole.job(SEED_JOB)
+    finally:
+        run(f"alter role {SPARK_ROLE} nobypassrls")
+        run("drop policy some on notifications")
+        run("alter table notifications disable row level security")
+    whole.database.insert(1, "sent")
+    whole.loader("run", "--once", "--build")
+    assert whole.differences() == []
+
+
+def test_a_policy_on_a_fact_is_for_its_readers_and_hides_nothing_from_an_apply(
+    whole: RoleCommands,
+) -> None:
+    run = whole.database.execute
+    state = "select state, reason, remedy from cdc.fact_state"
+    run("alter table analytics.ft_service_stats enable row level security")
+    try:
+        whole.database.insert(1, "sent")
+        whole.loader("run", "--once", "--build")
+        assert whole.differences() == []
+        with whole.connect(READER_ROLE).cursor() as cursor:
+            cursor.execute("select count(*) from analytics.ft_service_stats")
+            assert cursor.fetchone() == (0,)
+        done = whole.run(READER_ROLE, str(LOADER), "stats", "ft_service_stats")
+        assert (done.returncode, POLICY in done.stderr) == (MissingRight.exit_code, True)
+
+        run("alter table analytics.ft_service_stats force row level security")
+        whole.database.insert(1, "sent")
+        whole.run(LOADER_ROLE, str(LOADER), "run", "--once", "--build")
+        [(now, reason, remedy)] = run(state)
+        assert (now, POLICY in reason) == ("failed", True)
+        assert "NO FORCE ROW LEVEL SECURITY" in remedy
+        run("alter table analytics.ft_service_stats no force row level security")
+
+        def follows() -> bool:
+            whole.run(LOADER_ROLE, str(LOADER), "run", "--once", "--build")
+            return run(state) == [("follows", None, None)]
+
+        wait_until(follows, "it is tried again")
+    finally:
+        run("alter table analytics.ft_service_stats no force row level security")
+        run("alter table analytics.ft_service_stats disable row level security")
+    assert whole.differences() == []
 
 
 @pytest.mark.slow

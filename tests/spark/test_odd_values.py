@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
+from random import Random
+from string import printable
 
 import pytest
 from auditing.job import audit
@@ -16,13 +19,15 @@ from tests.spark.audited import Audited
 from tests.support.databases import empty_database
 from tests.support.models import Models
 from tests.support.project import host_project
+from waltally.errors import BuildFailed
 
 TABLE = """
     create domain anything as numeric;
     create table odd (
         id serial primary key, kind text default 'odd', day date, at timestamp,
         moment timestamptz, amount anything, size numeric check (size < 1e9 and size > -1e9),
-        word text, span interval
+        word text, span interval, long text, second text generated always as (long) stored,
+        third text generated always as (long) stored
     );
     alter table odd replica identity full
 """
@@ -43,6 +48,9 @@ NUMBERS: Texts = {
     **{"1": "1.00", "1.0": "1.00", "1.050": "1.05", "-0.0": "0.00", "99": "99.00"},
     **dict.fromkeys(("1.005", "1234567.00")),
 }
+DICE = Random(1)
+SHORT, LONG = ("".join(DICE.choices(printable[:62], k=size)) for size in (600, 601))
+"""Three of the one fit into an index, which compresses neither; three of the other are refused."""
 NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 CASES: dict[str, tuple[str, object, Texts]] = {
@@ -74,6 +82,7 @@ CASES: dict[str, tuple[str, object, Texts]] = {
     "ft_whole_size": ("size", "smallint", {"1": "1", "99": "99"}),
     "ft_span": ("span", "text", {text: text for text in ("1 day", "24:00:00", "1 mon", "30 days")}),
     "ft_flag": ("word", "boolean", {"true": "true", "false": "false", "t": None}),
+    "ft_long": ("long", "text", {SHORT: SHORT, LONG: None}),
     "ft_id": (
         "word",
         "uuid",
@@ -82,7 +91,11 @@ CASES: dict[str, tuple[str, object, Texts]] = {
 }
 """By fact: a column, the dimension, and the group of a value: None where none takes it."""
 
-SUMS = {"ft_total": ("numeric", NO_NUMBERS), "ft_cents": ("numeric(12, 2)", (*NO_NUMBERS, "1.005"))}
+SUMS = {
+    "ft_total": ("numeric", NO_NUMBERS),
+    "ft_cents": ("numeric(12, 2)", (*NO_NUMBERS, "1.005")),
+    "ft_few_cents": ("numeric(8, 2)", (*NO_NUMBERS, "1.005", "1234567.00")),
+}
 """By fact: the type of the sum, and the amounts that it does not take."""
 
 
@@ -108,6 +121,9 @@ MODELS = {
         )
         for name, (type_, _) in SUMS.items()
     },
+    "ft_long": model(
+        dict.fromkeys(("long", "second", "third"), "text"), {"row_count": {"count": "rows"}}
+    ),
 }
 VALUES = {
     name: tuple(
@@ -202,3 +218,56 @@ def test_what_a_seed_rejects_the_stream_rejects(odd: Odd) -> None:
         report = audit(pipeline.settings())
     assert not report.refused
     assert [each.comparison.differences for each in report.facts] == [[]] * len(MODELS)
+
+
+def test_a_total_that_its_type_does_not_hold_stops_one_fact_until_it_is_declared_wider(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    def models(type_: str) -> dict[str, str]:
+        total = {"total": {"sum": "amount", "type": type_}}
+        rows = {"row_count": {"count": "rows"}}
+        return {
+            name: model({"kind": "text"}, measures)
+            for name, measures in (("ft_total", total), ("ft_rows", rows))
+        }
+
+    states = "select fact_name, state, reason, remedy from cdc.plan_models(%s) order by 1"
+    with empty_database(cluster, "overflow") as database:
+        pipeline = Audited(database, tmp_path, Models())
+        pipeline.use_project(host_project(tmp_path / "narrow", models("numeric(8, 2)")))
+        database.execute(TABLE)
+        database.execute("insert into odd (amount) values (999999.99)")
+        pipeline.must("setup")
+        code, _, err = pipeline.run(job="seed")
+        assert code == 0, err
+        pipeline.build()
+        # The next fits, and both together do not.
+        database.execute("insert into odd (amount) values (0.01)")
+        pipeline.must("run", "--once")
+        with pytest.raises(BuildFailed, match="numeric field overflow"):
+            pipeline.build()
+        rows, total = database.execute(states, pipeline.slot)
+        assert rows == ("ft_rows", "follows", None, None)
+        assert total[1:3] == ("failed", "numeric field overflow")
+        assert database.execute("select row_count from analytics.ft_rows") == [(2,)]
+        assert database.execute("select total from analytics.ft_total") == [(Decimal("999999.99"),)]
+
+        pipeline.use_project(host_project(tmp_path / "wider", models("numeric(9, 2)")))
+        assert total[3].startswith("declare a wider type for the measure")
+        for command in re.findall(r"`([^`]+)`", total[3]):
+            program, *words = command.split()
+            if program == "loader":
+                pipeline.must(*words)
+            elif program == "dbt":
+                pipeline.build()
+            else:
+                code, _, err = pipeline.run(*words[1:], job="seed")
+                assert code == 0, err
+        database.execute("insert into odd (amount) values (1)")
+        pipeline.must("run", "--once")
+        pipeline.build()
+        found = database.execute(states, pipeline.slot)
+        assert [each[1:] for each in found] == [("follows", None, None)] * 2
+        assert database.execute("select total from analytics.ft_total") == [(Decimal(1000001),)]
+        assert database.execute("select row_count from analytics.ft_rows") == [(3,)]
+        assert not database.execute("select from analytics.rejected_changes")

@@ -133,7 +133,7 @@ UNFIT = """
     create domain anything as numeric;
     create table unfit (
         id integer, small text, day text, amount anything, flag text, at timestamp, label text,
-        is_counted boolean default true
+        is_counted boolean default true, more text default 'm'
     );
     insert into unfit (id, small, day, amount, flag, at, label) values
         (1, '7', '2026-02-28', 1.5, 'true', '2026-03-29 00:30', 'a'),
@@ -146,7 +146,12 @@ UNFIT = """
         (8, '7', '2026-02-28', 1, 'true', 'infinity', 'a'),
         (9, '7', '2026-02-28', 1, 'true', '0044-03-15 12:00 BC', 'a'),
         (10, '7', '2026-02-28', 1, 'true', '2026-03-29 00:30', repeat('ü', 501)),
+        (12, '7', '2026-02-28', 1e10, 'true', '2026-03-29 00:30', 'a'),
+        (13, '7', '2026-02-28', -1e10, 'true', '2026-03-29 00:30', 'a'),
+        (14, '7', '2026-02-28', 0, 'true', '2026-03-29 00:30', repeat('ü', 500)),
+        (15, '7', '2026-02-28', 0, 'true', '2026-03-29 00:30', repeat('ü', 400)),
         (11, null, 'x', 'NaN', 'x', 'infinity', repeat('ü', 501));
+    update unfit set more = repeat('x', 1000) where id in (14, 15);
     insert into unfit select id + 100, 'x', 'x', 'NaN', 'x', 'infinity', 'x', state
         from unfit, (values (false), (null)) as uncounted (state);
 """
@@ -165,6 +170,7 @@ def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(
         ("day", "date"),
         ("flag", "boolean"),
         ("label", "text"),
+        ("more", "text"),
         where=[{"column": "is_counted", "test": "in", "values": ["true"], "is_null": None}],
         measures=[
             {
@@ -189,11 +195,14 @@ def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(
         "the value of at is not a date of the years 1 to 9999": 2,
         "the value of amount is not a number": 2,
         "the value of amount has more than 2 decimals": 1,
+        "the value of amount does not fit numeric(12, 2)": 2,
+        "the values of label, more together are longer than 1800 bytes": 1,
     }
     listed = dict(source.ask("select reason, example ->> 'value' from cdc.baseline_rejection"))
     assert listed["the value of amount has more than 2 decimals"] == "1.505"
     assert source.groups("ft_unfit") == {
-        ("rows", "7", "2026-02-28", "true", "a", "2026-03-29"): [Decimal("1.5")]
+        ("rows", "7", "2026-02-28", "true", "a", "m", "2026-03-29"): [Decimal("1.5")],
+        ("rows", "7", "2026-02-28", "true", "ü" * 400, "x" * 1000, "2026-03-29"): [Decimal(0)],
     }
     assert source.ask("select left_out from cdc.baseline") == [({"rows": 1},)]
 

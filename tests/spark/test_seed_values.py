@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from random import Random
 
+import psycopg
 import pytest
 from common import typed_values
 from common.exact_sums import add, sum_of, sum_text
@@ -134,6 +135,30 @@ def test_a_number_with_more_decimals_than_the_measure_keeps_is_refused(
     assert found is not None
     kept = [0, 99, *range(9)]
     assert [reason is not None for reason in found[0]] == [decimals > scale for scale in kept]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0", "0e9", "0.05", "-99.95", "099.95", "100", "1e2", "9995e-2", "0.000001e8", "1e-2"),
+        *(f"{sign}{2**63 + more}" for sign in ("", "-") for more in (-1, 0, 1)),
+        *("-9.223372036854775808e18", "1e19", "0.9e19", "1e900", "12345e-2"),
+    ],
+)
+def test_a_number_that_the_measures_type_does_not_hold_is_refused(
+    source: Source, spark: SparkSession, text: str
+) -> None:
+    types = ["numeric", "bigint", "numeric(4, 2)", "numeric(20, 5)", "numeric(2, 2)"]
+    measures = [Measure("total", "sum", "amount", ("rows",), type_) for type_ in types]
+    reasons = [typed_values.number_reason(sql.lit(text), each) for each in measures]
+    found = spark.range(1).select(sql.array(*(each.cast("string") for each in reasons))).first()
+    assert found is not None
+    for type_, reason in zip(types, found[0], strict=True):
+        try:
+            [(is_kept,)] = source.ask(f"select %s::numeric::{type_} = %s::numeric", text, text)
+        except psycopg.errors.NumericValueOutOfRange:
+            is_kept = False
+        assert (reason is None) == is_kept, (type_, reason)
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "", " 1", "1.", "0x1", "1e1000", "9" * 1001])

@@ -14,11 +14,13 @@ def test_each_cause_is_named_once_and_the_seed_comes_last() -> None:
             "the replica identity carries no old row",
             "the replica identity does not carry the old code",
             "the value of code is not of type integer",
+            "the values of code, note together are longer than 1800 bytes",
         ],
     )
-    identity, value, seed = said.split("; ")
+    identity, value, values, seed = said.split("; ")
     assert identity == "run the SQL that `loader setup --check` prints"
     assert value.startswith("correct the table's values")
+    assert values.startswith("shorten the table's values")
     assert seed == SEED
 
 

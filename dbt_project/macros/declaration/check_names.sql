@@ -8,7 +8,8 @@
     {%- endif -%}
     {%- set keys = declared.dimensions | map(attribute='name') | list -%}
     {%- set others = declared.measures | map(attribute='name') | list + derived.keys() | list -%}
-    {%- do waltally.check_size('dimensions', keys, others + ['id'], 'uix_%_dimensions') -%}
+    {%- do waltally.check_size('dimensions', keys, others + ['id'], 'uix_%_dimensions',
+        declared.dimensions | map(attribute='type') | list) -%}
     {%- set taken = ['id'] -%}
     {%- for name in keys + others -%}
         {%- do waltally.check_name('a column', name) -%}

@@ -1,7 +1,11 @@
 {# Refuse a model whose table or index could not be made, or whose rows might not fit: a row fills a
    page of 8 kB at most, where a long value takes 18 bytes. `key` are the columns of its index,
-   `columns` those of its table besides. #}
-{% macro check_size(what, key, columns, longest) %}
+   `columns` those of its table besides, `types` those of the key. #}
+{% macro check_size(what, key, columns, longest, types) %}
+    {%- set digits = [] -%}
+    {%- for type in types if waltally.is_numeric_type(type) -%}
+        {%- do digits.append(modules.re.findall('[0-9]+', type)[0] | int) -%}
+    {%- endfor -%}
     {#- A unit test has a name of its own. -#}
     {%- if model.resource_type == 'model'
         and (longest | replace('%', model.name)).encode('utf-8') | length > 63 -%}
@@ -13,6 +17,11 @@
     {%- elif key | length > 32 -%}
         {%- do waltally.refuse_declaration(
             what ~ ' has ' ~ key | length ~ ' columns; it takes 32 at most, as an index does'
+        ) -%}
+    {%- elif digits | sum > 600 -%}
+        {%- do waltally.refuse_declaration(
+            what ~ ' has numeric columns of ' ~ digits | sum ~ ' digits together; it takes 600 at most, '
+            ~ 'because an index has no room for more, and text fits the rest'
         ) -%}
     {%- elif key | length + columns | length > 400 -%}
         {%- do waltally.refuse_declaration(

@@ -15,7 +15,8 @@
             ~ columns.keys() | join(', ')
         ) -%}
     {%- endif -%}
-    {%- do waltally.check_size('key', key, columns | reject('in', key) | list, '%__wanted') -%}
+    {%- do waltally.check_size('key', key, columns | reject('in', key) | list, '%__wanted',
+        columns.items() | selectattr(0, 'in', key) | map(attribute=1) | list) -%}
     {%- set dimensions = [] -%}
     {%- for name, given in columns.items() -%}
         {%- do waltally.check_name('a column', name) -%}

@@ -24,6 +24,7 @@
             {%- for value in values if value.kind not in ['sum', 'condition'] %}
             when has_{{ image }} and {{ waltally.find_bad_value(value, image ~ "_v" ~ values.index(value)) }}
             {%- endfor %}
+            {{- waltally.find_long_key(values | rejectattr('kind', 'in', ['sum', 'condition']) | list, values, image) }}
             {%- for measure in declared.measures if measure.kind == 'sum' %}
             {%- for value in values if value.kind == 'sum' and value.column == measure.column -%}
             {{- waltally.find_bad_sum(measure, image, '_v' ~ values.index(value), declared.tables) }}

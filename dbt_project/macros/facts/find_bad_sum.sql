@@ -1,5 +1,6 @@
 {# SQL text: `when condition then reason`, for an image's value that a sum does not take. More
-   decimals than the measure's type keeps would be rounded batch by batch. #}
+   decimals than the measure's type keeps would be rounded batch by batch; a value that its type cannot hold
+   would stop the fact. #}
 {% macro find_bad_sum(measure, image, value, tables) -%}
     {%- set text = waltally.read_value_text(image ~ value) -%}
     {%- set named = 'the value of ' ~ measure.column -%}
@@ -12,7 +13,12 @@
     {%- if measure.type != 'numeric' %}
     {%- set digits = modules.re.findall('[0-9]+', measure.type) -%}
     {%- set decimals = digits[1] | int if digits else 0 %}
+    {%- set largest = '0' ~ '9' * ((digits[0] | default('0')) | int - decimals) ~ '.' ~ '9' * decimals %}
+    {%- set range = '-' ~ largest ~ ' and ' ~ largest if digits
+        else '-9223372036854775808 and 9223372036854775807' %}
             when {{ is_summed }} and scale(trim_scale(({{ text }})::numeric)) > {{ decimals }}
                 then {{ waltally.quote_literal(named ~ ' has more than ' ~ decimals ~ ' decimals') }}
+            when {{ is_summed }} and ({{ text }})::numeric not between {{ range }}
+                then {{ waltally.quote_literal(named ~ ' does not fit ' ~ measure.type) }}
     {%- endif -%}
 {%- endmacro %}

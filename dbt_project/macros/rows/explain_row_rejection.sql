@@ -22,8 +22,10 @@
             {%- for value in values %}
             when has_new and {{ waltally.find_bad_value(value, 'new_v' ~ values.index(value), value in keys) }}
             {%- endfor %}
+            {{- waltally.find_long_key(keys, values, 'new') }}
             {%- for value in keys %}
             when has_old and {{ waltally.find_bad_value(value, 'old_v' ~ values.index(value)) }}
             {%- endfor %}
+            {{- waltally.find_long_key(keys, values, 'old') }}
         end
 {%- endmacro %}
