@@ -3,8 +3,6 @@
 Changes come under the names of the leaves, which hold the rows. The loader follows exactly these
 names, and puts the root's name in their place. It stores a position only after the catalog has said
 that nothing came or went before it, so a list that was read once is right for everything stored.
-
-slot_position.leaves has by root, as `schema.name`, what `to_json` makes of a Root.
 """
 
 from __future__ import annotations
@@ -130,23 +128,25 @@ def judge(
     return Judged(kept.emptied_at(found.read_lsn) if dropped else kept, False)
 
 
-def to_json(root: Root) -> dict[str, Any]:
-    """Return what slot_position.leaves holds of a root."""
+def to_row(root: Root) -> dict[str, Any]:
+    """Return what logged_table holds of a root."""
     return {
-        "read_lsn": lsn.show(root.read_lsn),
-        "members": [_row(member) for member in root.members],
-        "gone": [[table.schema, table.name, lsn.show(at)] for table, at in root.gone],
+        "partitions": [_row(member) for member in root.members],
+        "partitions_lsn": lsn.show(root.read_lsn),
+        "gone_partitions": [[table.schema, table.name, lsn.show(at)] for table, at in root.gone],
         "emptied_lsn": None if root.emptied_lsn is None else lsn.show(root.emptied_lsn),
     }
 
 
-def from_json(stored: Mapping[str, Any]) -> Root:
-    """Return the root that slot_position.leaves holds."""
-    emptied = stored["emptied_lsn"]
+def from_row(row: Mapping[str, Any]) -> Root | None:
+    """Return the root that a row of logged_table holds; None for a table without partitions."""
+    if row["partitions"] is None:
+        return None
+    gone, emptied = row["gone_partitions"], row["emptied_lsn"]
     return Root(
-        lsn.parse(stored["read_lsn"]),
-        tuple(member(row) for row in stored["members"]),
-        tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in stored["gone"]),
+        lsn.parse(row["partitions_lsn"]),
+        tuple(map(member, row["partitions"])),
+        tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in gone),
         None if emptied is None else lsn.parse(emptied),
     )
 

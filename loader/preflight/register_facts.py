@@ -5,17 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg2 import extensions
 
 from loader.preflight import table_identity
+from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.manifest import Declared
-from loader.staging import registration
+from loader.staging import logged_tables, registration
 from loader.staging.records import Registration
 from loader.staging.registration import Difference
 from waltally.database import explained
 from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact, source_tables
+from waltally.leaves import to_row
 from waltally.settings import Settings
 from waltally.tables import Table
 
@@ -82,21 +85,39 @@ def foreign_findings(
     ]
 
 
-def read_identities(
-    source: extensions.connection, wanted: Wanted
-) -> table_identity.TableIdentities:
-    """Return which tables the facts' names mean now. Raises LoaderError."""
-    return table_identity.read_current(source, table_identity.wanted(wanted.facts))
+def read_tables(source: extensions.connection, wanted: Wanted) -> list[dict[str, Any]]:
+    """Return what logged_table has to say of the wanted tables. Raises LoaderError."""
+    identities = table_identity.read_current(source, table_identity.wanted(wanted.facts))
+    roots = LeafCatalog(source, wanted.tables, {}).roots
+    rows = []
+    for table in wanted.tables:
+        identity = identities.get(str(table))
+        rows.append(
+            {
+                "table_schema": table.schema,
+                "table_name": table.name,
+                "is_only_logged": table in wanted.logged,
+                "table_oid": identity and identity["oid"],
+                "named_xid": identity and identity["named"],
+                "column_numbers": identity["columns"] if identity else {},
+                **(to_row(roots[table]) if table in roots else {}),
+            }
+        )
+    return rows
 
 
-def register_facts(cursor: extensions.cursor, settings: Settings, wanted: Wanted) -> list[str]:
-    """Register what differs, in the transaction of the cursor; return what to say."""
+def register_facts(
+    cursor: extensions.cursor, settings: Settings, wanted: Wanted, tables: list[dict[str, Any]]
+) -> list[str]:
+    """Register what differs, in the transaction of the cursor; return what to say.
+
+    `tables` is what `read_tables` returned.
+    """
     registered = registration.read_registered(cursor, settings.schema, settings.slot)
     changes = registration.difference(registered, wanted.facts, wanted.logged)
+    logged_tables.register(cursor, settings.schema, settings.slot, tables)
     if changes:
-        registration.register(
-            cursor, settings.schema, settings.slot, wanted.facts, wanted.logged, changes
-        )
+        registration.register(cursor, settings.schema, settings.slot, wanted.facts, changes)
     registration.write_project(cursor, settings.schema, settings.slot, wanted.project)
     if not changes:
         return []

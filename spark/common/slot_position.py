@@ -10,38 +10,57 @@ from common.connections import Connection
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import NotSetUp
-from waltally.followed import Followed
-from waltally.leaves import Root, from_json
 from waltally.tables import Table
 
 REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
 
-Identities = Mapping[str, Mapping[str, int]]
-"""What tells a table from another of the same name, by name: table_identity.TableIdentities."""
+_QUERY = """
+select
+    system_identifier,
+    source_database,
+    start_lsn::text,
+    position_lsn::text,
+    timeline,
+    timeline_began_lsn::text,
+    on_standby,
+    array(
+        select array[fact.fact_name, need.key, held.since::text]
+        from {fact} as fact
+        cross join jsonb_each(fact.needed) as need
+        cross join lateral
+            {held_since}(fact.slot_name, jsonb_build_object(need.key, need.value)) as held (since)
+        where fact.slot_name = %(slot)s and held.since is not null
+    ),
+    array(
+        select array[table_schema || '.' || table_name, emptied_lsn::text]
+        from {logged_table}
+        where slot_name = %(slot)s and emptied_lsn is not null
+    )
+from {slot_position} where slot_name = %(slot)s
+"""
 
 
 @dataclass(frozen=True)
 class RegisteredSlot(SlotPosition):
-    """The slot's row, with what the source tables were at setup, and what the log holds of them."""
+    """The slot's row, with what the log holds of the facts' tables."""
 
-    table_identities: Identities = field(default_factory=dict)
-    followed: Followed = field(default_factory=dict)
-    leaves: Mapping[str, Root] = field(default_factory=dict)
-    """What is partitioned, by `schema.name`."""
+    held_since: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By fact and table as `schema.name`, from which position on the log holds all that the fact
+    needs of it; a table that is not followed yet is left out."""
+    emptied: Mapping[str, int] = field(default_factory=dict)
+    """By table, a position after the last drop or TRUNCATE of a partition that facts count."""
 
 
 def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
     """Return the slot's row, None where it has none."""
-    row = target.execute(
-        "select system_identifier, source_database, start_lsn::text, position_lsn::text,"
-        " timeline, timeline_began_lsn::text, on_standby, table_identities, followed, leaves"
-        f" from {Table(schema, 'slot_position').quoted} where slot_name = %s",
-        (slot,),
-    ).fetchone()
+    tables = {
+        name: Table(schema, name).quoted
+        for name in ("slot_position", "fact", "held_since", "logged_table")
+    }
+    row = target.execute(_QUERY.format(**tables).encode(), {"slot": slot}).fetchone()
     if row is None:
         return None
-    system, database, start, position, timeline, began, *rest = row
-    on_standby, identities, followed, leaves = rest
+    system, database, start, position, timeline, began, on_standby, held, emptied = row
     return RegisteredSlot(
         slot,
         str(system),
@@ -51,12 +70,10 @@ def find(target: Connection, schema: str, slot: str) -> RegisteredSlot | None:
         timeline=cast("int | None", timeline),
         timeline_began_lsn=None if began is None else lsn.parse(str(began)),
         on_standby=bool(on_standby),
-        table_identities=cast(Identities, identities or {}),
-        followed=cast(Followed, followed),
-        leaves={
-            label: from_json(root)
-            for label, root in cast(Mapping[str, Mapping[str, object]], leaves).items()
+        held_since={
+            (fact, table): lsn.parse(at) for fact, table, at in cast(list[list[str]], held)
         },
+        emptied={table: lsn.parse(at) for table, at in cast(list[list[str]], emptied)},
     )
 
 

@@ -16,7 +16,7 @@ from loader.preflight.server_facts import SERVER, ServerFacts
 from loader.preflight.table_checks import countable
 from loader.preflight.table_facts import table_facts, table_query
 from loader.staging.records import SlotPosition
-from waltally import followed, lsn
+from waltally import lsn
 from waltally.errors import (
     AnotherCluster,
     IsStandby,
@@ -161,8 +161,8 @@ def earliest(slot: RegisteredSlot, facts: Sequence[Fact], baseline_lsn: int | No
 
 
 def _begin(slot: RegisteredSlot, facts: Sequence[Fact], table: Table) -> int:
-    since = followed.since(slot.followed, table, needed_columns(facts, table))
-    return slot.position_lsn if since is None else since
+    counting = [fact.name for fact in facts if str(table) in fact.needed]
+    return max(slot.held_since.get((name, str(table)), slot.position_lsn) for name in counting)
 
 
 def log_holds(snapshot_lsn: int, slot: RegisteredSlot, facts: Sequence[Fact]) -> None:

@@ -36,8 +36,7 @@ def write(
 
     The facts must have applied everything before the position, except those with a gap.
     """
-    leaves = slot_position.read(target, settings.schema, settings.slot).leaves
-    emptied = {name for name, root in leaves.items() if root.emptied_lsn is not None}
+    emptied = slot_position.read(target, settings.schema, settings.slot).emptied
     for fact in facts:
         if not any(str(part.table) in emptied for part in fact.tables if part.deletes == "ignore"):
             continue

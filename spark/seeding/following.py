@@ -11,8 +11,7 @@ from common.errors import AuditIncomplete
 from common.settings import Settings
 from warehouse import loader_progress
 
-from waltally import followed
-from waltally.facts import Fact, needed_columns, source_tables
+from waltally.facts import Fact, source_tables
 from waltally.tables import Table
 
 _POLL_SECONDS = 0.2
@@ -58,9 +57,12 @@ def wait_until_followed(
 
 
 def _missing(target: Connection, settings: Settings, facts: Sequence[Fact]) -> list[Table]:
-    known = slot_position.read(target, settings.schema, settings.slot).followed
-    return [
-        table
-        for table in source_tables(facts)
-        if followed.since(known, table, needed_columns(facts, table)) is None
-    ]
+    held = slot_position.read(target, settings.schema, settings.slot).held_since
+    return list(
+        dict.fromkeys(
+            table
+            for fact in facts
+            for table in source_tables([fact])
+            if (fact.name, str(table)) not in held
+        )
+    )

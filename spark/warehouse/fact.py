@@ -15,10 +15,11 @@ from common.settings import Settings
 from counting import ranges
 from pyspark.sql import DataFrame, SparkSession
 
+from loader.preflight import table_identity
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
 from waltally.facts import Fact, FactTable
-from waltally.tables import Table, literal
+from waltally.tables import Table, literal, quoted
 from warehouse import fact_state, groups
 from warehouse.rejected import Rejected
 
@@ -89,7 +90,7 @@ def is_gap(target: Connection, settings: Settings, fact: Fact, position: int) ->
     held = Table(settings.schema, "held_since").quoted
     row = target.execute(
         "select log.start_lsn > %(at)s or"
-        f" coalesce({held}(fact.needed, log.followed) > %(at)s, log.position_lsn > %(at)s)"
+        f" coalesce({held}(slot_name, fact.needed) > %(at)s, log.position_lsn > %(at)s)"
         f" from {log} as log inner join {Table(settings.schema, 'fact').quoted} as fact"
         " using (slot_name) where slot_name = %(slot)s and fact_name = %(fact)s",
         {"at": lsn.show(position), "slot": settings.slot, "fact": fact.name},
@@ -110,13 +111,10 @@ def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int
 def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
     registered = slot_position.read(target, settings.schema, settings.slot)
     position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
-    row = target.execute(
-        "select snapshot_lsn::text, table_identities"
-        f" from {Table(settings.schema, 'baseline').quoted}"
-        " where slot_name = %s and fact_name = %s",
-        (settings.slot, fact.name),
-    ).fetchone()
-    baseline_lsn, counted = row or (None, registered.table_identities)
+    counted = table_identity.COUNTED.format(quoted(settings.schema)).encode()
+    [(_, baseline_lsn, identities)] = [
+        row for row in target.execute(counted, (settings.slot,)).fetchall() if row[0] == fact.name
+    ]
     queries = [
         groups.fact_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
         for leaf in ranges.leaves(target, fact.relation)
@@ -130,13 +128,9 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
         snapshot,
         queries,
         groups.archived_query(fact, settings.schema, settings.slot),
-        cast(TableIdentities, counted or {}),
+        cast(TableIdentities, identities or {}),
         _rejected(target, settings, fact),
-        {
-            table: root.emptied_lsn
-            for table, root in registered.leaves.items()
-            if root.emptied_lsn is not None
-        },
+        registered.emptied,
     )
 
 

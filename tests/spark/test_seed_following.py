@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import psycopg2
 import pytest
@@ -31,10 +32,8 @@ def follow(source: Source, *columns: str) -> None:
     """Write what a loader's new session writes."""
     with source.connect() as connection:
         connection.execute(
-            "update cdc.slot_position set followed = (select jsonb_object_agg("
-            " 'public.' || name, (select jsonb_object_agg(each, position_lsn::text)"
-            " from unnest(%s::text[]) as each))"
-            " from unnest('{notifications,notification_history}'::text[]) as name)",
+            "update cdc.logged_table set held_since = (select jsonb_object_agg(each, position_lsn)"
+            " from unnest(%s::text[]) as each) from cdc.slot_position",
             (list(columns),),
         )
 
@@ -76,16 +75,13 @@ def test_an_export_from_before_a_table_was_followed_is_refused(source: Source) -
     assert (code, "older than the changes of public.notifications in the log" in err) == (32, True)
 
 
-def test_each_needed_column_must_be_in_the_log_from_before_the_snapshot() -> None:
-    late = {"notification_status": "0/14", "*": "0/A"}
-    followed = {"public.notifications": {"*": "0/A"}, "public.notification_history": late}
-    slot = RegisteredSlot("s", "1", "d", 5, 30, followed=followed)
+def test_each_table_must_be_in_the_log_from_before_the_snapshot() -> None:
+    both = [("ft_service_stats", f"public.notification{end}") for end in ("s", "_history")]
+    slot = RegisteredSlot("s", "1", "d", 5, 30, held_since=dict.fromkeys(both, 10))
     checks.log_holds(10, slot, [notify()])
     with pytest.raises(SnapshotTooOld):
         checks.log_holds(9, slot, [notify()])
-    columns = dict.fromkeys(("service_id", "template_id", "notification_type"), "0/A")
-    part = {**columns, "notification_status": "0/14"}
-    slot = RegisteredSlot("s", "1", "d", 5, 30, followed={**followed, "public.notifications": part})
+    slot = replace(slot, held_since={**slot.held_since, both[0]: 20})
     with pytest.raises(SnapshotTooOld, match=r"changes of public\.notifications in"):
         checks.log_holds(19, slot, [notify()])
     checks.log_holds(20, slot, [notify()])
