@@ -130,23 +130,23 @@ def judge(
 
 def to_row(root: Root) -> dict[str, Any]:
     """Return what logged_table holds of a root."""
+    gone = [[table.schema, table.name, lsn.show(at)] for table, at in root.gone]
+    members = [_row(member) for member in root.members]
     return {
-        "partitions": [_row(member) for member in root.members],
-        "partitions_lsn": lsn.show(root.read_lsn),
-        "gone_partitions": [[table.schema, table.name, lsn.show(at)] for table, at in root.gone],
+        "partitions": {"read_lsn": lsn.show(root.read_lsn), "members": members, "gone": gone},
         "emptied_lsn": None if root.emptied_lsn is None else lsn.show(root.emptied_lsn),
     }
 
 
 def from_row(row: Mapping[str, Any]) -> Root | None:
     """Return the root that a row of logged_table holds; None for a table without partitions."""
-    if row["partitions"] is None:
+    stored, emptied = row["partitions"], row["emptied_lsn"]
+    if stored is None:
         return None
-    gone, emptied = row["gone_partitions"], row["emptied_lsn"]
     return Root(
-        lsn.parse(row["partitions_lsn"]),
-        tuple(map(member, row["partitions"])),
-        tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in gone),
+        lsn.parse(stored["read_lsn"]),
+        tuple(map(member, stored["members"])),
+        tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in stored["gone"]),
         None if emptied is None else lsn.parse(emptied),
     )
 

@@ -53,7 +53,7 @@ def begin_log(
         failover = failover or state.is_failover
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
-    tables = read_tables(source, wanted)
+    tables = read_tables(source, settings, wanted)
     if state is None:
         if facts.server.in_recovery:
             log.warning(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from psycopg2 import extensions
 
@@ -18,7 +17,6 @@ from loader.staging.registration import Difference
 from waltally.database import explained
 from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact, source_tables
-from waltally.leaves import to_row
 from waltally.settings import Settings
 from waltally.tables import Table
 
@@ -85,29 +83,25 @@ def foreign_findings(
     ]
 
 
-def read_tables(source: extensions.connection, wanted: Wanted) -> list[dict[str, Any]]:
-    """Return what logged_table has to say of the wanted tables. Raises LoaderError."""
+def read_tables(
+    source: extensions.connection, settings: Settings, wanted: Wanted
+) -> list[dict[str, object]]:
+    """Return the rows of logged_table for the wanted tables. Raises LoaderError."""
     identities = table_identity.read_current(source, table_identity.wanted(wanted.facts))
     roots = LeafCatalog(source, wanted.tables, {}).roots
-    rows = []
-    for table in wanted.tables:
-        identity = identities.get(str(table))
-        rows.append(
-            {
-                "table_schema": table.schema,
-                "table_name": table.name,
-                "is_only_logged": table in wanted.logged,
-                "table_oid": identity and identity["oid"],
-                "named_xid": identity and identity["named"],
-                "column_numbers": identity["columns"] if identity else {},
-                **(to_row(roots[table]) if table in roots else {}),
-            }
+    return [
+        logged_tables.row(
+            *(settings.slot, table, roots.get(table)),
+            **identities.get(str(table), {"column_numbers": {}}),
+            is_only_logged=table in wanted.logged,
+            held_since={},
         )
-    return rows
+        for table in wanted.tables
+    ]
 
 
 def register_facts(
-    cursor: extensions.cursor, settings: Settings, wanted: Wanted, tables: list[dict[str, Any]]
+    cursor: extensions.cursor, settings: Settings, wanted: Wanted, tables: list[dict[str, object]]
 ) -> list[str]:
     """Register what differs, in the transaction of the cursor; return what to say.
 

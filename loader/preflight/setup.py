@@ -155,7 +155,7 @@ def set_up(
                 counted = unchanged(registered, wanted)
                 if found := record_findings(settings, source, target, facts, counted):
                     raise combine(found)
-                tables = read_tables(source, wanted)
+                tables = read_tables(source, settings, wanted)
                 with explained("target"), target, target.cursor() as cursor:
                     done += register_facts(cursor, settings, wanted, tables)
                 if failover:

@@ -18,14 +18,13 @@ from waltally.tables import Table, format_tables, literal
 class TableIdentity(TypedDict):
     """What tells a table from another of the same name."""
 
-    oid: int
-    named: int
+    table_oid: int
+    named_xid: int
     """The transaction that last gave it its name: the xmin of its row in pg_type.
 
     RENAME TO, SET SCHEMA and OWNER TO write that row again; no other command does, VACUUM FREEZE
-    and FULL included.
-    """
-    columns: dict[str, int]
+    and FULL included."""
+    column_numbers: dict[str, int]
     """The attribute numbers of the needed columns that it has."""
 
 
@@ -35,7 +34,8 @@ TableIdentities = Mapping[str, TableIdentity]
 _QUERY = """
 select coalesce(jsonb_object_agg(
     wanted.label,
-    jsonb_build_object('oid', c.oid::bigint, 'named', t.xmin::text::bigint, 'columns', (
+    jsonb_build_object('table_oid', c.oid::bigint, 'named_xid', t.xmin::text::bigint)
+    || jsonb_build_object('column_numbers', (
         select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
         from pg_attribute as a
         where
@@ -57,10 +57,7 @@ select
     fact.fact_name,
     baseline.snapshot_lsn::text,
     case when baseline.fact_name is not null then baseline.table_identities else (
-        select jsonb_object_agg(
-            table_schema || '.' || table_name,
-            jsonb_build_object('oid', table_oid, 'named', named_xid, 'columns', column_numbers)
-        )
+        select jsonb_object_agg(table_schema || '.' || table_name, to_jsonb(logged))
         from {0}.logged_table as logged
         where logged.slot_name = fact.slot_name and table_oid is not null
     ) end
@@ -92,9 +89,9 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
     return {
         label: {
             **identities[label],
-            "columns": {
+            "column_numbers": {
                 name: number
-                for name, number in identities[label]["columns"].items()
+                for name, number in identities[label]["column_numbers"].items()
                 if name in columns
             },
         }
@@ -146,10 +143,10 @@ def replaced_finding(
         now = found.get(name, before)
         other = [
             column
-            for column, number in before["columns"].items()
-            if now["columns"].get(column, number) != number
+            for column, number in before["column_numbers"].items()
+            if now["column_numbers"].get(column, number) != number
         ]
-        if now["oid"] != before["oid"]:
+        if now["table_oid"] != before["table_oid"]:
             said = (
                 f"{name} is now another table than was counted: the former one's rows are "
                 "still in the counts"
@@ -159,7 +156,7 @@ def replaced_finding(
                 f"{', '.join(other)} of {name} was made anew: the former values are "
                 "still in the counts"
             )
-        elif now["named"] != before["named"]:
+        elif now["named_xid"] != before["named_xid"]:
             said = (
                 f"{name} was renamed, moved to another schema or given another owner after it was "
                 "counted: changes that were made under another name are not in the counts"

@@ -58,11 +58,8 @@ def wait_until_followed(
 
 def _missing(target: Connection, settings: Settings, facts: Sequence[Fact]) -> list[Table]:
     held = slot_position.read(target, settings.schema, settings.slot).held_since
-    return list(
-        dict.fromkeys(
-            table
-            for fact in facts
-            for table in source_tables([fact])
-            if (fact.name, str(table)) not in held
-        )
-    )
+    return [
+        table
+        for table in source_tables(facts)
+        if any((each.name, str(table)) not in held for each in facts if str(table) in each.needed)
+    ]

@@ -199,7 +199,7 @@ def test_nothing_on_both_sides_is_equal(spark: SparkSession) -> None:
 
 
 def identified(oid: int) -> TableIdentities:
-    return {"public.notifications": {"oid": oid, "named": 1, "columns": {}}}
+    return {"public.notifications": {"table_oid": oid, "named_xid": 1, "column_numbers": {}}}
 
 
 STORED = Built(

@@ -89,15 +89,12 @@ create table logged_table (
     column_numbers jsonb not null default '{}',
     held_since jsonb not null default '{}',
     partitions jsonb,
-    partitions_lsn pg_lsn,
-    gone_partitions jsonb,
     emptied_lsn pg_lsn,
     primary key (slot_name, table_schema, table_name)
 );
 
 comment on table logged_table is
-    'The source tables that loader setup registered, and what the change log holds of each. Setup writes '
-    'which table the name meant, the loader what it follows.';
+    'The source tables that loader setup registered, and what the change log holds of each.';
 comment on column logged_table.is_only_logged is 'Whether no fact counts it.';
 comment on column logged_table.table_oid is
     'The table that had the name when a fact first needed it; null where no fact has.';
@@ -107,10 +104,8 @@ comment on column logged_table.column_numbers is
 comment on column logged_table.held_since is
     'From which position on the log holds what: {"column, or * for all": "LSN"}; empty until a loader follows it.';
 comment on column logged_table.partitions is
-    'Its partitions when they were last read, as waltally/leaves.py describes them; null where it has none.';
-comment on column logged_table.partitions_lsn is 'Where that was.';
-comment on column logged_table.gone_partitions is
-    'Partitions that were dropped and whose changes the log still needs: [[schema, table, LSN after the drop], ...].';
+    'Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the '
+    'log still needs; null where it has none. waltally/leaves.py writes it.';
 comment on column logged_table.emptied_lsn is
     'A position after the last drop or TRUNCATE of a partition whose rows facts still count.';
 
@@ -263,7 +258,7 @@ comment on column baseline.declaration is
     'The declaration that it was counted by; a fact that is declared otherwise waits for its own.';
 comment on column baseline.table_identities is
     'What logged_table says of its tables, at the snapshot; null for an export: '
-    '{"schema.table": {"oid": 1, "named": 1, "columns": {"column": 1}}}.';
+    '{"schema.table": {"table_oid": ..., "named_xid": ..., "column_numbers": ...}}.';
 comment on column baseline.left_out is
     'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
 
