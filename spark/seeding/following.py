@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from common import slot_position
+from common import logged_tables
 from common.connections import Connection
 from common.errors import AuditIncomplete
 from common.settings import Settings
 from warehouse import loader_progress
 
-from waltally.facts import Fact, source_tables
-from waltally.tables import Table
+from waltally.facts import Fact
 
 _POLL_SECONDS = 0.2
 _NOTIFY_SECONDS = 10.0
@@ -34,11 +33,15 @@ def wait_until_followed(
     """
     begun = time.monotonic()
     notified = 0.0
-    while missing := _missing(target, settings, facts):
+    while missing := [
+        table
+        for table, at in logged_tables.held_since(target, settings, facts).items()
+        if at is None
+    ]:
         if source is not None and not loader_progress.is_followed(source, settings.slot):
             return
         now = time.monotonic()
-        names = ", ".join(map(str, missing))
+        names = ", ".join(missing)
         who = (
             loader_progress.follower(source, settings.slot)
             if source is not None
@@ -54,12 +57,3 @@ def wait_until_followed(
             notified = now
             notify(f"waiting until the loader follows {names}; {who}")
         time.sleep(_POLL_SECONDS)
-
-
-def _missing(target: Connection, settings: Settings, facts: Sequence[Fact]) -> list[Table]:
-    held = slot_position.read(target, settings.schema, settings.slot).held_since
-    return [
-        table
-        for table in source_tables(facts)
-        if any((each.name, str(table)) not in held for each in facts if str(table) in each.needed)
-    ]

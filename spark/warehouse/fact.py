@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from common import slot_position
+from common import logged_tables, slot_position
 from common.arrow_source import Snapshot
 from common.connections import Connection, exported_snapshot, resolved
 from common.errors import SnapshotTooOld
 from common.settings import Settings
-from counting import ranges
+from counting import checks, ranges
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.preflight import table_identity
@@ -86,16 +86,9 @@ def open_facts(
 
 def is_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> bool:
     """Return whether the log lacks changes of the fact's tables from the position on."""
-    log = Table(settings.schema, "slot_position").quoted
-    held = Table(settings.schema, "held_since").quoted
-    row = target.execute(
-        "select log.start_lsn > %(at)s or"
-        f" coalesce({held}(slot_name, fact.needed) > %(at)s, log.position_lsn > %(at)s)"
-        f" from {log} as log inner join {Table(settings.schema, 'fact').quoted} as fact"
-        " using (slot_name) where slot_name = %(slot)s and fact_name = %(fact)s",
-        {"at": lsn.show(position), "slot": settings.slot, "fact": fact.name},
-    ).fetchone()
-    return row != (False,)
+    held = logged_tables.held_since(target, settings, [fact])
+    slot = slot_position.read(target, settings.schema, settings.slot)
+    return checks.earliest(slot, held, None) > position
 
 
 def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> None:
@@ -130,7 +123,7 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
         groups.archived_query(fact, settings.schema, settings.slot),
         cast(TableIdentities, identities or {}),
         _rejected(target, settings, fact),
-        registered.emptied,
+        logged_tables.emptied(target, settings),
     )
 
 

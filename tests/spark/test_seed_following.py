@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 import psycopg2
 import pytest
 from common.errors import SnapshotTooOld
-from common.slot_position import RegisteredSlot
 from counting import checks
 from psycopg2.extras import LogicalReplicationConnection
 
+from loader.staging.records import SlotPosition
 from tests.spark.support import Source
-from tests.support.facts import notify
 
 
 @contextmanager
@@ -76,19 +74,17 @@ def test_an_export_from_before_a_table_was_followed_is_refused(source: Source) -
 
 
 def test_each_table_must_be_in_the_log_from_before_the_snapshot() -> None:
-    both = [("ft_service_stats", f"public.notification{end}") for end in ("s", "_history")]
-    slot = RegisteredSlot("s", "1", "d", 5, 30, held_since=dict.fromkeys(both, 10))
-    checks.log_holds(10, slot, [notify()])
+    slot = SlotPosition("s", "1", "d", 5, 30)
+    checks.log_holds(10, slot, {"public.a": 10, "public.b": 10})
     with pytest.raises(SnapshotTooOld):
-        checks.log_holds(9, slot, [notify()])
-    slot = replace(slot, held_since={**slot.held_since, both[0]: 20})
-    with pytest.raises(SnapshotTooOld, match=r"changes of public\.notifications in"):
-        checks.log_holds(19, slot, [notify()])
-    checks.log_holds(20, slot, [notify()])
+        checks.log_holds(9, slot, {"public.a": 10, "public.b": 10})
+    with pytest.raises(SnapshotTooOld, match=r"changes of public\.b in"):
+        checks.log_holds(19, slot, {"public.a": 10, "public.b": 20})
+    checks.log_holds(20, slot, {"public.a": 10, "public.b": 20})
 
 
 def test_what_is_not_followed_yet_will_be_from_the_position_on() -> None:
-    slot = RegisteredSlot("s", "1", "d", 5, 30)
-    checks.log_holds(30, slot, [notify()])
+    slot = SlotPosition("s", "1", "d", 5, 30)
+    checks.log_holds(30, slot, {"public.a": 10, "public.b": None})
     with pytest.raises(SnapshotTooOld):
-        checks.log_holds(29, slot, [notify()])
+        checks.log_holds(29, slot, {"public.a": 10, "public.b": None})
