@@ -141,6 +141,7 @@ from (
     (:'schema', 'baseline_group', 'select', :'dbt'),
     (:'schema', 'baseline_rejection', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'spark'),
+    (:'schema', 'logged_table', 'select', :'spark'),
     (:'schema', 'baseline', 'select, insert, update, delete', :'spark'),
     (:'schema', 'baseline_group', 'select, insert, delete', :'spark'),
     (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),

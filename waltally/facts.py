@@ -127,6 +127,11 @@ class Fact:
         """Return the table's own columns that every new image of it must carry."""
         return tuple(dict.fromkeys(map(part.column, self.used_columns(part))))
 
+    @property
+    def needed(self) -> dict[str, tuple[str, ...]]:
+        """The columns that it needs of each of its tables, by `schema.name`."""
+        return {str(table): needed_columns([self], table) for table in source_tables([self])}
+
     def identity_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the table's own columns that every old image of it must carry.
 

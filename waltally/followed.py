@@ -1,40 +1,27 @@
-"""From which position the change log holds which columns of a table. Pure.
+"""From which position on the change log holds which columns of each table. Pure.
 
-The loader writes it into slot_position.followed: {"schema.table": {"column, or * for all": "LSN"}}.
+The loader writes it into logged_table.held_since; held_since() in SQL says it of a fact's columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from waltally import lsn
 from waltally.tables import Table
 
 ALL = "*"
 """Stands for every column of a table."""
 
-Followed = Mapping[str, Mapping[str, str]]
-"""By table as `schema.table` and by column: the first position from which the log holds it."""
+Followed = Mapping[Table, Mapping[str, int]]
+"""By table and by column: the first position from which the log holds it."""
 
 Kept = Mapping[Table, frozenset[str] | None]
 """The columns of each followed table that the log keeps; None: every column."""
 
 
-def since(followed: Followed, table: Table, columns: Iterable[str]) -> int | None:
-    """Return from which position on the log holds all these columns; None: not yet."""
-    of_table = followed.get(str(table), {})
-    wanted = tuple(columns)
-    if not wanted:
-        # Only the number of its changes counts: any column tells since when they are logged.
-        return min(map(lsn.parse, of_table.values()), default=None)
-    found = [_since(of_table, column) for column in wanted]
-    known = [position for position in found if position is not None]
-    return max(known) if len(known) == len(wanted) else None
-
-
 def renewed(
     before: Followed, kept: Kept, position: int, anew: Mapping[Table, int] | None = None
-) -> dict[str, dict[str, str]]:
+) -> dict[Table, dict[str, int]]:
     """Return what the log holds once a session follows `kept` from `position` on.
 
     What was followed without a gap keeps its earlier position; what is no longer followed is left
@@ -43,9 +30,9 @@ def renewed(
     """
     starts = anew or {}
     return {
-        str(table): _renewed({}, columns, starts[table])
+        table: _renewed({}, columns, starts[table])
         if table in starts
-        else _renewed(before.get(str(table), {}), columns, position)
+        else _renewed(before.get(table, {}), columns, position)
         for table, columns in kept.items()
     }
 
@@ -55,25 +42,21 @@ def begun_anew(followed: Followed, starts: Mapping[Table, int]) -> Followed:
     return {
         **followed,
         **{
-            str(table): {name: lsn.show(max(lsn.parse(at), start)) for name, at in known.items()}
+            table: {name: max(at, start) for name, at in followed[table].items()}
             for table, start in starts.items()
-            if (known := followed.get(str(table))) is not None
+            if table in followed
         },
     }
 
 
 def _renewed(
-    before: Mapping[str, str], columns: frozenset[str] | None, position: int
-) -> dict[str, str]:
+    before: Mapping[str, int], columns: frozenset[str] | None, position: int
+) -> dict[str, int]:
     if columns is not None:
-        found = {column: _since(before, column) for column in sorted(columns - {ALL})}
-        return {name: lsn.show(position if at is None else at) for name, at in found.items()}
-    every = lsn.parse(before[ALL]) if ALL in before else position
+        return {
+            column: min((before[name] for name in {column, ALL} & before.keys()), default=position)
+            for column in sorted(columns - {ALL})
+        }
+    every = before.get(ALL, position)
     # Under --columns these were followed before the others.
-    earlier = {name: at for name, at in before.items() if lsn.parse(at) < every}
-    return {**earlier, ALL: lsn.show(every)}
-
-
-def _since(of_table: Mapping[str, str], column: str) -> int | None:
-    found = [lsn.parse(of_table[name]) for name in (column, ALL) if name in of_table]
-    return min(found, default=None)
+    return {**{name: at for name, at in before.items() if at < every}, ALL: every}

@@ -3,8 +3,6 @@
 Changes come under the names of the leaves, which hold the rows. The loader follows exactly these
 names, and puts the root's name in their place. It stores a position only after the catalog has said
 that nothing came or went before it, so a list that was read once is right for everything stored.
-
-slot_position.leaves has by root, as `schema.name`, what `to_json` makes of a Root.
 """
 
 from __future__ import annotations
@@ -130,22 +128,24 @@ def judge(
     return Judged(kept.emptied_at(found.read_lsn) if dropped else kept, False)
 
 
-def to_json(root: Root) -> dict[str, Any]:
-    """Return what slot_position.leaves holds of a root."""
+def to_row(root: Root) -> dict[str, Any]:
+    """Return what logged_table holds of a root."""
+    gone = [[table.schema, table.name, lsn.show(at)] for table, at in root.gone]
+    members = [_row(member) for member in root.members]
     return {
-        "read_lsn": lsn.show(root.read_lsn),
-        "members": [_row(member) for member in root.members],
-        "gone": [[table.schema, table.name, lsn.show(at)] for table, at in root.gone],
+        "partitions": {"read_lsn": lsn.show(root.read_lsn), "members": members, "gone": gone},
         "emptied_lsn": None if root.emptied_lsn is None else lsn.show(root.emptied_lsn),
     }
 
 
-def from_json(stored: Mapping[str, Any]) -> Root:
-    """Return the root that slot_position.leaves holds."""
-    emptied = stored["emptied_lsn"]
+def from_row(row: Mapping[str, Any]) -> Root | None:
+    """Return the root that a row of logged_table holds; None for a table without partitions."""
+    stored, emptied = row["partitions"], row["emptied_lsn"]
+    if stored is None:
+        return None
     return Root(
         lsn.parse(stored["read_lsn"]),
-        tuple(member(row) for row in stored["members"]),
+        tuple(map(member, stored["members"])),
         tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in stored["gone"]),
         None if emptied is None else lsn.parse(emptied),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from waltally.errors import SettingError
@@ -102,16 +102,6 @@ def parse_names(text: str, setting: str, flag: str) -> tuple[str, ...]:
 def format_names(names: Iterable[str]) -> str:
     """Return the names as `parse_names` takes them."""
     return ", ".join(map(_written, names))
-
-
-def tables_to_json(tables: Iterable[Table]) -> list[list[str]]:
-    """Return what slot_position.logged_tables holds of the tables."""
-    return [[table.schema, table.name] for table in tables]
-
-
-def tables_from_json(names: Iterable[Sequence[str]]) -> tuple[Table, ...]:
-    """Return the tables that slot_position.logged_tables holds."""
-    return tuple(Table(schema, name) for schema, name in names)
 
 
 def _written(name: str) -> str:

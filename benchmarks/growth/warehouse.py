@@ -71,10 +71,7 @@ from cdc.slot_position
 inner join cdc.fact using (slot_name)
 """
 _FOLLOWED = """
-update cdc.slot_position set followed = (
-    select jsonb_object_agg('public.' || name, '{"*": "0/0"}'::jsonb)
-    from unnest(array['notifications', 'notification_history']) as name
-)
+update cdc.logged_table set held_since = '{"*": "0/0"}'
 """
 """As the loader notes it; here the log is made by SQL."""
 _COUNTED = """

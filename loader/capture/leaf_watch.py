@@ -49,7 +49,7 @@ class LeafWatch:
             raise combine(found)
         self._judged = {
             table: judge(
-                registered.leaves.get(str(table)),
+                registered.leaves.get(table),
                 root,
                 self._catalog.present,
                 self._counts_deletes(table),
@@ -65,7 +65,7 @@ class LeafWatch:
         births = {
             member.table: int(member.born)
             for table, root in self.roots.items()
-            if (before := registered.leaves.get(str(table))) is not None
+            if (before := registered.leaves.get(table)) is not None
             for member in root.members
             if member.oid not in {each.oid for each in before.members}
         }
@@ -82,7 +82,7 @@ class LeafWatch:
         """Return what the slot has to send for these tables."""
         return tuple(dict.fromkeys((*tables, *self._tables)))
 
-    def followed(self, kept: Kept, position_lsn: int) -> dict[str, dict[str, str]]:
+    def followed(self, kept: Kept, position_lsn: int) -> dict[Table, dict[str, int]]:
         """Return what the log holds once the session follows `kept` from the position on.
 
         A table with a leaf whose changes reach no slot is not followed.
@@ -91,9 +91,9 @@ class LeafWatch:
         for table, judged in self._judged.items():
             if judged.begins_anew:
                 anew[table] = self._catalog.read_lsn + 1
-            elif str(table) not in self._registered.followed:
+            elif table not in self._registered.followed:
                 # Setup read the leaves; a leaf that came or went before is in no list.
-                before = self._registered.leaves[str(table)]
+                before = self._registered.leaves[table]
                 anew[table] = max(position_lsn, before.read_lsn + 1)
         fit = {
             table: columns
@@ -105,7 +105,7 @@ class LeafWatch:
     def report(self) -> None:
         """Log what has happened to the leaves, and what is wrong with them."""
         for table, judged in self._judged.items():
-            if judged.said and str(table) in self._registered.followed:
+            if judged.said and table in self._registered.followed:
                 log.warning(not_in_log(table, judged.said).sentence)
         for finding in leaf_findings(self._connection, self.roots, self._registered.facts):
             log.warning(finding.sentence)
@@ -149,14 +149,9 @@ class LeafWatch:
             else:
                 self.roots[table] = self.roots[table].emptied_at(position)
         for table in begun:
-            if str(table) in followed:
+            if table in followed:
                 log.warning(not_in_log(table, said[table]).sentence)
         return begun_anew(followed, begun) if truncated or begun else None
-
-    @property
-    def stored(self) -> dict[str, Root]:
-        """What slot_position.leaves has to hold."""
-        return {str(table): root for table, root in self.roots.items()}
 
     def _counts_deletes(self, table: Table) -> bool:
         return self._has_deletes(table, "count")

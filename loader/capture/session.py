@@ -265,16 +265,14 @@ class Session:
             return False
         noted = None if leaves is None else leaves.take_noted(self._followed)
         followed = self._followed if noted is None else noted
-        altered = altered_tables(
-            self._batcher.altered, self._registration, {} if leaves is None else leaves.roots
-        )
+        roots = {} if leaves is None else leaves.roots
+        altered = altered_tables(self._batcher.altered, self._registration, roots)
         for _, finding in altered.values():
             log.warning(finding.sentence)
         if noted is not None or altered:
             starts = {table: start for table, (start, _) in altered.items()}
             followed = begun_anew(followed, starts)
-            stored = {} if leaves is None else leaves.stored
-            self._log.write_followed(self._registration, followed, stored)
+            self._log.write_followed(self._registration, followed, roots)
             self._followed = followed
         return True
 

@@ -112,7 +112,7 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             if leaves is not None:
                 leaves.report()
                 followed = leaves.followed(kept, record.position_lsn)
-            roots = {} if leaves is None else leaves.stored
+            roots = {} if leaves is None else leaves.roots
             if (followed, roots) != (registered.followed, registered.leaves):
                 change_log.write_followed(registered, followed, roots)
                 change_log.commit()

@@ -7,8 +7,7 @@ import logging
 from psycopg2 import extensions
 
 from loader.preflight import slot_facts
-from loader.preflight.leaf_catalog import LeafCatalog
-from loader.preflight.register_facts import Wanted, read_identities, register_facts
+from loader.preflight.register_facts import Wanted, read_tables, register_facts
 from loader.preflight.slot_admin import (
     STANDBY_SNAPSHOT,
     another_name,
@@ -18,7 +17,7 @@ from loader.preflight.slot_admin import (
     foreign_slot_finding,
 )
 from loader.preflight.slot_facts import SlotFacts
-from loader.preflight.slot_record import note_leaves, note_tables, write_record
+from loader.preflight.slot_record import write_record
 from loader.preflight.slot_state import Server, SlotState, standby_finding
 from loader.staging.pruned import hold_off_prunes
 from loader.staging.target_state import clear_last_error
@@ -54,8 +53,7 @@ def begin_log(
         failover = failover or state.is_failover
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
-    identities = read_identities(source, wanted)
-    roots = LeafCatalog(source, wanted.tables, {}).roots
+    tables = read_tables(source, settings, wanted)
     if state is None:
         if facts.server.in_recovery:
             log.warning(
@@ -74,9 +72,7 @@ def begin_log(
     # One transaction: nobody finds a slot without its facts, or a fact without its log.
     with explained("target"), target, target.cursor() as cursor:
         write_record(cursor, settings, facts.server, start)
-        note_tables(cursor, settings, identities)
-        note_leaves(cursor, settings, roots)
-        done += register_facts(cursor, settings, wanted)
+        done += register_facts(cursor, settings, wanted, tables)
     clear_last_error(target, settings.schema, settings.slot)
     return done
 

@@ -138,7 +138,7 @@ class LeafCatalog:
         self,
         connection: extensions.connection,
         tables: Iterable[Table],
-        before: Mapping[str, Root],
+        before: Mapping[Table, Root],
     ) -> None:
         """Read them. `before` is what is stored. Raises LoaderError."""
         self._connection = connection

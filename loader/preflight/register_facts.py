@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from psycopg2 import extensions
 
 from loader.preflight import table_identity
+from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.manifest import Declared
-from loader.staging import registration
+from loader.staging import logged_tables, registration
 from loader.staging.records import Registration
 from loader.staging.registration import Difference
 from waltally.database import explained
@@ -82,21 +83,35 @@ def foreign_findings(
     ]
 
 
-def read_identities(
-    source: extensions.connection, wanted: Wanted
-) -> table_identity.TableIdentities:
-    """Return which tables the facts' names mean now. Raises LoaderError."""
-    return table_identity.read_current(source, table_identity.wanted(wanted.facts))
+def read_tables(
+    source: extensions.connection, settings: Settings, wanted: Wanted
+) -> list[dict[str, object]]:
+    """Return the rows of logged_table for the wanted tables. Raises LoaderError."""
+    identities = table_identity.read_current(source, table_identity.wanted(wanted.facts))
+    roots = LeafCatalog(source, wanted.tables, {}).roots
+    return [
+        logged_tables.row(
+            *(settings.slot, table, roots.get(table)),
+            **identities.get(str(table), {"column_numbers": {}}),
+            is_only_logged=table in wanted.logged,
+            held_since={},
+        )
+        for table in wanted.tables
+    ]
 
 
-def register_facts(cursor: extensions.cursor, settings: Settings, wanted: Wanted) -> list[str]:
-    """Register what differs, in the transaction of the cursor; return what to say."""
+def register_facts(
+    cursor: extensions.cursor, settings: Settings, wanted: Wanted, tables: list[dict[str, object]]
+) -> list[str]:
+    """Register what differs, in the transaction of the cursor; return what to say.
+
+    `tables` is what `read_tables` returned.
+    """
     registered = registration.read_registered(cursor, settings.schema, settings.slot)
     changes = registration.difference(registered, wanted.facts, wanted.logged)
+    logged_tables.register(cursor, settings.schema, settings.slot, tables)
     if changes:
-        registration.register(
-            cursor, settings.schema, settings.slot, wanted.facts, wanted.logged, changes
-        )
+        registration.register(cursor, settings.schema, settings.slot, wanted.facts, changes)
     registration.write_project(cursor, settings.schema, settings.slot, wanted.project)
     if not changes:
         return []

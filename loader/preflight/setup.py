@@ -20,11 +20,10 @@ from loader.preflight.findings import (
     source_findings,
     zone_findings,
 )
-from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.register_facts import (
     Wanted,
     foreign_findings,
-    read_identities,
+    read_tables,
     register_facts,
     unchanged,
 )
@@ -33,7 +32,6 @@ from loader.preflight.slot_admin import (
     create_slot,
     make_origin,
 )
-from loader.preflight.slot_record import note_leaves, note_tables
 from loader.staging import migrate, registration
 from loader.staging.target_state import clear_last_error
 from waltally.database import connect, explained
@@ -157,12 +155,9 @@ def set_up(
                 counted = unchanged(registered, wanted)
                 if found := record_findings(settings, source, target, facts, counted):
                     raise combine(found)
-                identities = read_identities(source, wanted)
-                roots = LeafCatalog(source, wanted.tables, {}).roots
+                tables = read_tables(source, settings, wanted)
                 with explained("target"), target, target.cursor() as cursor:
-                    note_tables(cursor, settings, identities)
-                    note_leaves(cursor, settings, roots)
-                    done += register_facts(cursor, settings, wanted)
+                    done += register_facts(cursor, settings, wanted, tables)
                 if failover:
                     done += keep_on_standbys(settings, facts.state)
                 clear_last_error(target, settings.schema, settings.slot)

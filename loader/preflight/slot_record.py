@@ -1,22 +1,17 @@
-"""Writes the slot's row at the target: where its log begins and what is counted."""
+"""Writes the slot's row at the target: where its log begins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from psycopg2 import extensions, sql
-from psycopg2.extras import Json
 
 from loader.preflight.slot_state import Server
-from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
-from waltally.leaves import Root, to_json
 from waltally.settings import Settings
-from waltally.tables import Table
 
 # A new log may begin before the old one ended: on another cluster, or on one that was restored.
 # Old rows at or after the new start are deleted so that they cannot mix with new ones.
 _DELETE_FROM_START = (
+    "delete from {}.logged_table where slot_name = %(slot)s",
     "delete from {}.change_log where slot_name = %(slot)s and commit_lsn >= %(start)s",
     *(
         f"delete from {{0}}.{table} where (slot_name, fact_name) in (select slot_name, fact_name "
@@ -61,8 +56,7 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
             "source_database = excluded.source_database, timeline = excluded.timeline, "
             "timeline_began_lsn = excluded.timeline_began_lsn, "
             "start_lsn = excluded.start_lsn, "
-            "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null, "
-            "followed = '{{}}', leaves = '{{}}', table_identities = null"
+            "position_lsn = excluded.position_lsn, moved_at = now(), pruned_from_lsn = null"
         ).format(sql.Identifier(settings.schema)),
         (
             settings.slot,
@@ -73,48 +67,4 @@ def write_record(cursor: extensions.cursor, settings: Settings, server: Server, 
             lsn.show(start),
             lsn.show(start),
         ),
-    )
-
-
-def note_tables(cursor: extensions.cursor, settings: Settings, found: TableIdentities) -> None:
-    """Write down which tables the names mean, in the transaction of the cursor.
-
-    What is known already stays: the log holds changes of the former tables too.
-    """
-    place = sql.Identifier(settings.schema)
-    cursor.execute(
-        sql.SQL(
-            "select table_identities from {}.slot_position where slot_name = %s for update"
-        ).format(place),
-        (settings.slot,),
-    )
-    ((known,),) = cursor.fetchall()
-    noted = {
-        table: {
-            name: (known or {}).get(table, {}).get(name, number)
-            for name, number in identity.items()
-        }
-        for table, identity in found.items()
-    }
-    if noted != known:
-        cursor.execute(
-            sql.SQL(
-                "update {}.slot_position set table_identities = %s where slot_name = %s"
-            ).format(place),
-            (Json(noted), settings.slot),
-        )
-
-
-def note_leaves(cursor: extensions.cursor, settings: Settings, found: Mapping[Table, Root]) -> None:
-    """Write down the partitioned tables' leaves, in the transaction of the cursor.
-
-    What is known already stays: the loader compares it with what it finds.
-    """
-    stored = {str(table): to_json(root) for table, root in found.items()}
-    cursor.execute(
-        sql.SQL(
-            "update {}.slot_position set leaves = %s || leaves "
-            "where slot_name = %s and %s || leaves <> leaves"
-        ).format(sql.Identifier(settings.schema)),
-        (Json(stored), settings.slot, Json(stored)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypedDict
 
 from psycopg2 import extensions, sql
 
@@ -13,27 +14,35 @@ from waltally.errors import LoaderError, TableReplaced, TableUnfit
 from waltally.facts import Fact, needed_columns, source_tables
 from waltally.tables import Table, format_tables, literal
 
-TableIdentities = Mapping[str, Mapping[str, int]]
-"""By name: the table's oid under `oid`, the attribute number of each needed column that it has, and
-under `named` the transaction that last gave the table its name.
 
-That is the xmin of the table's row in pg_type. RENAME TO, SET SCHEMA and OWNER TO write that row
-again; no other command does, VACUUM FREEZE and FULL included.
-"""
+class TableIdentity(TypedDict):
+    """What tells a table from another of the same name."""
 
-_ABOUT_THE_TABLE = ("oid", "named")
+    table_oid: int
+    named_xid: int
+    """The transaction that last gave it its name: the xmin of its row in pg_type.
+
+    RENAME TO, SET SCHEMA and OWNER TO write that row again; no other command does, VACUUM FREEZE
+    and FULL included."""
+    column_numbers: dict[str, int]
+    """The attribute numbers of the needed columns that it has."""
+
+
+TableIdentities = Mapping[str, TableIdentity]
+"""By `schema.name`."""
 
 _QUERY = """
 select coalesce(jsonb_object_agg(
     wanted.label,
-    (
+    jsonb_build_object('table_oid', c.oid::bigint, 'named_xid', t.xmin::text::bigint)
+    || jsonb_build_object('column_numbers', (
         select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
         from pg_attribute as a
         where
             a.attrelid = c.oid
             and not a.attisdropped
             and wanted.columns ? a.attname::text
-    ) || jsonb_build_object('oid', c.oid::bigint, 'named', t.xmin::text::bigint)
+    ))
 ), '{}')::text
 from jsonb_to_recordset('WANTED')
     as wanted (label text, schema text, name text, columns jsonb)
@@ -43,14 +52,21 @@ inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
 inner join pg_type as t on t.oid = c.reltype
 """
 
-_COUNTED = """
-select fact.fact_name, case when baseline.fact_name is null then log.table_identities
-    else baseline.table_identities end
-from {0}.slot_position as log
-inner join {0}.fact using (slot_name)
+COUNTED = """
+select
+    fact.fact_name,
+    baseline.snapshot_lsn::text,
+    case when baseline.fact_name is not null then baseline.table_identities else (
+        select jsonb_object_agg(table_schema || '.' || table_name, to_jsonb(logged))
+        from {0}.logged_table as logged
+        where logged.slot_name = fact.slot_name and table_oid is not null
+    ) end
+from {0}.fact
 left join {0}.baseline using (slot_name, fact_name)
-where log.slot_name = %s
+where fact.slot_name = %s
 """
+"""Gives by fact what its baseline counted, or setup found where it has none; null where that is not
+known, for a baseline from an export. The schema is filled in."""
 
 
 def wanted(facts: Sequence[Fact], logged: Iterable[Table] = ()) -> dict[Table, tuple[str, ...]]:
@@ -70,14 +86,16 @@ def query(wanted: Mapping[Table, Sequence[str]]) -> str:
 
 def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
     """Return what the identities say of the tables and columns of one fact."""
-    own = {str(table): columns for table, columns in wanted([fact]).items()}
     return {
         label: {
-            name: number
-            for name, number in identities[label].items()
-            if name in _ABOUT_THE_TABLE or name in columns
+            **identities[label],
+            "column_numbers": {
+                name: number
+                for name, number in identities[label]["column_numbers"].items()
+                if name in columns
+            },
         }
-        for label, columns in own.items()
+        for label, columns in fact.needed.items()
         if label in identities
     }
 
@@ -85,13 +103,10 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
 def read_counted(
     target: extensions.connection, schema: str, slot: str
 ) -> dict[str, TableIdentities]:
-    """Return by fact what its baseline counted; without one, what setup found.
-
-    Empty where that is not known: for a baseline from an export. Raises LoaderError.
-    """
+    """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
     with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(sql.SQL(_COUNTED).format(sql.Identifier(schema)), (slot,))
-        return {name: identities or {} for name, identities in cursor.fetchall()}
+        cursor.execute(sql.SQL(COUNTED).format(sql.Identifier(schema)), (slot,))
+        return {name: identities or {} for name, _, identities in cursor.fetchall()}
 
 
 def read_current(
@@ -128,10 +143,10 @@ def replaced_finding(
         now = found.get(name, before)
         other = [
             column
-            for column in before
-            if column not in _ABOUT_THE_TABLE and now.get(column, before[column]) != before[column]
+            for column, number in before["column_numbers"].items()
+            if now["column_numbers"].get(column, number) != number
         ]
-        if now["oid"] != before["oid"]:
+        if now["table_oid"] != before["table_oid"]:
             said = (
                 f"{name} is now another table than was counted: the former one's rows are "
                 "still in the counts"
@@ -141,7 +156,7 @@ def replaced_finding(
                 f"{', '.join(other)} of {name} was made anew: the former values are "
                 "still in the counts"
             )
-        elif "named" in before and now.get("named") != before["named"]:
+        elif now["named_xid"] != before["named_xid"]:
             said = (
                 f"{name} was renamed, moved to another schema or given another owner after it was "
                 "counted: changes that were made under another name are not in the counts"

@@ -54,6 +54,7 @@ _OF_A_SLOT = (
     "installed_model",
     "model_watermark",
     "reader_position",
+    "logged_table",
     "change_log",
     "slot_position",
 )

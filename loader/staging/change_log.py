@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.staging import registration
+from loader.staging import logged_tables, registration
 from loader.staging.layout import COLUMNS, Block
 from loader.staging.make_partition import make_partition
 from loader.staging.records import Registration, SlotPosition
@@ -19,6 +19,7 @@ from waltally.database import connect, explained
 from waltally.errors import Interrupted, LoaderError, NotSetUp
 from waltally.followed import Followed
 from waltally.leaves import Root
+from waltally.tables import Table
 
 _LOCK = "hashtext('waltally loader')"
 _PATIENCE = 15.0
@@ -85,14 +86,15 @@ class ChangeLog:
         return (int(row[0]), bool(row[1])) if row else (0, False)
 
     def write_followed(
-        self, registered: Registration, followed: Followed, leaves: Mapping[str, Root]
+        self, registered: Registration, followed: Followed, leaves: Mapping[Table, Root]
     ) -> None:
         """Write down from where on the log holds what, in a transaction that the caller ends.
 
         Raises Interrupted where another registration has come since this one was read.
         """
-        if not registration.write_followed(
-            self.connection, self._schema, self._slot, registered.number, followed, leaves
+        if not logged_tables.write_followed(
+            *(self.connection, self._schema, self._slot, registered.number),
+            *(registered.tables, followed, leaves),
         ):
             raise Interrupted(
                 "`loader setup` has registered other facts meanwhile", "nothing; it starts anew"

@@ -44,8 +44,8 @@ class Registration:
     logged: tuple[Table, ...]
     """Tables that are logged besides those of the facts."""
     followed: Followed
-    leaves: Mapping[str, Root] = field(default_factory=dict)
-    """The partitioned ones of the tables, by `schema.name`, as a session or setup last saw them."""
+    leaves: Mapping[Table, Root] = field(default_factory=dict)
+    """The partitioned ones of the tables, as a session or setup last saw them."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

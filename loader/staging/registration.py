@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg2 import extensions, sql
 from psycopg2.extras import Json
 
 from loader.staging.records import Registration
+from waltally import lsn
 from waltally.database import explained
 from waltally.facts import Fact, parse
-from waltally.followed import Followed
-from waltally.leaves import Root, from_json, to_json
-from waltally.tables import Table, tables_from_json, tables_to_json
+from waltally.leaves import from_row
+from waltally.tables import Table
 
 # One statement: a setup may come between two.
 _REGISTRATION = """
 select
     log.registration,
-    log.logged_tables,
-    log.followed,
-    log.leaves,
+    (
+        select coalesce(jsonb_agg(logged order by logged.table_schema, logged.table_name), '[]')
+        from {0}.logged_table as logged
+        where logged.slot_name = log.slot_name
+    ),
     fact.fact_name,
     fact.relation_schema,
     fact.relation_name,
@@ -33,10 +35,11 @@ order by fact.fact_name
 """
 
 _REGISTER = """
-insert into {}.fact (slot_name, fact_name, declaration, relation_schema, relation_name)
-values (%s, %s, %s, %s, %s)
+insert into {}.fact (slot_name, fact_name, declaration, needed, relation_schema, relation_name)
+values (%s, %s, %s, %s, %s, %s)
 on conflict (slot_name, fact_name) do update set
     declaration = excluded.declaration,
+    needed = excluded.needed,
     relation_schema = excluded.relation_schema,
     relation_name = excluded.relation_name,
     registered_at = now()
@@ -56,10 +59,7 @@ where stored.slot_name = %(slot)s and stored.model_name in (select model_name fr
 _OF_MODELS = ("model_watermark", "archived_delete", "installed_model")
 """What is stored for each relation of a fact; in this order, as the last names the relations."""
 _OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
-_BUMP = """
-update {}.slot_position set logged_tables = %s, registration = registration + 1
-where slot_name = %s
-"""
+_BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
 # Before a setup of this release the table has no such column.
 _PROJECTS = """
 select fact_name, to_jsonb(fact) ->> 'project_name' from {}.fact where slot_name = %s
@@ -136,14 +136,25 @@ def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Regist
     rows = cursor.fetchall()
     if not rows:
         return Registration(0, (), (), {})
-    number, logged, followed, leaves = rows[0][:4]
+    number, stored = rows[0][:2]
     facts = tuple(
         parse(name, Table(*relation), declaration)
-        for _, _, _, _, name, *relation, declaration in rows
+        for _, _, name, *relation, declaration in rows
         if name is not None
     )
-    roots = {label: from_json(root) for label, root in leaves.items()}
-    return Registration(number, facts, tables_from_json(logged), followed, roots)
+    tables = {Table(row["table_schema"], row["table_name"]): row for row in stored}
+    roots = {table: from_row(row) for table, row in tables.items()}
+    return Registration(
+        number,
+        facts,
+        tuple(table for table, row in tables.items() if row["is_only_logged"]),
+        {
+            table: {name: lsn.parse(at) for name, at in row["held_since"].items()}
+            for table, row in tables.items()
+            if row["held_since"]
+        },
+        {table: root for table, root in roots.items() if root is not None},
+    )
 
 
 def other_slot(connection: extensions.connection, schema: str, slot: str, fact: Fact) -> str | None:
@@ -160,7 +171,6 @@ def register(
     schema: str,
     slot: str,
     declared: Sequence[Fact],
-    logged: Sequence[Table],
     found: Difference,
 ) -> None:
     """Write the difference down, in the transaction of the cursor; forget what is removed."""
@@ -170,7 +180,10 @@ def register(
         if fact.name in written:
             cursor.execute(
                 sql.SQL(_REGISTER).format(place),
-                (slot, fact.name, Json(fact.declaration), fact.relation.schema, fact.relation.name),
+                (
+                    *(slot, fact.name, Json(fact.declaration), Json(fact.needed)),
+                    *(fact.relation.schema, fact.relation.name),
+                ),
             )
     for fact in found.removed:
         values = {"slot": slot, "fact": fact.name}
@@ -184,7 +197,7 @@ def register(
                 ).format(sql.Identifier(schema, table)),
                 values,
             )
-    cursor.execute(sql.SQL(_BUMP).format(place), (Json(tables_to_json(logged)), slot))
+    cursor.execute(sql.SQL(_BUMP).format(place), (slot,))
 
 
 def read_projects(cursor: extensions.cursor, schema: str, slot: str) -> dict[str, str | None]:
@@ -197,25 +210,3 @@ def write_project(cursor: extensions.cursor, schema: str, slot: str, project: st
     """Write down that a dbt project declares all facts that are registered for the slot."""
     query = sql.SQL(_WRITE_PROJECT).format(sql.Identifier(schema))
     cursor.execute(query, {"slot": slot, "project": project})
-
-
-def write_followed(
-    connection: extensions.connection,
-    schema: str,
-    slot: str,
-    number: int,
-    followed: Followed,
-    leaves: Mapping[str, Root],
-) -> bool:
-    """Write down what a session follows; False where another registration has come meanwhile.
-
-    The caller ends the transaction.
-    """
-    update = sql.SQL(
-        "update {}.slot_position set followed = %s, leaves = %s "
-        "where slot_name = %s and registration = %s"
-    ).format(sql.Identifier(schema))
-    stored = {label: to_json(root) for label, root in leaves.items()}
-    with explained("target"), connection.cursor() as cursor:
-        cursor.execute(update, (Json(followed), Json(stored), slot, number))
-        return cursor.rowcount == 1

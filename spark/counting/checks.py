@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from common import slot_position
 from common.connections import Connection
 from common.errors import SnapshotTooOld
+from common.logged_tables import HeldSince
 from common.settings import Settings
-from common.slot_position import RegisteredSlot
 
 from counting import ranges, timelines
 from loader.preflight.checks import server_findings
@@ -16,7 +16,7 @@ from loader.preflight.server_facts import SERVER, ServerFacts
 from loader.preflight.table_checks import countable
 from loader.preflight.table_facts import table_facts, table_query
 from loader.staging.records import SlotPosition
-from waltally import followed, lsn
+from waltally import lsn
 from waltally.errors import (
     AnotherCluster,
     IsStandby,
@@ -33,7 +33,7 @@ from waltally.tables import Table, quoted
 STAGING_TABLES = ("slot_position", "fact", "baseline", "baseline_group", "baseline_rejection")
 
 
-def staging(target: Connection, settings: Settings, stores: bool = True) -> RegisteredSlot:
+def staging(target: Connection, settings: Settings, stores: bool = True) -> SlotPosition:
     """Return the slot's row. Raises NotSetUp, MissingRight.
 
     With `stores` the role also needs the right to create tables.
@@ -154,24 +154,21 @@ def table_findings(
     ]
 
 
-def earliest(slot: RegisteredSlot, facts: Sequence[Fact], baseline_lsn: int | None) -> int:
+def earliest(slot: SlotPosition, held: HeldSince, baseline_lsn: int | None) -> int:
     """Return the first position that `position` and `log_holds` take for a baseline."""
-    begins = [_begin(slot, facts, table) for table in source_tables(facts)]
-    return max(slot.start_lsn, baseline_lsn or 0, *begins)
+    return max(slot.start_lsn, baseline_lsn or 0, *_begins(slot, held).values())
 
 
-def _begin(slot: RegisteredSlot, facts: Sequence[Fact], table: Table) -> int:
-    since = followed.since(slot.followed, table, needed_columns(facts, table))
-    return slot.position_lsn if since is None else since
+def _begins(slot: SlotPosition, held: HeldSince) -> dict[str, int]:
+    return {table: slot.position_lsn if at is None else at for table, at in held.items()}
 
 
-def log_holds(snapshot_lsn: int, slot: RegisteredSlot, facts: Sequence[Fact]) -> None:
+def log_holds(snapshot_lsn: int, slot: SlotPosition, held: HeldSince) -> None:
     """Raise SnapshotTooOld where the log does not hold the changes from the snapshot on.
 
-    A table that is not followed yet will be from the slot's position on.
+    A table that is not followed yet will be from the slot's position on, so that is read last.
     """
-    for table in source_tables(facts):
-        begin = _begin(slot, facts, table)
+    for table, begin in _begins(slot, held).items():
         if snapshot_lsn < begin:
             raise SnapshotTooOld(
                 f"the snapshot at {lsn.show(snapshot_lsn)} is older than the changes of {table} in"

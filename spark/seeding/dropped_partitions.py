@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from common import changes, slot_position
+from common import changes, logged_tables
 from common.connections import Connection
 from common.errors import AuditIncomplete
 from common.settings import Settings
@@ -36,8 +36,7 @@ def write(
 
     The facts must have applied everything before the position, except those with a gap.
     """
-    leaves = slot_position.read(target, settings.schema, settings.slot).leaves
-    emptied = {name for name, root in leaves.items() if root.emptied_lsn is not None}
+    emptied = logged_tables.emptied(target, settings)
     for fact in facts:
         if not any(str(part.table) in emptied for part in fact.tables if part.deletes == "ignore"):
             continue

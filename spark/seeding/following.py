@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from common import slot_position
+from common import logged_tables
 from common.connections import Connection
 from common.errors import AuditIncomplete
 from common.settings import Settings
 from warehouse import loader_progress
 
-from waltally import followed
-from waltally.facts import Fact, needed_columns, source_tables
-from waltally.tables import Table
+from waltally.facts import Fact
 
 _POLL_SECONDS = 0.2
 _NOTIFY_SECONDS = 10.0
@@ -35,11 +33,15 @@ def wait_until_followed(
     """
     begun = time.monotonic()
     notified = 0.0
-    while missing := _missing(target, settings, facts):
+    while missing := [
+        table
+        for table, at in logged_tables.held_since(target, settings, facts).items()
+        if at is None
+    ]:
         if source is not None and not loader_progress.is_followed(source, settings.slot):
             return
         now = time.monotonic()
-        names = ", ".join(map(str, missing))
+        names = ", ".join(missing)
         who = (
             loader_progress.follower(source, settings.slot)
             if source is not None
@@ -55,12 +57,3 @@ def wait_until_followed(
             notified = now
             notify(f"waiting until the loader follows {names}; {who}")
         time.sleep(_POLL_SECONDS)
-
-
-def _missing(target: Connection, settings: Settings, facts: Sequence[Fact]) -> list[Table]:
-    known = slot_position.read(target, settings.schema, settings.slot).followed
-    return [
-        table
-        for table in source_tables(facts)
-        if followed.since(known, table, needed_columns(facts, table)) is None
-    ]

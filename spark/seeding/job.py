@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from common import executors, registration, session
+from common import executors, logged_tables, registration, session
 from common.connections import Connection, connect, database_errors
 from common.progress import Measure, Progress, print_status
 from common.settings import Settings
@@ -113,10 +113,11 @@ def refuse_old(
     target: Connection, settings: Settings, facts: Sequence[Fact], snapshot_lsn: int
 ) -> None:
     """Raise SnapshotTooOld where a baseline at the position would not count."""
+    held = logged_tables.held_since(target, settings, facts)
     slot = checks.staging(target, settings)
     newest = store.baseline_lsn(target, settings, facts)
     checks.position(snapshot_lsn, slot.start_lsn, newest)
-    checks.log_holds(snapshot_lsn, slot, facts)
+    checks.log_holds(snapshot_lsn, slot, held)
 
 
 def count(
@@ -176,8 +177,9 @@ def exported_by(
     """Return the snapshot of the source, or of the standby, as a context."""
     if settings.standby is None:
         return snapshot.export(settings, facts, reader, print_status)
+    held = logged_tables.held_since(target, settings, facts)
     slot = checks.staging(target, settings)
-    least = checks.earliest(slot, facts, store.baseline_lsn(target, settings, facts))
+    least = checks.earliest(slot, held, store.baseline_lsn(target, settings, facts))
     return standby.export(settings, facts, reader, least, print_status)
 
 

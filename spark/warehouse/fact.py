@@ -7,18 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from common import slot_position
+from common import logged_tables, slot_position
 from common.arrow_source import Snapshot
 from common.connections import Connection, exported_snapshot, resolved
 from common.errors import SnapshotTooOld
 from common.settings import Settings
-from counting import ranges
+from counting import checks, ranges
 from pyspark.sql import DataFrame, SparkSession
 
+from loader.preflight import table_identity
 from loader.preflight.table_identity import TableIdentities
 from waltally import lsn
 from waltally.facts import Fact, FactTable
-from waltally.tables import Table, literal
+from waltally.tables import Table, literal, quoted
 from warehouse import fact_state, groups
 from warehouse.rejected import Rejected
 
@@ -85,16 +86,9 @@ def open_facts(
 
 def is_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> bool:
     """Return whether the log lacks changes of the fact's tables from the position on."""
-    log = Table(settings.schema, "slot_position").quoted
-    held = Table(settings.schema, "held_since").quoted
-    row = target.execute(
-        "select log.start_lsn > %(at)s or"
-        f" coalesce({held}(fact.needed, log.followed) > %(at)s, log.position_lsn > %(at)s)"
-        f" from {log} as log inner join {Table(settings.schema, 'fact').quoted} as fact"
-        " using (slot_name) where slot_name = %(slot)s and fact_name = %(fact)s",
-        {"at": lsn.show(position), "slot": settings.slot, "fact": fact.name},
-    ).fetchone()
-    return row != (False,)
+    held = logged_tables.held_since(target, settings, [fact])
+    slot = slot_position.read(target, settings.schema, settings.slot)
+    return checks.earliest(slot, held, None) > position
 
 
 def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> None:
@@ -110,13 +104,10 @@ def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int
 def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
     registered = slot_position.read(target, settings.schema, settings.slot)
     position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
-    row = target.execute(
-        "select snapshot_lsn::text, table_identities"
-        f" from {Table(settings.schema, 'baseline').quoted}"
-        " where slot_name = %s and fact_name = %s",
-        (settings.slot, fact.name),
-    ).fetchone()
-    baseline_lsn, counted = row or (None, registered.table_identities)
+    counted = table_identity.COUNTED.format(quoted(settings.schema)).encode()
+    [(_, baseline_lsn, identities)] = [
+        row for row in target.execute(counted, (settings.slot,)).fetchall() if row[0] == fact.name
+    ]
     queries = [
         groups.fact_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
         for leaf in ranges.leaves(target, fact.relation)
@@ -130,13 +121,9 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
         snapshot,
         queries,
         groups.archived_query(fact, settings.schema, settings.slot),
-        cast(TableIdentities, counted or {}),
+        cast(TableIdentities, identities or {}),
         _rejected(target, settings, fact),
-        {
-            table: root.emptied_lsn
-            for table, root in registered.leaves.items()
-            if root.emptied_lsn is not None
-        },
+        logged_tables.emptied(target, settings),
     )
 
 

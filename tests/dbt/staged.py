@@ -102,22 +102,26 @@ class Warehouse:
         """Register facts, and let the log hold their tables from a position on."""
         for fact in found:
             self.execute(
-                "insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, "
-                "relation_name) values (%s, %s, %s, %s, %s) on conflict (slot_name, fact_name) "
-                "do update set declaration = excluded.declaration",
+                "insert into cdc.fact (slot_name, fact_name, declaration, needed, relation_schema, "
+                "relation_name) values (%s, %s, %s, %s, %s, %s) on conflict (slot_name, fact_name) "
+                "do update set declaration = excluded.declaration, needed = excluded.needed",
                 slot,
                 fact.name,
                 json.dumps(fact.declaration),
+                json.dumps(fact.needed),
                 fact.relation.schema,
                 fact.relation.name,
             )
-            tables = {str(part.table): {"*": lsn.show(followed)} for part in fact.tables}
-            self.execute(
-                "update cdc.slot_position set followed = %s::jsonb || followed "
-                "where slot_name = %s",
-                json.dumps(tables),
-                slot,
-            )
+            for table in facts.source_tables([fact]):
+                self.execute(
+                    "insert into cdc.logged_table (slot_name, table_schema, table_name, "
+                    "is_only_logged, held_since) values (%s, %s, %s, false, %s) "
+                    "on conflict do nothing",
+                    slot,
+                    table.schema,
+                    table.name,
+                    json.dumps({"*": lsn.show(followed)}),
+                )
 
     def connect(self) -> Any:
         connection = psycopg2.connect(self.cluster.dsn(DATABASE))

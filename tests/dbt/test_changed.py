@@ -57,7 +57,7 @@ def test_a_fact_of_more_than_ten_dimensions_goes_on(warehouse: Warehouse) -> Non
 
 def test_a_fact_waits_for_tables_that_the_log_lacks(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.execute("update cdc.slot_position set followed = '{}'")
+    warehouse.execute("delete from cdc.logged_table")
     assert "does not hold all of its tables yet" in warehouse.waits(*NAMES)
     later = warehouse.position
     register(warehouse, followed=later)

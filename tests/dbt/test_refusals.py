@@ -73,16 +73,17 @@ WAITS = {
         "loader setup",
     ),
     "log_lacks_a_table": (
-        "update cdc.slot_position set followed = followed - 'public.notifications', "
-        "position_lsn = '1/0'",
+        "update cdc.slot_position set position_lsn = '1/0'; "
+        "delete from cdc.logged_table where table_name = 'notifications'",
         (),
         "the change log does not hold everything that it needs from",
         "spark/seed.py --fact ft_service_stats",
     ),
     "log_lacks_a_column": (
-        "update cdc.slot_position set position_lsn = '1/0', followed = jsonb_set(followed, "
-        """'{public.notifications}', '{"service_id": "0/0", "template_id": "0/0", """
-        """"notification_type": "0/0", "notification_status": "0/9000"}')""",
+        "update cdc.slot_position set position_lsn = '1/0'; "
+        """update cdc.logged_table set held_since = '{"service_id": "0/0", "template_id": "0/0", """
+        """"notification_type": "0/0", "notification_status": "0/9000"}' """
+        "where table_name = 'notifications'",
         (),
         "the change log does not hold everything that it needs from",
         "spark/seed.py --fact ft_service_stats",

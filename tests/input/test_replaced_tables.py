@@ -179,17 +179,6 @@ def test_a_new_seed_counts_what_is_there_now(pipeline: Pipeline) -> None:
     assert problems(pipeline) == ["TableReplaced"]
 
 
-def test_a_slot_set_up_before_tables_were_noted_notes_them(pipeline: Pipeline) -> None:
-    pipeline.set_up()
-    noted = "select table_identities from cdc.slot_position"
-    before = pipeline.source.value(noted)
-    assert set(before) == {"public.notifications", "public.notification_history"}
-    pipeline.source.execute("update cdc.slot_position set table_identities = null")
-    assert problems(pipeline) == []
-    pipeline.set_up()
-    assert pipeline.source.value(noted) == before
-
-
 def test_changes_of_the_former_table_are_not_taken_for_the_new_one_s(pipeline: Pipeline) -> None:
     pipeline.set_up()
     pipeline.source.insert(3)

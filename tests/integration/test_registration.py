@@ -14,13 +14,15 @@ from loader.staging.change_log import ChangeLog
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.commands import RunningLoader
 from tests.support.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of
+from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.facts import Declaration
-from waltally.followed import since
 from waltally.tables import Table
 
 ORDERS = declare("shop.orders", ("shop_id", "uuid"), ("Channel", "text"))
 UNRELATED = declare("public.unrelated", ("note", "text"))
+ONLY_LOGGED = "select table_name from cdc.logged_table where is_only_logged"
+HELD = "select held_since from cdc.logged_table where held_since <> '{}'"
 TO_UNRELATED = "insert into unrelated (note) select 'x' from generate_series(1, %s)"
 
 
@@ -264,7 +266,7 @@ def test_what_is_only_logged_is_besides_the_facts(source: Database) -> None:
     both = {"LOADER_TABLES": "public.notifications,public.unrelated"}
     said = source.must("setup", **both)
     assert "public.unrelated is logged, and no fact counts it" in said
-    assert source.value("select logged_tables from cdc.slot_position") == [["public", "unrelated"]]
+    assert source.execute(ONLY_LOGGED) == [("unrelated",)]
     assert source.must("setup", **both) == "Everything is set up already.\n"
     source.execute(TO_UNRELATED, 1)
     # It is a setting of setup alone: a loader follows what is registered.
@@ -313,19 +315,19 @@ def test_the_remedy_for_a_logged_table_that_was_dropped_goes_on_without_it(
     path = f"{Path(LOADER).parent}:/usr/bin:/bin"
     done = run(["bash", "-ec", remedy], source.environment(PATH=path))
     assert done.returncode == 0, done.stderr
-    assert source.value("select logged_tables from cdc.slot_position") == [["public", "services"]]
+    assert source.execute(ONLY_LOGGED) == [("services",)]
 
 
 def followed_since(source: Database, table: str, *columns: str) -> int | None:
-    return since(
-        source.value("select followed from cdc.slot_position"), Table("public", table), columns
-    )
+    needed = json.dumps({f"public.{table}": columns})
+    at = source.value("select cdc.held_since(%s, %s)", source.slot, needed)
+    return None if at is None else lsn.parse(at)
 
 
 def test_what_is_followed_is_noted_from_where_on(source: Database) -> None:
     source.execute("alter table unrelated replica identity full")
     source.must("setup")
-    assert source.value("select followed from cdc.slot_position") == {}
+    assert source.execute(HELD) == []
     source.insert(2)
     source.must("run", "--once")
     first = followed_since(source, "notifications", "service_id")
@@ -336,10 +338,10 @@ def test_what_is_followed_is_noted_from_where_on(source: Database) -> None:
     source.must("run", "--once", "--columns", "reference")
     assert followed_since(source, "notifications", "service_id", "reference") == first
     assert followed_since(source, "notifications", "key_type") is None
-    new = source.value("select followed -> 'public.unrelated' from cdc.slot_position")
+    new = source.value(f"{HELD} and table_name = 'unrelated'")
     assert new == {"id": position, "note": position}
     source.must("setup", "--renew")
-    assert source.value("select followed from cdc.slot_position") == {}
+    assert source.execute(HELD) == []
 
 
 def test_a_session_that_read_an_older_registration_begins_anew(source: Database) -> None:
@@ -351,8 +353,8 @@ def test_a_session_that_read_an_older_registration_begins_anew(source: Database)
         source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
         source.must("setup")
         with pytest.raises(Interrupted, match="registered other facts meanwhile"):
-            log.write_followed(read, {"public.notifications": {"*": "0/1"}}, {})
-    assert source.value("select followed from cdc.slot_position") == {}
+            log.write_followed(read, {Table("public", "notifications"): {"*": 1}}, {})
+    assert source.execute(HELD) == []
 
 
 @pytest.mark.parametrize("how", ["idle", "under load"])
@@ -375,7 +377,7 @@ def test_a_running_loader_follows_a_new_table_and_nobody_restarts_it(
         wait_until(lambda: staged_of(source, "unrelated") == 5, "it follows the new table")
         source.declare(ft_service_stats=NOTIFY)
         source.must("setup")
-        wait_until(lambda: followed_since(source, "unrelated", "note") is None, "it lets go")
+        running.wait_for("following the slot", times=3)
         source.execute(TO_UNRELATED, 5)
         source.insert(1)
         notifications = 32 if how == "under load" else 2
@@ -406,7 +408,9 @@ def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
     source.execute(TO_UNRELATED, 1)
     source.must("run", "--once")
     assert staged_of(source, "notifications") == 7
-    at = source.value("select followed #>> '{public.unrelated,*}' from cdc.slot_position")
+    at = source.value(
+        "select held_since ->> '*' from cdc.logged_table where table_name = 'unrelated'"
+    )
     held = source.value(
         "select count(*) from cdc.change_log "
         "where payload::jsonb ->> 'table' = 'unrelated' and commit_lsn >= %s", at
@@ -418,7 +422,7 @@ def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
 
 def test_run_before_a_fact_is_registered_says_so(source: Database) -> None:
     source.must("setup", LOADER_TABLES="public.unrelated")
-    source.execute("delete from cdc.fact; update cdc.slot_position set logged_tables = '[]'")
+    source.execute("delete from cdc.fact; delete from cdc.logged_table")
     code, said = refused(source, "run", "--once")
     assert code == 20
     assert "No fact is registered" in said and "run `loader setup`" in said

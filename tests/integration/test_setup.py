@@ -48,6 +48,7 @@ def test_setup_makes_everything_and_then_nothing(source: Database) -> None:
     assert {name for (name,) in tables} >= {
         "change_log",
         "slot_position",
+        "logged_table",
         "model_watermark",
         "baseline_group",
         "fact",

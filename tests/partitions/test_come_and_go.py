@@ -131,7 +131,7 @@ def test_a_position_passes_no_leaf_that_is_gone(partitioned: Pipeline) -> None:
         running.wait_for("so its facts wait")
         running.end()
     begins = partitioned.source.value(
-        "select followed -> 'public.notifications' ->> '*' from cdc.slot_position"
+        "select held_since ->> '*' from cdc.logged_table where table_name = 'notifications'"
     )
     assert partitioned.source.value("select %s::pg_lsn >= %s", begins, gone)
     applied = "select max(applied_lsn) from cdc.model_watermark"

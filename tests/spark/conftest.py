@@ -162,9 +162,8 @@ def audited(
         made.must("setup")
         # Nothing was written since the fact was built, so the log goes on from there.
         database.execute(
-            "update cdc.slot_position set start_lsn = at, followed = jsonb_build_object("
-            " 'public.notifications', jsonb_build_object('*', at::text),"
-            " 'public.notification_history', jsonb_build_object('*', at::text))"
-            " from (select min(snapshot_lsn) as at from cdc.baseline) as stored"
+            "update cdc.slot_position set start_lsn = (select min(snapshot_lsn) from cdc.baseline);"
+            " update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
+            " from cdc.slot_position"
         )
         yield made

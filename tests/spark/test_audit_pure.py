@@ -21,6 +21,7 @@ from rich.console import Console
 from warehouse.fact import Built
 from warehouse.rejected import Rejected
 
+from loader.preflight.table_identity import TableIdentities
 from tests.spark.declared import orders
 from tests.support.facts import notify
 from waltally.errors import SourceBehind, TableReplaced
@@ -197,6 +198,10 @@ def test_nothing_on_both_sides_is_equal(spark: SparkSession) -> None:
     assert found == Comparison(0, {"live_count": zero, "archived_count": zero}, 0, [])
 
 
+def identified(oid: int) -> TableIdentities:
+    return {"public.notifications": {"table_oid": oid, "named_xid": 1, "column_numbers": {}}}
+
+
 STORED = Built(
     FACT,
     100,
@@ -205,18 +210,18 @@ STORED = Built(
     Snapshot("", ""),
     [],
     "",
-    {"public.notifications": {"oid": 1}},
+    identified(1),
     Rejected(0, None),
     {},
 )
 
 
 def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
-    refuse(STORED, 100, {"public.notifications": {"oid": 1}})
+    refuse(STORED, 100, identified(1))
     with pytest.raises(SourceBehind, match="before the position 0/64 of analytics"):
-        refuse(STORED, 99, {"public.notifications": {"oid": 1}})
+        refuse(STORED, 99, identified(1))
     with pytest.raises(TableReplaced, match=r"public\.notifications is now another table"):
-        refuse(STORED, 100, {"public.notifications": {"oid": 2}})
+        refuse(STORED, 100, identified(2))
 
 
 def test_what_explains_differences_is_noted() -> None:

@@ -8,12 +8,11 @@ from contextlib import closing, contextmanager
 import psycopg2
 import pytest
 from common.errors import SnapshotTooOld
-from common.slot_position import RegisteredSlot
 from counting import checks
 from psycopg2.extras import LogicalReplicationConnection
 
+from loader.staging.records import SlotPosition
 from tests.spark.support import Source
-from tests.support.facts import notify
 
 
 @contextmanager
@@ -31,10 +30,8 @@ def follow(source: Source, *columns: str) -> None:
     """Write what a loader's new session writes."""
     with source.connect() as connection:
         connection.execute(
-            "update cdc.slot_position set followed = (select jsonb_object_agg("
-            " 'public.' || name, (select jsonb_object_agg(each, position_lsn::text)"
-            " from unnest(%s::text[]) as each))"
-            " from unnest('{notifications,notification_history}'::text[]) as name)",
+            "update cdc.logged_table set held_since = (select jsonb_object_agg(each, position_lsn)"
+            " from unnest(%s::text[]) as each) from cdc.slot_position",
             (list(columns),),
         )
 
@@ -76,23 +73,18 @@ def test_an_export_from_before_a_table_was_followed_is_refused(source: Source) -
     assert (code, "older than the changes of public.notifications in the log" in err) == (32, True)
 
 
-def test_each_needed_column_must_be_in_the_log_from_before_the_snapshot() -> None:
-    late = {"notification_status": "0/14", "*": "0/A"}
-    followed = {"public.notifications": {"*": "0/A"}, "public.notification_history": late}
-    slot = RegisteredSlot("s", "1", "d", 5, 30, followed=followed)
-    checks.log_holds(10, slot, [notify()])
+def test_each_table_must_be_in_the_log_from_before_the_snapshot() -> None:
+    slot = SlotPosition("s", "1", "d", 5, 30)
+    checks.log_holds(10, slot, {"public.a": 10, "public.b": 10})
     with pytest.raises(SnapshotTooOld):
-        checks.log_holds(9, slot, [notify()])
-    columns = dict.fromkeys(("service_id", "template_id", "notification_type"), "0/A")
-    part = {**columns, "notification_status": "0/14"}
-    slot = RegisteredSlot("s", "1", "d", 5, 30, followed={**followed, "public.notifications": part})
-    with pytest.raises(SnapshotTooOld, match=r"changes of public\.notifications in"):
-        checks.log_holds(19, slot, [notify()])
-    checks.log_holds(20, slot, [notify()])
+        checks.log_holds(9, slot, {"public.a": 10, "public.b": 10})
+    with pytest.raises(SnapshotTooOld, match=r"changes of public\.b in"):
+        checks.log_holds(19, slot, {"public.a": 10, "public.b": 20})
+    checks.log_holds(20, slot, {"public.a": 10, "public.b": 20})
 
 
 def test_what_is_not_followed_yet_will_be_from_the_position_on() -> None:
-    slot = RegisteredSlot("s", "1", "d", 5, 30)
-    checks.log_holds(30, slot, [notify()])
+    slot = SlotPosition("s", "1", "d", 5, 30)
+    checks.log_holds(30, slot, {"public.a": 10, "public.b": None})
     with pytest.raises(SnapshotTooOld):
-        checks.log_holds(29, slot, [notify()])
+        checks.log_holds(29, slot, {"public.a": 10, "public.b": None})

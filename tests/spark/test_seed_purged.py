@@ -167,9 +167,8 @@ def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
     position = export(source, tmp_path)
     [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
     source.ask(
-        "update cdc.slot_position set followed = (select jsonb_object_agg("
-        "'public.' || name, jsonb_build_object('*', start_lsn)) from"
-        " unnest(array['orders', 'Old Orders', 'refunds']) as name) returning 1"
+        "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
+        " from cdc.slot_position returning 1"
     )
     mark(source, start)
     code, _, err = seed(source, tmp_path, position)

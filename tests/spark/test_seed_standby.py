@@ -24,10 +24,8 @@ from waltally import lsn
 from waltally.errors import SourceBehind
 
 FOLLOWED = """
-    update cdc.slot_position set followed = jsonb_build_object(
-        'public.notifications', jsonb_build_object('*', start_lsn::text),
-        'public.notification_history', jsonb_build_object('*', start_lsn::text)
-    ) returning 1
+    update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn::text)
+    from cdc.slot_position returning 1
 """
 STATE = "select pg_get_wal_replay_pause_state()"
 PLUGINS = "output_plugin_libraries"
@@ -204,7 +202,7 @@ def test_a_standby_that_is_behind_the_log_is_waited_for(
 
 
 def test_what_the_loader_does_not_follow_yet_is_waited_for(standby: Standby) -> None:
-    standby.source.ask("update cdc.slot_position set followed = '{}' returning 1")
+    standby.source.ask("update cdc.logged_table set held_since = '{}' returning 1")
     refused(standby, 41, "the log does not hold public.notifications", "is it running?")
 
 

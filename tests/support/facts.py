@@ -92,14 +92,22 @@ def register(
     slot: str = SLOT,
 ) -> None:
     """Register a fact as `loader setup` does, without dbt."""
+    fact = facts.parse(name, Table(dbt_schema, name), declaration)
     with closing(connect(dsn)) as connection, connection.cursor() as cursor:
         cursor.execute(
-            f'insert into "{schema}".fact (slot_name, fact_name, declaration, relation_schema,'
-            " relation_name) values (%s, %s, %s, %s, %s)"
+            f'insert into "{schema}".fact (slot_name, fact_name, declaration, needed,'
+            " relation_schema, relation_name) values (%s, %s, %s, %s, %s, %s)"
             " on conflict (slot_name, fact_name) do update set declaration = excluded.declaration,"
-            " relation_schema = excluded.relation_schema, relation_name = excluded.relation_name",
-            (slot, name, json.dumps(declaration), dbt_schema, name),
+            " needed = excluded.needed, relation_schema = excluded.relation_schema,"
+            " relation_name = excluded.relation_name",
+            (slot, name, json.dumps(declaration), json.dumps(fact.needed), dbt_schema, name),
         )
+        for table in facts.source_tables([fact]):
+            cursor.execute(
+                f'insert into "{schema}".logged_table (slot_name, table_schema, table_name,'
+                " is_only_logged) values (%s, %s, %s, false) on conflict do nothing",
+                (slot, table.schema, table.name),
+            )
 
 
 SLOT_DIMENSION: dict[str, Any] = column("source", "text", kind="slot", column=None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from waltally.leaves import Judged, Member, Root, from_json, judge, to_json, unfinished
+from waltally.leaves import Judged, Member, Root, from_row, judge, to_row, unfinished
 from waltally.tables import Table
 
 ROOT = Member(1, 0, "", "10", "10", "p", "p", Table("public", "r"))
@@ -85,8 +85,8 @@ def test_an_unknown_or_another_table_begins_anew() -> None:
 
 def test_what_is_stored_is_read_again() -> None:
     root = replace(BEFORE, gone=((NEW.table, 0x70),), emptied_lsn=0x80)
-    assert from_json(to_json(root)) == root
-    assert from_json(to_json(BEFORE)) == BEFORE
+    assert from_row(to_row(root)) == root
+    assert from_row(to_row(BEFORE)) == BEFORE
 
 
 @pytest.mark.parametrize(

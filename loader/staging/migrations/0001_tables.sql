@@ -49,15 +49,11 @@ create table slot_position (
     start_lsn pg_lsn not null,
     position_lsn pg_lsn not null,
     moved_at timestamptz not null default now(),
-    table_identities jsonb,
     stored_changes bigint not null default 0,
     last_error text,
     last_error_at timestamptz,
     pruned_from_lsn pg_lsn,
-    logged_tables jsonb not null default '[]',
     registration bigint not null default 0,
-    followed jsonb not null default '{}',
-    leaves jsonb not null default '{}',
     check (position_lsn >= start_lsn)
 );
 
@@ -74,22 +70,44 @@ comment on column slot_position.start_lsn is
     'The change log holds every change with start_lsn <= commit_lsn < position_lsn.';
 comment on column slot_position.position_lsn is
     'Every source transaction with a commit LSN below this is in the change log.';
-comment on column slot_position.table_identities is
-    'The counted tables at setup: name to oid and to the attribute numbers of the needed columns.';
 comment on column slot_position.stored_changes is
     'How many changes the loader has appended, counted in the transactions that append them.';
 comment on column slot_position.last_error is
     'What a loader last failed with and could still write down; loader setup clears it when all is well.';
 comment on column slot_position.pruned_from_lsn is
     'Where the change log began before loader prune first moved start_lsn; null where it never did.';
-comment on column slot_position.logged_tables is
-    'Tables that are logged besides those of the facts, as [[schema, table], ...].';
 comment on column slot_position.registration is
     'Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.';
-comment on column slot_position.followed is
-    'From which position the log holds what: {"schema.table": {"column, or * for all": "LSN"}}; written by the loader.';
-comment on column slot_position.leaves is
-    'Of each partitioned table, by "schema.table": its partitions when they were last read, and at which LSN; and what was dropped or truncated that facts still count.';
+
+create table logged_table (
+    slot_name text collate "C" not null references slot_position on delete cascade,
+    table_schema text collate "C" not null,
+    table_name text collate "C" not null,
+    is_only_logged boolean not null,
+    table_oid bigint,
+    named_xid bigint,
+    column_numbers jsonb not null default '{}',
+    held_since jsonb not null default '{}',
+    partitions jsonb,
+    emptied_lsn pg_lsn,
+    primary key (slot_name, table_schema, table_name)
+);
+
+comment on table logged_table is
+    'The source tables that loader setup registered, and what the change log holds of each.';
+comment on column logged_table.is_only_logged is 'Whether no fact counts it.';
+comment on column logged_table.table_oid is
+    'The table that had the name when a fact first needed it; null where no fact has.';
+comment on column logged_table.named_xid is 'The transaction that had last given it its name, schema or owner.';
+comment on column logged_table.column_numbers is
+    'The attribute numbers that the columns had when a fact first needed them: {"column": number}.';
+comment on column logged_table.held_since is
+    'From which position on the log holds what: {"column, or * for all": "LSN"}; empty until a loader follows it.';
+comment on column logged_table.partitions is
+    'Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the '
+    'log still needs; null where it has none. waltally/leaves.py writes it.';
+comment on column logged_table.emptied_lsn is
+    'A position after the last drop or TRUNCATE of a partition whose rows facts still count.';
 
 create table fact (
     slot_name text collate "C" not null references slot_position on delete cascade,
@@ -97,6 +115,7 @@ create table fact (
     declaration jsonb not null,
     relation_schema text not null,
     relation_name text not null,
+    needed jsonb not null,
     project_name text,
     registered_at timestamptz not null default now(),
     primary key (slot_name, fact_name)
@@ -107,6 +126,9 @@ comment on table fact is
 comment on column fact.fact_name is 'The name of the dbt model.';
 comment on column fact.declaration is
     'What the model declares by fact() or current_rows(), written out in full.';
+comment on column fact.needed is
+    'The columns that it needs of each table: {"schema.table": ["column", ...]}. Of a table with an empty '
+    'list only the number of rows counts.';
 comment on column fact.project_name is
     'The dbt project that declares the model; setup in another project does not forget it.';
 comment on column fact.relation_schema is
@@ -235,7 +257,8 @@ comment on table baseline is
 comment on column baseline.declaration is
     'The declaration that it was counted by; a fact that is declared otherwise waits for its own.';
 comment on column baseline.table_identities is
-    'What slot_position.table_identities says, at the snapshot; null for an export.';
+    'What logged_table says of its tables, at the snapshot; null for an export: '
+    '{"schema.table": {"table_oid": ..., "named_xid": ..., "column_numbers": ...}}.';
 comment on column baseline.left_out is
     'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
 

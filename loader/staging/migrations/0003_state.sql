@@ -1,67 +1,29 @@
 -- The state of each model is decided here, once: dbt, loader and Spark ask fact_state and print its
 -- sentences. Runs with search_path set to the staging schema.
 
--- The columns that a fact needs of each of its tables, as the tables call them:
--- {"schema.table": ["column", ...]}. A table of which only the rows count has an empty list.
-create function needed_columns(declaration jsonb) returns jsonb
-language sql immutable parallel safe set search_path = pg_catalog, pg_temp as $$
-    select coalesce(
-        jsonb_object_agg((part ->> 'schema') || '.' || (part ->> 'table'), columns), '{}'
-    )
-    from jsonb_array_elements(declaration -> 'tables') as part
-    cross join lateral (
-        select coalesce(
-            jsonb_agg(distinct coalesce(part -> 'columns' ->> used.name, used.name)), '[]'
-        ) as columns
-        from (
-            select dimension ->> 'column' as name
-            from jsonb_array_elements(declaration -> 'dimensions') as dimension
-            union all
-            select measure ->> 'column'
-            from jsonb_array_elements(declaration -> 'measures') as measure
-            where measure -> 'of' ? (part ->> 'name')
-            union all
-            select condition ->> 'column'
-            from jsonb_array_elements(declaration -> 'where') as condition
-        ) as used
-        where used.name is not null
-    ) as needed
-$$;
-
--- From which position on the log holds all of that; null where something is not followed yet.
-create function held_since(needed jsonb, followed jsonb) returns pg_lsn
-language plpgsql immutable parallel safe set search_path = pg_catalog, pg_temp as $$
-declare
-    needs record;
-    own text;
-    since pg_lsn;
-    newest pg_lsn;
+-- From which position on the log holds all columns of fact.needed; null where something is not followed yet.
+create function held_since(slot text, needed jsonb) returns pg_lsn
+language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
 begin
-    for needs in select * from jsonb_each(needed) loop
-        if needs.value = '[]' then
+    return (
+        select case when bool_and(held.since is not null) then max(held.since) end
+        from jsonb_each(needed) as need
+        left join cdc.logged_table as logged
+            on logged.slot_name = slot and logged.table_schema || '.' || logged.table_name = need.key
+        cross join lateral (
+            select least(
+                (logged.held_since ->> own.name)::pg_lsn, (logged.held_since ->> '*')::pg_lsn
+            ) as since
+            from jsonb_array_elements_text(need.value) as own (name)
+            union all
             -- Only the number of its changes counts: any column tells since when they are logged.
-            since := (select min(any_column.value::pg_lsn) from jsonb_each_text(followed -> needs.key) as any_column);
-            if since is null then
-                return null;
-            end if;
-            newest := greatest(newest, since);
-        end if;
-        for own in select * from jsonb_array_elements_text(needs.value) loop
-            since := least(
-                (followed -> needs.key ->> own)::pg_lsn, (followed -> needs.key ->> '*')::pg_lsn
-            );
-            if since is null then
-                return null;
-            end if;
-            newest := greatest(newest, since);
-        end loop;
-    end loop;
-    return newest;
+            select min(any_column.value::pg_lsn)
+            from jsonb_each_text(logged.held_since) as any_column
+            having need.value = '[]'
+        ) as held
+    );
 end
 $$;
-
-alter table fact add needed jsonb not null generated always as (needed_columns(declaration)) stored;
-comment on column fact.needed is 'The columns that it needs of each table: {"schema.table": ["column", ...]}.';
 
 create type model_plan as (
     slot_name text,
@@ -119,7 +81,6 @@ begin
             log.start_lsn,
             log.pruned_from_lsn,
             log.position_lsn,
-            log.followed,
             log.system_identifier,
             fact.declaration as registered,
             installed.declaration as compiled,
@@ -140,7 +101,7 @@ begin
             baseline.system_identifier as baseline_system,
             baseline.left_out as baseline_left_out,
             mark.left_out as left_out,
-            cdc.held_since(fact.needed, log.followed) as held_lsn,
+            cdc.held_since(fact.slot_name, fact.needed) as held_lsn,
             exists (
                 select from cdc.baseline as other where other.slot_name = models.slot_name
             ) as has_any_baseline,
