@@ -56,11 +56,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Contenders:
-    """Ways to count the same tables, of the same servers or of the same export."""
+    """Ways to count the same tables of the same servers."""
 
     primary: Cluster
     warehouse: Cluster
-    export: Path
 
     def by_name(self, jdbc: bool) -> dict[str, Callable[[], Outcome]]:
         """Return each way to count by its name; the first is the floor for the primary's CPU."""
@@ -72,7 +71,6 @@ class Contenders:
             "seed, database": self.seed,
             "seed, the server counts": lambda: self.seed(aggregate="source"),
             "seed, Spark counts": lambda: self.seed(aggregate="spark"),
-            "seed, Parquet": lambda: self.parquet(self.export),
         }
         if jdbc:
             found["Spark over JDBC"] = self.jdbc
@@ -108,14 +106,6 @@ class Contenders:
     def seed(self, master: str = "local[2]", *more: str, aggregate: str = "auto") -> Outcome:
         """Run the seed on the primary's tables."""
         words = ("--json", "--aggregate", aggregate)
-        return self._submit(master, more, "spark/seed.py", words, _BASELINE)
-
-    def parquet(self, path: Path, master: str = "local[2]", *more: str) -> Outcome:
-        """Run the seed on an export. Nothing writes, so the position of now is the export's."""
-        with source.transaction(self.primary.dsn()) as cursor:
-            cursor.execute("select pg_current_wal_insert_lsn()::text")
-            ((position,),) = cursor.fetchall()
-        words = ("--json", "--parquet", str(path), "--snapshot-lsn", str(position))
         return self._submit(master, more, "spark/seed.py", words, _BASELINE)
 
     def jdbc(self) -> Outcome:

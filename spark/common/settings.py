@@ -32,8 +32,6 @@ class Settings:
     facts: tuple[str, ...] = ()
     partitions: int = 0
     timeout: float = DEFAULT_TIMEOUT
-    parquet: str | None = None
-    snapshot_lsn: int | None = None
     work: str = "seed"
     forget_purged: bool = False
     aggregate: Aggregate = "auto"
@@ -41,15 +39,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)
-        if self.parquet is not None and self.standby is not None:
-            raise SettingError(
-                "--parquet and --standby exclude each other", "name one place to count"
-            )
-        if (self.parquet is None) != (self.snapshot_lsn is None):
-            raise SettingError(
-                "--parquet and --snapshot-lsn belong together",
-                "give the path and the WAL position that the export was taken at",
-            )
 
 
 def parse_lsn(text: str | None, flag: str) -> int | None:

@@ -20,7 +20,7 @@ from common.options import (
     without_password,
 )
 from common.progress import print_lines
-from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
+from common.settings import DEFAULT_TIMEOUT, Settings
 
 from seeding.job import seed
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
@@ -37,12 +37,6 @@ def run(
     fact: Facts = None,
     partitions: Partitions = 0,
     aggregate: Aggregating = "auto",
-    parquet: Annotated[
-        str | None, typer.Option(help="Count PATH/<table>/ instead of the database.")
-    ] = None,
-    snapshot_lsn: Annotated[
-        str | None, typer.Option(help="The WAL position of the --parquet export.")
-    ] = None,
     standby: Annotated[
         str | None,
         typer.Option(
@@ -76,8 +70,6 @@ def run(
             tuple(fact or ()),
             partitions,
             timeout,
-            parquet,
-            parse_lsn(snapshot_lsn, "--snapshot-lsn"),
             forget_purged=forget_purged,
             aggregate=aggregate,
             standby=standby or None,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
-from adbc_driver_postgresql import dbapi
 from common.errors import CountingFailed
 from seeding import job, store
 from seeding.job import seed
@@ -20,7 +17,6 @@ from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
 from tests.spark.test_seed_refusals import settings
 from tests.support.facts import column, declare
-from waltally.tables import quoted
 
 Group = tuple[Any, ...]
 
@@ -30,14 +26,6 @@ SHOP_TABLES = ("orders", "Old Orders", "refunds")
 
 BOTH_WAYS = pytest.mark.parametrize("aggregate", ["source", "spark"])
 """The server counts what is alike, or Spark does."""
-
-WRITTEN: dict[object, str] = {
-    # The driver has no exact Arrow type for it.
-    "numeric": "{0}::text",
-    # The fact's time zone is that of a column without one in another table.
-    ("orders", "timestamp with time zone"): "({0} at time zone 'UTC')::text || '+00'",
-}
-"""How columns are exported that cannot be so as they are, by type, or table and type."""
 
 
 def total(stored: dict[Group, list[Decimal]]) -> dict[Group, list[Decimal]]:
@@ -68,34 +56,12 @@ def a_shop(source: Source, transactions: int = 150, seed: int = 5) -> Iterator[S
         yield shop
 
 
-def export(source: Source, folder: Path, tables: Sequence[str] = SHOP_TABLES) -> str:
-    """Write the tables as Parquet with typed columns, and return the position."""
-    with dbapi.connect(source.dsn) as connection, connection.cursor() as cursor:
-        for table in tables:
-            columns = source.ask(
-                "select attname, atttypid::regtype::text from pg_attribute"
-                " where attrelid = %s::regclass and attnum > 0 and not attisdropped",
-                f'public."{table}"',
-            )
-            names = (
-                WRITTEN.get((table, kind), WRITTEN.get(kind, "{0}")).format(name) + f" as {name}"
-                for name, kind in ((quoted(each), kind) for each, kind in columns)
-            )
-            cursor.execute(f'select {", ".join(names)} from public."{table}"')
-            pyarrow.parquet.write_table(cursor.fetch_arrow_table(), folder / f"{table}.parquet")
-    [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    return str(position)
-
-
-@pytest.mark.parametrize("reader", ["source", "spark", "parquet"])
+@BOTH_WAYS
 def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
-    source: Source, tmp_path: Path, reader: str
+    source: Source, aggregate: str
 ) -> None:
-    flags: tuple[str, ...] = ("--aggregate", reader)
     with a_shop(source) as shop:
-        if reader == "parquet":
-            flags = ("--parquet", str(tmp_path), "--snapshot-lsn", export(source, tmp_path))
-        code, out, err = source.seed("--json", *flags)
+        code, out, err = source.seed("--json", "--aggregate", aggregate)
         assert code == 0, err
         expected = recounted(shop, source.slot)
     assert total(source.groups("ft_orders")) == expected
@@ -317,81 +283,3 @@ def test_current_rows_are_groups_of_one_row_with_texts_of_any_length(source: Sou
         ("rows", "2", None): [1],
         ("rows", "-3", ""): [1],
     }
-
-
-def test_times_of_an_export_are_those_of_the_database_or_refused(
-    source: Source, tmp_path: Path
-) -> None:
-    with source.connect() as connection:
-        connection.execute(
-            "create table logins (at timestamptz, local timestamp, name timestamptz)"
-        )
-        connection.execute(
-            "insert into logins select each, each at time zone 'UTC', each from generate_series("
-            "timestamptz '2026-03-28 22:00+00', '2026-03-30 02:00+00', interval '20 min') as each"
-            " union all values"
-            " (timestamptz '2026-10-24 23:30+00', timestamp '2026-10-25 00:30', now()),"
-            " (timestamptz '1890-01-01 00:00:30+00', timestamp '1890-01-01 00:00:30', now())"
-        )
-    london = {"timezone": "Europe/London", "column_timezone": "UTC"}
-    new_york = {**london, "column_timezone": "America/New_York"}
-    days = [
-        column("day", "date", kind="date_of", column="at", **london),
-        column("month", "date", kind="month_of", column="at", **london),
-        column("local_day", "date", kind="date_of", column="local", **new_york),
-        column("at", "timestamptz"),
-        column("local", "timestamp"),
-    ]
-    source.register({**declare("public.logins"), "dimensions": days}, "ft_days")
-    position = export(source, tmp_path, ["logins"])
-    flags = ("--parquet", str(tmp_path), "--snapshot-lsn", position)
-    code, _, err = source.seed("--fact", "ft_days", *flags)
-    assert code == 0, err
-    exported = source.groups("ft_days")
-    code, _, err = source.seed("--fact", "ft_days")
-    assert code == 0, err
-    assert source.groups("ft_days") == exported
-    assert len({dimensions[1] for dimensions in exported}) == 5
-
-    day = column("day", "date", kind="date_of", column="at", **new_york)
-    source.register({**declare("public.logins"), "dimensions": [day]}, "ft_by_day")
-    source.register(declare("public.logins", ("name", "text")), "ft_by_name")
-    for fact, name in (("ft_by_day", "at"), ("ft_by_name", "name")):
-        code, _, err = source.seed("--fact", fact, *flags)
-        assert (code, f"has {name} as timestamp" in err) == (17, True), err
-
-
-def test_an_id_of_an_export_meets_a_condition_in_any_case(source: Source, tmp_path: Path) -> None:
-    with source.connect() as connection:
-        connection.execute("create table calls (id uuid)")
-        connection.execute("insert into calls select gen_random_uuid() from generate_series(1, 3)")
-    [(one,)] = source.ask("select min(id::text) from calls")
-    where = [{"column": "id", "test": "in", "values": [one], "is_null": None}]
-    source.register(declare("public.calls", ("id", "uuid"), where=where), "ft_calls")
-    with dbapi.connect(source.dsn) as reader, reader.cursor() as cursor:
-        cursor.execute("select upper(id::text) as id from calls")
-        pyarrow.parquet.write_table(cursor.fetch_arrow_table(), tmp_path / "calls.parquet")
-    [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    for flags in ((), ("--parquet", str(tmp_path), "--snapshot-lsn", position)):
-        with source.connect() as connection:
-            connection.execute("delete from cdc.baseline")
-        code, _, err = source.seed("--fact", "ft_calls", *flags)
-        assert code == 0, err
-        assert source.groups("ft_calls") == {("rows", one): [1]}
-
-
-def test_the_export_of_a_table_that_is_named_like_a_pattern_is_that_table_s(
-    source: Source, tmp_path: Path
-) -> None:
-    name = "c[ab]*{x}"
-    with source.connect() as connection:
-        connection.execute(f'create table "{name}" (id text); insert into "{name}" values (\'a\')')
-    source.register(declare(f"public.{name}", ("id", "text")), "ft_pattern")
-    for file, value in ((name, "a"), ("cax", "of another table")):
-        rows = pyarrow.table({"id": [value]})
-        pyarrow.parquet.write_table(rows, tmp_path / f"{file}.parquet")
-    [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    flags = ("--parquet", str(tmp_path), "--snapshot-lsn", position)
-    code, _, err = source.seed("--fact", "ft_pattern", *flags)
-    assert code == 0, err
-    assert source.groups("ft_pattern") == {("rows", "a"): [1]}
