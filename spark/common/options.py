@@ -12,7 +12,6 @@ from pyspark.errors import PySparkException
 
 from common.console import restore_stderr
 from common.progress import print_lines
-from common.settings import Aggregate
 from common.spark_errors import first_line
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import parse_conninfo
@@ -58,14 +57,6 @@ Facts = Annotated[
     typer.Option("--fact", help="Name of a dbt model; may be repeated. Else every fact."),
 ]
 Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]
-Aggregating = Annotated[
-    Aggregate,
-    typer.Option(
-        envvar="LOADER_AGGREGATE",
-        help="Who counts the rows that are alike: the source server, Spark, or auto: the server"
-        " where a sample shows few groups.",
-    ),
-]
 Timeout = Annotated[
     float,
     typer.Option(min=0, help="Seconds to wait for writers, for the loader and for another seed."),

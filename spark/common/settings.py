@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.settings import check_names
 
 DEFAULT_TIMEOUT = 300.0
-
-Aggregate = Literal["auto", "source", "spark"]
-"""Who counts the rows that are alike within a range: the server, Spark, or the cheaper of both."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,6 @@ class Settings:
     timeout: float = DEFAULT_TIMEOUT
     work: str = "seed"
     forget_purged: bool = False
-    aggregate: Aggregate = "auto"
     standby: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

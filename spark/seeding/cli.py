@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from common.options import (
-    Aggregating,
     AsJson,
     Facts,
     Partitions,
@@ -36,7 +35,6 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     fact: Facts = None,
     partitions: Partitions = 0,
-    aggregate: Aggregating = "auto",
     standby: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +69,6 @@ def run(
             partitions,
             timeout,
             forget_purged=forget_purged,
-            aggregate=aggregate,
             standby=standby or None,
         )
     )

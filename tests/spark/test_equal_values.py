@@ -375,6 +375,8 @@ def everything(cluster: Cluster, tmp_path: Path) -> Iterator[Everything]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("who_counts", ["server"], indirect=True)
+@pytest.mark.usefixtures("who_counts")
 def test_a_group_is_what_has_the_same_texts(everything: Everything, tmp_path: Path) -> None:
     pipeline = everything.pipeline
     everything.insert(2)
@@ -383,7 +385,7 @@ def test_a_group_is_what_has_the_same_texts(everything: Everything, tmp_path: Pa
     for remedy in re.findall(r"^Try: (.*)", said, re.M):
         paste(pipeline.source.cluster, "alike", remedy)
     pipeline.must("setup")
-    everything.job("seed", "--aggregate", "source")
+    everything.job("seed")
     everything.stage()
     everything.must_be_exact()
 

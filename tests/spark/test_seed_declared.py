@@ -24,7 +24,7 @@ EXACT = Context(prec=1000)
 SHOP_TABLES = ("orders", "Old Orders", "refunds")
 
 
-BOTH_WAYS = pytest.mark.parametrize("aggregate", ["source", "spark"])
+BOTH_WAYS = pytest.mark.usefixtures("who_counts")
 """The server counts what is alike, or Spark does."""
 
 
@@ -57,11 +57,9 @@ def a_shop(source: Source, transactions: int = 150, seed: int = 5) -> Iterator[S
 
 
 @BOTH_WAYS
-def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
-    source: Source, aggregate: str
-) -> None:
+def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(source: Source) -> None:
     with a_shop(source) as shop:
-        code, out, err = source.seed("--json", "--aggregate", aggregate)
+        code, out, err = source.seed("--json")
         assert code == 0, err
         expected = recounted(shop, source.slot)
     assert total(source.groups("ft_orders")) == expected
@@ -75,10 +73,13 @@ def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
 
 
 @BOTH_WAYS
-def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source, aggregate: str) -> None:
+def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source) -> None:
     with source.connect() as connection:
-        connection.execute("create table paid (amount numeric check (amount between -9 and 99))")
-        connection.execute("insert into paid values (12.50), (-2.5), (null), (0)")
+        connection.execute(
+            "create table paid (amount numeric check (amount between -9 and 99),"
+            " kind text default 'a')"
+        )
+        connection.execute("insert into paid (amount) values (12.50), (-2.5), (null), (0)")
     amount = {
         "name": "amount",
         "kind": "sum",
@@ -86,13 +87,13 @@ def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source, aggre
         "of": ["rows"],
         "type": "numeric",
     }
-    source.register(declare("public.paid", measures=[amount]), "ft_paid")
-    code, _, err = source.seed("--fact", "ft_paid", "--aggregate", aggregate)
+    source.register(declare("public.paid", ("kind", "text"), measures=[amount]), "ft_paid")
+    code, _, err = source.seed("--fact", "ft_paid")
     assert code == 0, err
     assert source.ask(
         "select dimensions::text, measures[1]::text from cdc.baseline_group"
         " where fact_name = 'ft_paid'"
-    ) == [("{}", source.ask("select sum(amount)::text from paid")[0][0])]
+    ) == [("{a}", source.ask("select sum(amount)::text from paid")[0][0])]
 
 
 UNFIT = """
@@ -119,9 +120,7 @@ UNFIT = """
 
 
 @BOTH_WAYS
-def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(
-    source: Source, aggregate: str
-) -> None:
+def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(source: Source) -> None:
     with source.connect() as connection:
         connection.execute(UNFIT)
     zones = {"timezone": "Europe/London", "column_timezone": "UTC"}
@@ -144,7 +143,7 @@ def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(
     )
     declaration["dimensions"].append(column("placed", "date", kind="date_of", column="at", **zones))
     source.register(declaration, "ft_unfit")
-    code, out, err = source.seed("--fact", "ft_unfit", "--json", "--aggregate", aggregate)
+    code, out, err = source.seed("--fact", "ft_unfit", "--json")
     assert code == 0, err
     rejections = json.loads(out)["facts"]["ft_unfit"]["rejections"]
     assert {each["reason"]: each["row_count"] for each in rejections} == {
@@ -182,13 +181,13 @@ def live_by(*names: str) -> dict[str, Any]:
 
 
 @BOTH_WAYS
-def test_facts_in_one_pass_are_as_each_by_itself(source: Source, aggregate: str) -> None:
+def test_facts_in_one_pass_are_as_each_by_itself(source: Source) -> None:
     source.fill()
     # The places of ids and texts differ, and so do conditions and the number of dimensions.
     source.register(live_by("notification_type"), "ft_by_type")
     source.register(live_by("notification_status", "service_id"), "ft_by_service")
     names = ("ft_by_service", "ft_by_type", "ft_service_stats")
-    code, _, err = source.seed("--aggregate", aggregate)
+    code, _, err = source.seed()
     assert code == 0, err
     assert source.baseline() == source.recount()
     together = {name: source.groups(name) for name in names}
@@ -197,7 +196,7 @@ def test_facts_in_one_pass_are_as_each_by_itself(source: Source, aggregate: str)
     for name in names:
         with source.connect() as connection:
             connection.execute("delete from cdc.baseline_group where fact_name = %s", (name,))
-        code, _, err = source.seed("--fact", name, "--aggregate", aggregate)
+        code, _, err = source.seed("--fact", name)
         assert code == 0, err
         assert source.groups(name) == together[name]
     assert (
