@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from psycopg2 import extensions, sql
 
 from waltally.database import explained
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.tables import Table, format_tables, literal
+from waltally.tables import Table, literal
 
 TableIdentities = Mapping[str, Mapping[str, int]]
 """By name: the table's oid under `oid`, the attribute number of each needed column that it has, and
@@ -53,10 +52,9 @@ where log.slot_name = %s
 """
 
 
-def wanted(facts: Sequence[Fact], logged: Iterable[Table] = ()) -> dict[Table, tuple[str, ...]]:
-    """Return every table with the columns of it that the facts need; none of a logged one."""
-    tables = dict.fromkeys((*source_tables(facts), *logged))
-    return {table: needed_columns(facts, table) for table in tables}
+def wanted(facts: Sequence[Fact]) -> dict[Table, tuple[str, ...]]:
+    """Return every table with the columns of it that the facts need."""
+    return {table: needed_columns(facts, table) for table in source_tables(facts)}
 
 
 def query(wanted: Mapping[Table, Sequence[str]]) -> str:
@@ -87,7 +85,7 @@ def read_counted(
 ) -> dict[str, TableIdentities]:
     """Return by fact what its baseline counted; without one, what setup found.
 
-    Empty where that is not known: for a baseline from an export. Raises LoaderError.
+    Empty where that is not known. Raises LoaderError.
     """
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(sql.SQL(_COUNTED).format(sql.Identifier(schema)), (slot,))
@@ -154,14 +152,10 @@ def replaced_finding(
     return None
 
 
-def missing_finding(table: Table, facts: Sequence[Fact], logged: Sequence[Table]) -> LoaderError:
+def missing_finding(table: Table) -> LoaderError:
     """Return the error for a registered table that the source does not have."""
-    said = f"The table {table} does not exist at the source, or has another name now"
-    if table in source_tables(facts):
-        return TableUnfit(
-            said,
-            "give the table its name back or make it again; what was written under another name "
-            "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
-        )
-    rest = shlex.quote(format_tables(each for each in logged if each != table))
-    return TableUnfit(said, f"export LOADER_TABLES={rest}; loader setup; loader run")
+    return TableUnfit(
+        f"The table {table} does not exist at the source, or has another name now",
+        "give the table its name back or make it again; what was written under another name "
+        "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
+    )

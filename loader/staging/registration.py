@@ -13,13 +13,12 @@ from waltally.database import explained
 from waltally.facts import Fact, parse
 from waltally.followed import Followed
 from waltally.leaves import Root, from_json, to_json
-from waltally.tables import Table, tables_from_json, tables_to_json
+from waltally.tables import Table
 
 # One statement: a setup may come between two.
 _REGISTRATION = """
 select
     log.registration,
-    log.logged_tables,
     log.followed,
     log.leaves,
     fact.fact_name,
@@ -57,7 +56,7 @@ _OF_MODELS = ("model_watermark", "archived_delete", "installed_model")
 """What is stored for each relation of a fact; in this order, as the last names the relations."""
 _OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
 _BUMP = """
-update {}.slot_position set logged_tables = %s, registration = registration + 1
+update {}.slot_position set registration = registration + 1
 where slot_name = %s
 """
 # Before a setup of this release the table has no such column.
@@ -79,7 +78,7 @@ order by slot_name
 
 @dataclass(frozen=True)
 class Difference:
-    """How the declared facts differ from the registered ones: names, and the logged tables."""
+    """How the declared facts differ from the registered ones: by name."""
 
     new: tuple[str, ...]
     changed: tuple[str, ...]
@@ -87,11 +86,9 @@ class Difference:
     moved: tuple[str, ...]
     """Only their relation is another one."""
     removed: tuple[Fact, ...]
-    logged: bool
-    """Whether the tables that are only logged are others."""
 
     def __bool__(self) -> bool:
-        return bool(self.new or self.changed or self.moved or self.removed or self.logged)
+        return bool(self.new or self.changed or self.moved or self.removed)
 
     def __str__(self) -> str:
         said = [
@@ -99,14 +96,11 @@ class Difference:
             *(f"{name} has changed" for name in self.changed),
             *(f"{name} is now another table" for name in self.moved),
             *(f"{fact.name} is no longer declared" for fact in self.removed),
-            *(["other tables are only logged"] if self.logged else []),
         ]
         return ", ".join(said)
 
 
-def difference(
-    registered: Registration, declared: Sequence[Fact], logged: Sequence[Table]
-) -> Difference:
+def difference(registered: Registration, declared: Sequence[Fact]) -> Difference:
     """Return what registering the declared facts would change."""
     before = {fact.name: fact for fact in registered.facts}
     now = {fact.name: fact for fact in declared}
@@ -120,7 +114,6 @@ def difference(
             if old.declaration == new.declaration and old.relation != new.relation
         ),
         tuple(fact for name, fact in before.items() if name not in now),
-        set(registered.logged) != set(logged),
     )
 
 
@@ -135,15 +128,15 @@ def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Regist
     cursor.execute(sql.SQL(_REGISTRATION).format(sql.Identifier(schema)), (slot,))
     rows = cursor.fetchall()
     if not rows:
-        return Registration(0, (), (), {})
-    number, logged, followed, leaves = rows[0][:4]
+        return Registration(0, (), {})
+    number, followed, leaves = rows[0][:3]
     facts = tuple(
         parse(name, Table(*relation), declaration)
-        for _, _, _, _, name, *relation, declaration in rows
+        for _, _, _, name, *relation, declaration in rows
         if name is not None
     )
     roots = {label: from_json(root) for label, root in leaves.items()}
-    return Registration(number, facts, tables_from_json(logged), followed, roots)
+    return Registration(number, facts, followed, roots)
 
 
 def other_slot(connection: extensions.connection, schema: str, slot: str, fact: Fact) -> str | None:
@@ -160,7 +153,6 @@ def register(
     schema: str,
     slot: str,
     declared: Sequence[Fact],
-    logged: Sequence[Table],
     found: Difference,
 ) -> None:
     """Write the difference down, in the transaction of the cursor; forget what is removed."""
@@ -184,7 +176,7 @@ def register(
                 ).format(sql.Identifier(schema, table)),
                 values,
             )
-    cursor.execute(sql.SQL(_BUMP).format(place), (Json(tables_to_json(logged)), slot))
+    cursor.execute(sql.SQL(_BUMP).format(place), (slot,))
 
 
 def read_projects(cursor: extensions.cursor, schema: str, slot: str) -> dict[str, str | None]:

@@ -24,14 +24,6 @@ def setup_command(
             help="The manifest.json of the dbt project that declares the facts.",
         ),
     ] = "",
-    tables: Annotated[
-        str,
-        typer.Option(
-            envvar="LOADER_TABLES",
-            show_default="none",
-            help="Tables to log besides those of the facts: schema.table,schema.table.",
-        ),
-    ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only report; change nothing.")] = False,
     renew: Annotated[
         bool,
@@ -70,13 +62,12 @@ def setup_command(
     from loader.preflight.dbt_project import find_declared
     from loader.preflight.register_facts import Wanted
     from waltally.errors import combine
-    from waltally.tables import parse_tables
 
     with reported():
         settings = Settings.of(source, target, slot, schema)
         with shown("dbt parses the project"):
             declared = find_declared(manifest)
-        wanted = Wanted.of(declared, parse_tables(tables), forget or ())
+        wanted = Wanted.of(declared, forget or ())
         if check:
             with shown("checking servers and tables"):
                 found = setup.check(settings, wanted, failover)

@@ -74,7 +74,7 @@ class Pipeline:
     @property
     def wanted(self) -> Wanted:
         """What `loader setup` would register."""
-        return Wanted.of(read_manifest(self.source.manifest), ())
+        return Wanted.of(read_manifest(self.source.manifest))
 
     @property
     def dsns(self) -> tuple[str, str]:

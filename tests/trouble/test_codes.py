@@ -19,10 +19,10 @@ from tests.support.servers import connect as plain
 from tests.support.standbys import Family
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
-from waltally.tables import parse_tables
+from waltally.tables import Table
 
 GERMAN = "de_DE.UTF-8"
-TABLES = parse_tables("public.notifications,public.notification_history")
+TABLES = tuple(Table("public", name) for name in ("notifications", "notification_history"))
 
 
 @pytest.fixture(scope="module")

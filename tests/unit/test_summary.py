@@ -56,7 +56,6 @@ def body(
             "stored_changes": 1, "newest_commit_at": MOMENT,
         },
         "facts": list(facts or (fact(exact_age_seconds=age),)),
-        "logged_tables": [],
         "last_error": None,
         "exact_age_seconds": age,
         "findings": [{"message": message, "remedy": remedy} for message, remedy in findings],

@@ -54,7 +54,6 @@ create table slot_position (
     last_error text,
     last_error_at timestamptz,
     pruned_from_lsn pg_lsn,
-    logged_tables jsonb not null default '[]',
     registration bigint not null default 0,
     followed jsonb not null default '{}',
     leaves jsonb not null default '{}',
@@ -82,8 +81,6 @@ comment on column slot_position.last_error is
     'What a loader last failed with and could still write down; loader setup clears it when all is well.';
 comment on column slot_position.pruned_from_lsn is
     'Where the change log began before loader prune first moved start_lsn; null where it never did.';
-comment on column slot_position.logged_tables is
-    'Tables that are logged besides those of the facts, as [[schema, table], ...].';
 comment on column slot_position.registration is
     'Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.';
 comment on column slot_position.followed is
