@@ -12,7 +12,8 @@ import shutil
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -92,3 +93,16 @@ def _width(text: str) -> int:
         0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
         for each in text
     )
+
+
+@contextmanager
+def shown(what: str) -> Iterator[None]:
+    """On a terminal, say what goes on while the block runs: seconds of silence look like a hang."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    typer.echo(f"{escaped(what)} ...", err=True, nl=False)
+    try:
+        yield
+    finally:
+        typer.echo("\r\x1b[K", err=True, nl=False)

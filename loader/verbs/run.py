@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.options import Schema, Slot, Source, Target, reported
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 log = logging.getLogger("loader")
@@ -92,7 +92,7 @@ def run_command(
     terminal = _log_to_stderr(verbose)
     run_state = RunState()
     progress = Progress(run_state, terminal)
-    with reported(), stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
+    with stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
         port = 0 if once else metrics_port
         threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]

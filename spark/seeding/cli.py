@@ -6,22 +6,12 @@ import json
 from typing import Annotated
 
 import typer
-from common.options import (
-    AsJson,
-    Facts,
-    Partitions,
-    Schema,
-    Slot,
-    Source,
-    Target,
-    Timeout,
-    run_job,
-    without_password,
-)
+from common.options import AsJson, Facts, Partitions, Timeout, run_job
 from common.progress import print_lines
 from common.settings import DEFAULT_TIMEOUT, Settings
 
 from seeding.job import seed
+from waltally.options import Schema, Slot, Source, Target, without_password
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
