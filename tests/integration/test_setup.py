@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -353,9 +354,8 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
 
 
 def test_a_wrong_password_is_one_sentence_without_the_password(cluster: Cluster) -> None:
-    done = run(
-        [str(LOADER), "setup", "--source", cluster.dsn("nowhere")],
-    )
+    dsn = cluster.dsn("nowhere", password="hunter2")
+    done = run([str(LOADER), "setup"], {**os.environ, "LOADER_SOURCE_DSN": dsn})
     assert done.returncode == 10
     assert "hunter2" not in done.stderr + done.stdout
     assert 'database "nowhere" does not exist' in done.stderr
