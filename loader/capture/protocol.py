@@ -18,7 +18,7 @@ import psycopg
 from psycopg import pq
 
 from loader.capture.messages import Keepalive
-from waltally import login, lsn
+from waltally import lsn
 from waltally.tables import literal
 
 _STATUS = struct.Struct(">cQQQqB")
@@ -52,7 +52,7 @@ class ReplicationConnection:
         if self._conn.status != pq.ConnStatus.OK:
             message = self._error()
             self._conn.finish()
-            raise ProtocolError(message, login.sqlstate(conninfo, message))
+            raise ProtocolError(message)
         self._conn.notice_handler = self._note
         self._warnings: deque[str] = deque()
         self._ended: ProtocolError | None = None

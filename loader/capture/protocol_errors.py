@@ -6,7 +6,7 @@ from loader.capture.protocol import ProtocolError
 from loader.preflight.slot_errors import slot_finding
 from loader.preflight.slot_state import RENEW
 from waltally.errors import LoaderError, RowTooLarge, SlotLost
-from waltally.server_errors import ServerError, connection_error, is_too_large
+from waltally.server_errors import ServerError, connection_lost, is_too_large, login_error
 
 _UNDECODABLE = "could not map filenode"
 """The server's decoder lost track of a table's file, and fails at the same place at each try.
@@ -34,5 +34,5 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
         return SlotLost(f"The source cannot decode the WAL of {slot}: {said.message}", RENEW)
     if is_too_large(said):
         return RowTooLarge(f"The source cannot send a row: {said.message}")
-    # Once the login has passed, no code means that it is refused.
-    return connection_error(said.message, "source", None if slot else said.sqlstate)
+    failed = connection_lost if slot else login_error
+    return failed(said.message, "source")

@@ -59,7 +59,7 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
 
 def test_an_error_of_spark_is_one_sentence(source: Source) -> None:
     source.fill()
-    code, out, err = source.submit(conf={"spark.sql.shuffle.partitions": "none"})
+    code, out, err = source.submit(conf={"spark.driver.maxResultSize": "1"})
     assert (code, out) == (34, ""), err
     failed, remedy, intact = err.splitlines()
     assert failed.startswith("Spark failed: ")

@@ -93,8 +93,8 @@ def shop(source: Source) -> Iterator[Shop]:
     with a_shop(source) as made, a_loader(source):
         source.ask(
             "update cdc.slot_position set followed = (select jsonb_object_agg("
-            "'public.' || name, jsonb_build_object('*', start_lsn)) from unnest(%s) as name)"
-            " returning 1",
+            "'public.' || name, jsonb_build_object('*', start_lsn))"
+            " from unnest(%s::text[]) as name) returning 1",
             list(SHOP_TABLES),
         )
         yield made
