@@ -69,7 +69,7 @@ def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database
         EVIL,
     )
     said = harmless(source.loader("status").stdout)
-    assert said.count(escaped(EVIL)) == 3
+    assert said.count(escaped(EVIL)) == 2
     body = json.loads(source.loader("status", "--json").stdout)
     assert body["last_error"]["message"] == EVIL
 
