@@ -11,8 +11,7 @@ from loader.capture import columns, handshake, wal2json
 from loader.capture.handshake import Handshake
 from loader.capture.leaf_watch import LeafWatch, open_leaf_watch
 from loader.capture.messages import Decode
-from loader.capture.protocol import ProtocolError, ReplicationConnection
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.undecodable import EncodingChecker
 from loader.preflight import ddl_notes, slot_facts, standby_facts, table_identity

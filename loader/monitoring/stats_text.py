@@ -5,9 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from loader.monitoring.amounts import ago
 from loader.monitoring.stats import Freshness, Stats
-from loader.monitoring.text_lines import REMEDY, aligned
+from loader.monitoring.text_lines import REMEDY, ago, aligned
 
 
 def render(stats: Stats) -> list[str]:

@@ -11,8 +11,7 @@ from typing import Any
 
 import typer
 
-from loader.monitoring.amounts import ago, duration, size
-from loader.monitoring.text_lines import REMEDY, aligned, echo
+from loader.monitoring.text_lines import REMEDY, ago, aligned, duration, echo, size
 from loader.staging.records import say_state
 from waltally.errors import TRANSIENT, LoaderError
 from waltally.plural import plural

@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 from warehouse import fact_state, loader_progress
 
 from seeding import archived, dropped_partitions, following, store
-from seeding.incoming import write
-from seeding.incoming_table import acquire_seed_lock, incoming_table
+from seeding.incoming import acquire_seed_lock, incoming_table, write
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.errors import SourceBehind

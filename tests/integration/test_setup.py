@@ -11,8 +11,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.capture.protocol import ProtocolError
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, protocol_error
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.databases import application_database
 from tests.support.facts import NOTIFY, manifest_of

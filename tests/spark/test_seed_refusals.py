@@ -10,7 +10,7 @@ from common.errors import CountingFailed, SnapshotTooOld
 from common.settings import Settings
 from counting import checks, snapshot
 from seeding import store
-from seeding.incoming_table import acquire_seed_lock
+from seeding.incoming import acquire_seed_lock
 from seeding.job import seed
 
 from demo.cluster import Cluster

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from loader.monitoring.amounts import duration, size
 from loader.monitoring.status_text import render
 from loader.monitoring.summary import Summary, summarize
+from loader.monitoring.text_lines import duration, size
 from loader.monitoring.thresholds import Thresholds, passed
 from waltally.plural import plural
 
