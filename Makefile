@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 export PIP_USER := 0
 
-.PHONY: help packages install install-debezium spark-bundle demo picture picture-dashboard acceptance soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle demo picture acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -40,18 +40,8 @@ $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classe
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE))
 
-picture: install picture-dashboard  ## Draw the README's pictures: the demo's terminal and the dashboard
+picture: install  ## Draw the README's picture: the demo's terminal
 	$(BIN)/python -m demo.picture
-
-PROMETHEUS := target/prometheus
-
-picture-dashboard: install $(PROMETHEUS)/usr/bin/prometheus  ## Run a load with a spike and draw the dashboard's panels
-	$(BIN)/python -m demo.dashboard_picture --prometheus $(PROMETHEUS)/usr/bin/prometheus
-
-# Debian's package is unpacked here: installed, it would start a server.
-$(PROMETHEUS)/usr/bin/prometheus:
-	mkdir -p $(PROMETHEUS)
-	cd $(PROMETHEUS) && apt-get download prometheus && dpkg -x prometheus_*.deb .
 
 acceptance: install  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"
@@ -126,8 +116,15 @@ $(DBT_DOCS): docs/site/dbt_docs.py dbt_project.yml \
 		$(shell find dbt_project examples/notify/models -name '*.sql' -o -name '*.yml') | $(INSTALLED)
 	$(BIN)/python -m docs.site.dbt_docs $(@D)
 
+PROMETHEUS := target/prometheus
+
+# Debian's package is unpacked here: installed, it would start a server.
+$(PROMETHEUS)/usr/bin/promtool:
+	mkdir -p $(PROMETHEUS)
+	cd $(PROMETHEUS) && apt-get download prometheus && dpkg -x prometheus_*.deb .
+
 .PHONY: lint-alerts
-lint-alerts: $(PROMETHEUS)/usr/bin/prometheus  ## Check and try the alert rules by promtool of Debian's package prometheus, 19 MB
+lint-alerts: $(PROMETHEUS)/usr/bin/promtool  ## Check and try the alert rules by promtool of Debian's package prometheus, 19 MB
 	$(PROMETHEUS)/usr/bin/promtool check rules ops/prometheus-alerts.yml
 	$(PROMETHEUS)/usr/bin/promtool test rules tests/operations/alerts.test.yml
 

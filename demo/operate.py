@@ -47,8 +47,7 @@ def operate(
         commands.stop(loader)
     for source in sources:
         commands.run("loader", "run", "--once", "--build", **source)
-    if not example.has_warehouse:  # elsewhere dbt does not see the source's tables
-        commands.run("dbt", "test", "--vars", "recount: true")
+    commands.run("dbt", "test")
 
 
 def choose_sources(example: Example, commands: Commands) -> list[dict[str, str]]:

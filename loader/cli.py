@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import waltally
-from loader import process_title
 from loader.monitoring import text_lines
 from loader.verbs.files import files_command
 from loader.verbs.init import init_command
@@ -18,8 +18,23 @@ from loader.verbs.stats import stats_command
 from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
 from loader.verbs.wait import wait_command
+from waltally.errors import LoaderError
+
+
+class Loader(TyperGroup):
+    """Ends the process with an error's sentence and exit code, whichever verb raised it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except LoaderError as error:
+            text_lines.echo(f"Error: {error.sentence}".split("\n"), err=True)
+            raise typer.Exit(error.exit_code) from None
+
 
 app = typer.Typer(
+    cls=Loader,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     # Rich's help leaves an option's text 26 of a terminal's 80 columns, and cuts long defaults.
@@ -59,5 +74,4 @@ def options(
 
 def main() -> None:
     """Run the command line."""
-    process_title.hide_passwords()
     app()

@@ -1,7 +1,7 @@
 """The delta rules for any declaration in plain Python: what the tests hold the models against.
 
 Written from the declaration's description alone. It judges wal2json changes one by one in their
-order. `tests.oracle` is the same for the four columns of ft_service_stats.
+order. `demo/recount.py` is the other judge: it counts the source's rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from waltally.facts import Condition, Dimension, Fact, FactTable
@@ -20,6 +21,7 @@ from waltally.facts import Condition, Dimension, Fact, FactTable
 Change = Mapping[str, Any] | str
 """One wal2json change; text is something that is no change."""
 
+Transaction = list[Change]
 Group = tuple[str | None, ...]
 """The texts of the dimensions."""
 
@@ -30,6 +32,7 @@ BAD = object()
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?(\+00)?)?")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d{1,3})?")
+_UUID = re.compile(r"[\da-fA-F]{8}(-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
 _INTEGER = re.compile(r"0|-?[1-9]\d*")
 
 
@@ -46,6 +49,8 @@ class Totals:
     parts: dict[str, dict[Group, list[Decimal]]] = field(default_factory=dict)
     rejected: list[tuple[int, int]] = field(default_factory=list)
     """Number of the transaction from 0, number of the change in it from 1."""
+    purged: dict[str, dict[Group, list[Decimal]]] = field(default_factory=dict)
+    """What was deleted from each table whose deletes are ignored, and stays counted."""
 
     def groups(self) -> dict[Group, list[Decimal]]:
         """Return the measures of each group; groups of nothing left out."""
@@ -78,9 +83,11 @@ class Totals:
         if part is None:
             return
         groups = self.parts.setdefault(part.name, defaultdict(self._nothing))
+        purged = self.purged.setdefault(part.name, defaultdict(self._nothing))
         action = change["action"]
         if action == "T":
             groups.clear()
+            purged.clear()
             return
         if action in "UD" and "identity" not in change:
             raise Rejected
@@ -95,9 +102,12 @@ class Totals:
         images += [(old, -1)] if action in "UD" else []
         judged = [(self._group(part, row), row, sign) for row, sign in images]
         for group, row, sign in judged:
-            if group is not None and not (action == "D" and part.deletes == "ignore"):
-                added = self._measures(part, row)
-                groups[group] = [a + sign * b for a, b in zip(groups[group], added, strict=True)]
+            if group is None:
+                continue
+            is_purge = action == "D" and part.deletes == "ignore"
+            place, sign = (purged, 1) if is_purge else (groups, sign)
+            added = self._measures(part, row)
+            place[group] = [a + sign * b for a, b in zip(place[group], added, strict=True)]
 
     def _row(self, part: FactTable, columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the values by the names of the declaration."""
@@ -128,7 +138,7 @@ class Totals:
             if measure.column is not None and part.name in measure.of:
                 _check_sum(measure.type, row[measure.column])
         return tuple(
-            self.slot if dimension.kind == "slot" else value
+            self.slot if dimension.kind == "slot" else _canonical(dimension, value)
             for dimension, value in zip(self.fact.dimensions, values, strict=True)
         )
 
@@ -185,6 +195,10 @@ def _holds(condition: Condition, row: Mapping[str, Any]) -> Any:
     return (value in condition.values) == (condition.test == "in")
 
 
+def _canonical(dimension: Dimension, value: Any) -> Any:
+    return str(UUID(value)) if dimension.type == "uuid" and value is not None else value
+
+
 def _is_good(dimension: Dimension, value: Any) -> bool:
     if value is BAD:
         return False
@@ -192,7 +206,7 @@ def _is_good(dimension: Dimension, value: Any) -> bool:
         return len(value.encode()) <= 1000
     if dimension.kind == "column" and dimension.type == "integer":
         return _INTEGER.fullmatch(value) is not None and -(2**31) <= int(value) < 2**31
-    return True
+    return dimension.type != "uuid" or _UUID.fullmatch(value) is not None
 
 
 def _check_sum(type_: str, value: str | None) -> None:

@@ -24,9 +24,7 @@ def connect(dsn: str, place: str) -> extensions.connection:
     try:
         connection = psycopg2.connect(pinned)
     except psycopg2.Error as error:
-        said = str(error)
-        sqlstate = login.sqlstate(pinned, said)
-        raise server_errors.connection_error(said, place, sqlstate) from error
+        raise server_errors.login_error(str(error), place) from error
     with explained(place), connection, connection.cursor() as cursor:
         cursor.execute(session_settings.PIN_NEWER)
     return connection

@@ -1,7 +1,8 @@
 """What an error of a server or a driver means, judged by SQLSTATE. Pure: no driver.
 
 Messages may be in any language, so text decides only where no language translates it: the names of
-settings, libpq's own words (always English here) and texts of internal errors.
+settings, libpq's own words (always English here) and texts of internal errors. A refused login is
+the exception, because no driver gives its SQLSTATE: one in another language is waited for.
 """
 
 from __future__ import annotations
@@ -23,15 +24,13 @@ from waltally.errors import (
     TargetReadOnly,
 )
 
-_LOGIN_REFUSED = re.compile("28...|3D000|42...|22023")
-"""The role, its password, its rights, the database, pg_hba.conf, or an option of the session."""
-
-_LOGIN_REFUSED_BY_LIBPQ = (
-    "no password supplied",
-    "certificate",
-    "channel binding",
-    "private key",
+_LOGIN_REFUSED = re.compile(
+    "authentication failed|(role|database) .* does not exist|not permitted to log in|pg_hba.conf"
+    "|permission denied|configuration parameter|invalid value for parameter"
+    "|no password supplied|certificate|channel binding|private key"
 )
+"""The role, its password, its rights, the database, pg_hba.conf, or an option of the session; then
+what libpq says itself."""
 _NO_SUCH_CHARACTER = ("22P05", "22021")
 _DISK_FULL = "53100"
 _MISSING_RIGHT = "42501"
@@ -110,7 +109,7 @@ def explain(error: ServerError, place: str) -> LoaderError:
             "run again; nothing is lost, the loader goes on from its position",
         )
     if error.is_connection_lost and (code is None or _SESSION_ENDED.fullmatch(code)):
-        return connection_error(said, place, code)
+        return connection_lost(said, place)
     return LoaderError(f"The {place} reports {code}: {said}")
 
 
@@ -124,31 +123,32 @@ def right_remedy(source_file: str | None) -> str:
     )
 
 
-def connection_error(said: str, place: str, sqlstate: str | None) -> LoaderError:
-    """Return the error for what libpq said when a connection failed.
+def login_error(said: str, place: str) -> LoaderError:
+    """Return the error for what libpq said when a login failed.
 
-    `sqlstate` is why the server refused the login; None where it was not reached, or did not say.
     What is not known to be permanent is waited for.
     """
     # libpq's own hints, indented, ask what the remedy says.
     said = " ".join(" ".join(line for line in said.splitlines() if line[:1] != "\t").split())
-    variables = f"LOADER_{place.upper()}_DSN and the PG* variables"
-    if is_login_refused(said, sqlstate):
+    if _LOGIN_REFUSED.search(said):
         return LoginRefused(
             f"The {place} refuses the login: {said}",
-            f"check role, password, database and TLS in {variables}, and the server's pg_hba.conf",
+            "check role, password, database and TLS in "
+            f"{_variables(place)}, and the server's pg_hba.conf",
         )
+    return connection_lost(said, place)
+
+
+def connection_lost(said: str, place: str) -> CannotConnect:
+    """Return the error for a server that is not reached, or no longer."""
     return CannotConnect(
         f"The {place} cannot be reached: {said}",
-        f"check that the server runs and that {variables} name it",
+        f"check that the server runs and that {_variables(place)} name it",
     )
 
 
-def is_login_refused(said: str, sqlstate: str | None) -> bool:
-    """Say whether a login failed in a way that waiting does not heal."""
-    if sqlstate is not None:
-        return _LOGIN_REFUSED.fullmatch(sqlstate) is not None
-    return any(words in said for words in _LOGIN_REFUSED_BY_LIBPQ)
+def _variables(place: str) -> str:
+    return f"LOADER_{place.upper()}_DSN and the PG* variables"
 
 
 def standby() -> IsStandby:

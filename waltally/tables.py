@@ -39,33 +39,6 @@ class Table:
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
 
-def parse_tables(text: str) -> tuple[Table, ...]:
-    """Return the tables of a list like `public.a,"Odd".b`, none of a blank. Raises SettingError."""
-    remedy = "set LOADER_TABLES or --tables to schema.table,schema.table, or to nothing"
-    if not text.strip():
-        return ()
-    tables = []
-    position = 0
-    while True:
-        schema = _PART.match(text, position)
-        if schema is None or text[schema.end() : schema.end() + 1] != ".":
-            raise SettingError(f"LOADER_TABLES has no schema.table at {text[position:]!r}", remedy)
-        name = _PART.match(text, schema.end() + 1)
-        if name is None:
-            raise SettingError(f"LOADER_TABLES has no table at {text[position:]!r}", remedy)
-        tables.append(Table(_unquote(schema), _unquote(name)))
-        position = name.end()
-        if position == len(text):
-            break
-        if text[position] != ",":
-            raise SettingError(f"LOADER_TABLES is not a list at {text[position:]!r}", remedy)
-        position += 1
-    # Compared as text, as the change log and the seed do.
-    if len(set(map(str, tables))) < len(tables):
-        raise SettingError("LOADER_TABLES names a table twice", remedy)
-    return tuple(tables)
-
-
 def parse_table(text: str) -> Table:
     """Return the table of a name like `public.a`. Raises SettingError."""
     schema = _PART.match(text)
@@ -76,9 +49,9 @@ def parse_table(text: str) -> Table:
     return Table(_unquote(schema), _unquote(name))
 
 
-def format_tables(tables: Iterable[Table]) -> str:
-    """Return the tables as LOADER_TABLES takes them."""
-    return ",".join(f"{_written(table.schema)}.{_written(table.name)}" for table in tables)
+def format_table(table: Table) -> str:
+    """Return the table as `parse_table` takes it."""
+    return f"{_written(table.schema)}.{_written(table.name)}"
 
 
 def parse_names(text: str, setting: str, flag: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from loader.capture import handshake
 from loader.capture.messages import Commit, Keepalive
 from loader.capture.wal2json import decode
 from waltally import lsn
-from waltally.tables import parse_tables
+from waltally.tables import Table
 
 _SIZE = 128 * 1024
 """Bytes to take at once, as the loader does."""
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--end", required=True, help="position to read up to")
     given = parser.parse_args()
     end = lsn.parse(given.end)
-    tables = parse_tables("public.notifications,public.notification_history")
+    tables = (Table("public", "notifications"), Table("public", "notification_history"))
     connection = handshake.connect_replication(given.source)
     handshake.start(connection, given.slot, 0, tables, None)
     began = time.monotonic()

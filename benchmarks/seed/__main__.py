@@ -6,33 +6,24 @@ Two tables of --rows rows in all, spread evenly over --few and then over --many 
 contender counts them, one after the other in each round. The primary's CPU is compared with that
 of a plain COPY of the same columns in the same round. The counts go to another server, so that the
 primary only reads. Every stored count is compared with the server's own.
-
-A second stage compares two cores with one, as threads of one JVM and as workers of a standalone
-cluster. There the Parquet runs leave both cores to Spark; the database runs share them with the
-server.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from pathlib import Path
 from statistics import median
 
 from benchmarks import report
 from benchmarks.measure import say
 from benchmarks.seed.contenders import JAR, Contenders, Outcome
-from benchmarks.seed.tables import Counted, checksum, count_on_server, create, export, fill
+from benchmarks.seed.tables import Counted, checksum, count_on_server, create, fill
 from demo.cluster import Cluster
-from demo.spark_cluster import spark_cluster
 
 GOALS = {
     "primary's CPU, x COPY": "0.5 with few groups, 1.0 with many",
     "memory": "flat as rows grow",
-    "two workers": 1.6,
 }
 
 _SERVER = {"autovacuum": "off", "max_wal_size": "'64GB'", "checkpoint_timeout": "'1h'"}
@@ -42,7 +33,7 @@ def run_rounds(
     rounds: int,
     ways: Mapping[str, Callable[[], Outcome]],
     warehouse: Cluster,
-    expected: Mapping[str, Counted] | Counted,
+    right: Counted,
 ) -> dict[str, list[Outcome]]:
     """Run every way in every round. Raises RuntimeError where a stored count is wrong."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in ways}
@@ -50,7 +41,6 @@ def run_rounds(
         for name, way in ways.items():
             outcome = way()
             say(f"  round {turn + 1}: {name}: {outcome.seconds:.1f} s")
-            right = expected[name] if isinstance(expected, Mapping) else expected
             if outcome.stored and (found := checksum(warehouse, outcome.stored)) != right:
                 raise RuntimeError(f"{name} counted {found[:2]}, the server {right[:2]}")
             outcomes[name].append(outcome)
@@ -88,66 +78,14 @@ def cost_rows(outcomes: Mapping[str, list[Outcome]], counted: Counted) -> list[r
     return table
 
 
-def core_rows(contenders: Contenders, copies: int, rounds: int) -> list[report.Row]:
-    """Return how much faster two cores are than one, by threads and by standalone workers."""
-    once, often = count_on_server(contenders.primary), count_on_server(contenders.primary, copies)
-    kinds = {"Parquet": often, "database": once}
-    with spark_cluster(2) as cluster:
-        one_core = ("--conf", "spark.executor.cores=1")
-        places: dict[str, list[tuple[str, ...]]] = {
-            "threads": [("local[1]",), ("local[2]",)],
-            "workers": [
-                (cluster.url, "--conf", f"spark.cores.max={cores}", *one_core) for cores in (1, 2)
-            ],
-        }
-        ways: dict[str, Callable[[], Outcome]] = {}
-        for place, pair in places.items():
-            for cores, words in enumerate(pair, 1):
-                ways[f"Parquet, {cores} {place}"] = partial(
-                    contenders.parquet, contenders.export, *words
-                )
-                if place == "threads":
-                    ways[f"database, {cores} {place}"] = partial(contenders.seed, *words)
-        expected = {name: kinds[name.split(",")[0]] for name in ways}
-        outcomes = run_rounds(rounds, ways, contenders.warehouse, expected)
-    table: list[report.Row] = []
-    for kind, right in kinds.items():
-        for place in places:
-            if f"{kind}, 1 {place}" not in outcomes:
-                continue
-            one, two = (outcomes[f"{kind}, {cores} {place}"] for cores in (1, 2))
-            ratios = [
-                a.counting / b.counting
-                for a, b in zip(one, two, strict=True)
-                if a.counting and b.counting
-            ]
-            table.append(
-                {
-                    "read from": kind,
-                    "two": place,
-                    "rows": int(str(right[1])),
-                    "one, s": median_of([each.counting for each in one]),
-                    "two, s": median_of([each.counting for each in two]),
-                    "one / two": median_of(ratios),
-                    "least": round(min(ratios), 2),
-                    "most": round(max(ratios), 2),
-                    "whole command, one / two": median_of(
-                        [a.seconds / b.seconds for a, b in zip(one, two, strict=True)]
-                    ),
-                }
-            )
-    return table
-
-
 @contextmanager
 def servers(groups: int) -> Iterator[Contenders]:
-    """Start two servers with the tables still empty, and make a place for the export."""
+    """Start two servers with the tables still empty."""
     with ExitStack() as stack:
         primary = stack.enter_context(Cluster(_SERVER))
         warehouse = stack.enter_context(Cluster(_SERVER))
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-seed-export-"))
         create(primary, warehouse, groups)
-        yield Contenders(primary, warehouse, Path(folder))
+        yield Contenders(primary, warehouse)
 
 
 def compare(groups: int, options: argparse.Namespace) -> list[report.Row]:
@@ -157,8 +95,6 @@ def compare(groups: int, options: argparse.Namespace) -> list[report.Row]:
         fill(contenders.primary, options.rows, groups)
         ways = contenders.by_name(jdbc=JAR.exists())
         ways = {name: ways[name] for name in options.ways or ways}
-        if "seed, Parquet" in ways:
-            export(contenders.primary, contenders.export, 1)
         counted = count_on_server(contenders.primary)
         return cost_rows(run_rounds(options.rounds, ways, contenders.warehouse, counted), counted)
 
@@ -168,33 +104,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    stages = ("contenders", "workers")
     add = parser.add_argument
     add("--rows", type=int, default=1_000_000, help="rows of both tables")
     add("--rounds", type=int, default=3, help="runs of each contender")
     add("--few", type=int, default=10_000, help="groups of the first filling")
     add("--many", type=int, default=1_000_000, help="groups of the second filling, 0 for none")
-    add("--copies", type=int, default=16, help="how often the workers' stage reads the export")
     add("--name", default="seed", help="what the contenders' table is published as")
     add("--ways", nargs="+", help="the contenders by their names, the COPY as text first")
-    add("--stages", nargs="+", choices=stages, default=stages, help="what to run")
     options = parser.parse_args()
-    sizes = {"sizes": {**vars(options), "stages": list(options.stages)}, "goals": GOALS}
+    sizes = {"sizes": vars(options), "goals": GOALS}
     if not JAR.exists():
         say(f"without Spark over JDBC: {JAR} is missing (apt-get install libpostgresql-jdbc-java)")
 
-    if "contenders" in options.stages:
-        rows: list[report.Row] = []
-        for groups in (options.few, options.many):
-            if groups:
-                rows += compare(groups, options)
-        report.publish(options.name, rows, None, **sizes)
-    if "workers" in options.stages:
-        with servers(options.few) as contenders:
-            fill(contenders.primary, options.rows, options.few)
-            export(contenders.primary, contenders.export, options.copies)
-            workers = core_rows(contenders, options.copies, options.rounds)
-        report.publish("seed-workers", workers, None, **sizes)
+    rows: list[report.Row] = []
+    for groups in (options.few, options.many):
+        if groups:
+            rows += compare(groups, options)
+    report.publish(options.name, rows, None, **sizes)
 
 
 if __name__ == "__main__":

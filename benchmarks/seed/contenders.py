@@ -56,11 +56,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Contenders:
-    """Ways to count the same tables, of the same servers or of the same export."""
+    """Ways to count the same tables of the same servers."""
 
     primary: Cluster
     warehouse: Cluster
-    export: Path
 
     def by_name(self, jdbc: bool) -> dict[str, Callable[[], Outcome]]:
         """Return each way to count by its name; the first is the floor for the primary's CPU."""
@@ -70,9 +69,6 @@ class Contenders:
             "psql, one process": lambda: self.psql(0),
             "psql, parallel": lambda: self.psql(2),
             "seed, database": self.seed,
-            "seed, the server counts": lambda: self.seed(aggregate="source"),
-            "seed, Spark counts": lambda: self.seed(aggregate="spark"),
-            "seed, Parquet": lambda: self.parquet(self.export),
         }
         if jdbc:
             found["Spark over JDBC"] = self.jdbc
@@ -105,18 +101,9 @@ class Contenders:
         cost = measure.run(command, {}, {})
         return Outcome(cost.seconds, measure.server_cpu(self.primary) - before)
 
-    def seed(self, master: str = "local[2]", *more: str, aggregate: str = "auto") -> Outcome:
+    def seed(self) -> Outcome:
         """Run the seed on the primary's tables."""
-        words = ("--json", "--aggregate", aggregate)
-        return self._submit(master, more, "spark/seed.py", words, _BASELINE)
-
-    def parquet(self, path: Path, master: str = "local[2]", *more: str) -> Outcome:
-        """Run the seed on an export. Nothing writes, so the position of now is the export's."""
-        with source.transaction(self.primary.dsn()) as cursor:
-            cursor.execute("select pg_current_wal_insert_lsn()::text")
-            ((position,),) = cursor.fetchall()
-        words = ("--json", "--parquet", str(path), "--snapshot-lsn", str(position))
-        return self._submit(master, more, "spark/seed.py", words, _BASELINE)
+        return self._submit((), "spark/seed.py", ("--json",), _BASELINE)
 
     def jdbc(self) -> Outcome:
         """Run Spark's own JDBC reader over the ranges that the seed would read."""
@@ -126,11 +113,10 @@ class Contenders:
             for cluster in (self.primary, self.warehouse)
         ]
         words = (*urls, self.primary.dsn(), JDBC_COUNTS)
-        return self._submit("local[2]", jar, "benchmarks/seed/jdbc_job.py", words, JDBC_COUNTS)
+        return self._submit(jar, "benchmarks/seed/jdbc_job.py", words, JDBC_COUNTS)
 
     def _submit(
         self,
-        master: str,
         options: tuple[str, ...],
         script: str,
         words: tuple[str, ...],
@@ -151,7 +137,7 @@ class Contenders:
                 "spark.log.level": "ERROR",
             }
             conf = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
-            command = [str(_SUBMIT), "--master", master, *conf, *options, script, *words]
+            command = [str(_SUBMIT), "--master", "local[2]", *conf, *options, script, *words]
             before = measure.server_cpu(self.primary)
             with PeakMemory() as memory:
                 cost = measure.run(command, environment, {})

@@ -1,17 +1,13 @@
-"""The two tables that are counted: their rows, their export, and what the server itself counts."""
+"""The two tables that are counted: their rows, and what the server itself counts."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 import psycopg2
-import pyarrow.parquet
-from adbc_driver_postgresql import dbapi
 
 from benchmarks import workload
 from benchmarks.seed.contenders import SLOT
@@ -99,27 +95,11 @@ def _insert(primary: Cluster, statement: str, values: Mapping[str, object]) -> N
         cursor.execute(statement, values)
 
 
-def export(primary: Cluster, folder: Path, copies: int) -> Path:
-    """Write both tables' dimensions as Parquet; further copies are links to the same files."""
-    columns = ", ".join(f"{name}::text as {name}" for name in DIMENSIONS)
-    with dbapi.connect(primary.dsn()) as connection, connection.cursor() as cursor:
-        for table in source.TABLES:
-            (folder / table).mkdir(parents=True)
-            cursor.execute(f"select {columns} from {table}")
-            rows = cursor.fetch_record_batch()
-            with pyarrow.parquet.ParquetWriter(folder / table / "0.parquet", rows.schema) as out:
-                for batch in rows:
-                    out.write_batch(batch)
-            for number in range(1, copies):
-                os.link(folder / table / "0.parquet", folder / table / f"{number}.parquet")
-    return folder
-
-
-def count_on_server(primary: Cluster, copies: int = 1) -> Counted:
-    """Count on the primary by SQL, each row `copies` times."""
+def count_on_server(primary: Cluster) -> Counted:
+    """Count on the primary by SQL."""
     columns = ", ".join(DIMENSIONS)
     counts = " union all ".join(
-        f"select 'public.{table}' as source_table, {columns}, {copies} * count(*) as row_count"
+        f"select 'public.{table}' as source_table, {columns}, count(*) as row_count"
         f" from {table} group by {columns}"
         for table in source.TABLES
     )

@@ -13,8 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from loader.capture import wal2json
 from loader.capture.messages import Change, Decode, Message
-from loader.capture.protocol import ProtocolError, ReplicationConnection
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.staging.records import Registration
 from waltally.errors import SettingError
 from waltally.facts import Fact, needed_columns

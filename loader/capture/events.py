@@ -1,4 +1,4 @@
-"""What a run reports to its observers: once per batch, build or failure, never per change."""
+"""What a run reports to its observers: once per batch, build or failure, never per change. Pure."""
 
 from __future__ import annotations
 
@@ -59,3 +59,25 @@ Notify = Callable[[Event], None]
 
 def ignore(event: Event) -> None:
     """Watch nothing."""
+
+
+@dataclass
+class RunState:
+    """What this run has stored so far."""
+
+    changes: int = 0
+    batches: int = 0
+    position_lsn: int = 0
+    check_encoding_to: int = 0
+    """Changes up to this commit LSN are checked one by one for text that the target cannot hold."""
+    open_since: float | None = None
+    """When the batch that is not committed yet began, on the monotonic clock."""
+    newest_commit_at: float | None = None
+    """When the newest change that is stored was committed, in seconds since 1970."""
+    wal_end: int = 0
+    """Where the source's WAL ended about a second ago; 0 where it is not known yet."""
+
+    @property
+    def lag_bytes(self) -> int:
+        """WAL of the source beyond the position of record."""
+        return max(0, self.wal_end - self.position_lsn)

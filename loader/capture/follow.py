@@ -8,8 +8,7 @@ from threading import Event
 
 from psycopg2 import extensions
 
-from loader.capture.events import Failed, Following, Notify, ignore
-from loader.capture.run_state import RunState
+from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
 from loader.preflight import slot_facts
 from waltally import lsn

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from psycopg.conninfo import make_conninfo
 
 from loader.capture import wal2json
-from loader.capture.protocol import ProtocolError, ReplicationConnection
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.preflight.server_facts import STANDBYS_DECODE_SINCE
 from loader.preflight.slot_admin import origin_name
 from loader.preflight.slot_facts import SLOT_STATE, slot_state

@@ -10,13 +10,11 @@ from loader.capture import wal2json
 from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import Batcher
 from loader.capture.copy_rows import CopyRows, Stopped
-from loader.capture.events import Committed, Notify, ignore
+from loader.capture.events import Committed, Notify, RunState, ignore
 from loader.capture.held_positions import HeldPositions
-from loader.capture.protocol import ProtocolError
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, protocol_error
 from loader.capture.queue import MessageQueue
 from loader.capture.reader import SlotReader
-from loader.capture.run_state import RunState
 from loader.capture.source_monitor import MUCH_WAL
 from loader.capture.stream import open_stream
 from loader.preflight.slot_state import RENEW

@@ -11,8 +11,7 @@ from loader.capture import columns, handshake, wal2json
 from loader.capture.handshake import Handshake
 from loader.capture.leaf_watch import LeafWatch, open_leaf_watch
 from loader.capture.messages import Decode
-from loader.capture.protocol import ProtocolError, ReplicationConnection
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.undecodable import EncodingChecker
 from loader.preflight import ddl_notes, slot_facts, standby_facts, table_identity
@@ -167,12 +166,12 @@ def _check_tables(
     """
     if not registered.tables:
         raise NotSetUp(f"No fact is registered for the slot {settings.slot}", "run `loader setup`")
-    wanted = table_identity.wanted(registered.facts, registered.logged)
+    wanted = table_identity.wanted(registered.facts)
     ((text,),) = replication.query(table_identity.query(wanted))
     found = json.loads(str(text))
     for table in wanted:
         if str(table) not in found:
-            raise table_identity.missing_finding(table, registered.facts, registered.logged)
+            raise table_identity.missing_finding(table)
     counted = table_identity.read_counted(change_log.connection, settings.schema, settings.slot)
     for finding in table_identity.replaced_findings(registered.facts, counted, found):
         log.warning(finding.sentence)

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from psycopg2 import extensions
 
-from loader.capture.run_state import RunState
+from loader.capture.events import RunState
 from loader.monitoring.sampler import Sampler
 from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from loader.capture.events import BuildBroke, Built, Committed, Event, Failed, Following
-from loader.capture.run_state import RunState
+from loader.capture.events import BuildBroke, Built, Committed, Event, Failed, Following, RunState
 from waltally.errors import LoaderError
 from waltally.plural import plural
 

@@ -10,9 +10,8 @@ from threading import Event
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, Notify
+from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, Notify, RunState
 from loader.capture.events import Event as RunEvent
-from loader.capture.run_state import RunState
 from loader.monitoring import http_server
 from loader.monitoring.gauges import GaugeCollector
 from loader.monitoring.health import Health

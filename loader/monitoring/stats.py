@@ -13,7 +13,6 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
 from loader.monitoring import rejections
-from loader.monitoring.known_values import unknown_values
 from loader.monitoring.stats_query import Query, parse_query
 from loader.staging.fact_states import rejected_reasons
 from loader.staging.records import say_state
@@ -91,8 +90,6 @@ class Stats:
     """By slot; None where this role may not see that."""
     notes: list[str] | None
     """What the numbers lack, one sentence per reason; None where this role may not see that."""
-    hints: list[str]
-    """What a person may have meant, where nothing was found."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON contract (docs/reading.md); a number that is not whole is a text."""
@@ -154,7 +151,6 @@ def read_stats(
                 lines,
                 _totals(query.fact, lines),
                 *_freshness(cursor, schema, query.fact, relation),
-                [] if lines else unknown_values(cursor, query, relation),
             )
 
 

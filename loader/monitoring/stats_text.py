@@ -5,9 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from loader.monitoring.amounts import ago
 from loader.monitoring.stats import Freshness, Stats
-from loader.monitoring.text_lines import REMEDY, aligned
+from loader.monitoring.text_lines import REMEDY, ago, aligned
 
 
 def render(stats: Stats) -> list[str]:
@@ -31,7 +30,6 @@ def render(stats: Stats) -> list[str]:
         *([rule] if len(lines) > 2 else []),
         lines[-1],
         "",
-        *stats.hints,
         *_freshness(stats.freshness),
         # The remedy in a line of its own, so that it can be pasted.
         *(line for note in stats.notes or [] for line in _note(note)),

@@ -43,7 +43,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
             )
             if found is not None:
                 registered = found.registration
-                findings += table_findings(registered.facts, registered.logged, source)
+                findings += table_findings(registered.facts, source)
                 findings += tables_replaced(settings, source, target, registered.facts)
         synchronous = standby_facts.synchronous_finding(source)
         findings += [synchronous] if synchronous else []
@@ -116,7 +116,6 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
             **_exact(None, None),
             "position": None,
             "facts": [],
-            "logged_tables": [],
             "last_error": None,
         }
     position = found.record.position_lsn
@@ -135,7 +134,6 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
             "newest_commit_at": _iso(found.newest_commit_at),
         },
         "facts": [_fact(found, each) for each in found.facts],
-        "logged_tables": [str(table) for table in found.registration.logged],
         "last_error": None
         if found.last_error is None or found.last_error_at is None
         else {

@@ -11,8 +11,7 @@ from typing import Any
 
 import typer
 
-from loader.monitoring.amounts import ago, duration, size
-from loader.monitoring.text_lines import REMEDY, aligned, echo
+from loader.monitoring.text_lines import REMEDY, ago, aligned, duration, echo, size
 from loader.staging.records import say_state
 from waltally.errors import TRANSIENT, LoaderError
 from waltally.plural import plural
@@ -148,8 +147,6 @@ def _positions(body: dict[str, Any], rate: float | None) -> list[tuple[str, str]
             lines.append(("newest change", f"committed {ago(position['newest_commit_at'])}"))
         stored = plural(position["stored_changes"], "change")
         lines.append(("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s"))
-    if body["logged_tables"]:
-        lines.append(("only logged", ", ".join(body["logged_tables"])))
     if position:
         lines.append(("position", f"{position['lsn']}, moved {ago(position['moved_at'])}"))
     for fact in body["facts"]:

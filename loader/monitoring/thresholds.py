@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loader.monitoring.amounts import duration, size
+from loader.monitoring.text_lines import duration, size
 from loader.preflight.remedies import RELOAD
 from waltally.errors import LoaderError, Unhealthy
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.monitoring.amounts import duration
+from loader.monitoring.text_lines import duration
 from loader.staging.records import say_state
 from waltally import lsn
 from waltally.database import connect, explained

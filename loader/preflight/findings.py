@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from psycopg2 import extensions
 
@@ -13,30 +13,24 @@ from loader.preflight.slot_facts import SlotFacts
 from loader.staging.registration import other_slot
 from waltally.database import explained
 from waltally.errors import LoaderError, NotSetUp, SettingError
-from waltally.facts import Fact
+from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
-from waltally.tables import Table
 
 
 def source_findings(
-    settings: Settings,
-    facts: Sequence[Fact],
-    logged: Iterable[Table],
-    source: extensions.connection,
+    settings: Settings, facts: Sequence[Fact], source: extensions.connection
 ) -> list[LoaderError]:
     """Return everything at the source that must be put right before a slot is made."""
     server = checks.server_findings(ask_server(source, settings.slot))
-    found = server + table_findings(facts, logged, source)
+    found = server + table_findings(facts, source)
     synchronous = standby_facts.synchronous_finding(source)
     return found if synchronous is None else [*found, synchronous]
 
 
-def table_findings(
-    facts: Sequence[Fact], logged: Iterable[Table], source: extensions.connection
-) -> list[LoaderError]:
+def table_findings(facts: Sequence[Fact], source: extensions.connection) -> list[LoaderError]:
     """Return what is wrong with the source's tables."""
     found: list[LoaderError] = []
-    wanted = table_identity.wanted(facts, logged)
+    wanted = table_identity.wanted(facts)
     for table in wanted:
         found += table_checks.table_findings(ask_table(source, table, facts), facts)
     roots = LeafCatalog(source, wanted, {}).roots
@@ -44,19 +38,16 @@ def table_findings(
     return found + leaf_findings.leaf_findings(source, roots, facts)
 
 
-def declaration_findings(facts: Sequence[Fact], logged: Sequence[Table]) -> list[LoaderError]:
+def declaration_findings(facts: Sequence[Fact]) -> list[LoaderError]:
     """Return why these declarations cannot be registered together."""
-    wanted = table_identity.wanted(facts, logged)
-    if not wanted:
+    names = [str(table) for table in source_tables(facts)]
+    if not names:
         return [
             NotSetUp(
-                "The dbt project declares no fact, and LOADER_TABLES names no table: there is "
-                "nothing to follow",
-                "add a model with {{ fact(...) }}, as the README shows; or set LOADER_TABLES to "
-                "tables that are only logged",
+                "The dbt project declares no fact: there is nothing to follow",
+                "add a model with {{ fact(...) }}, as the README shows",
             )
         ]
-    names = [str(table) for table in wanted]
     return [
         SettingError(
             f"Two tables are both written {name}, and the log could not tell them apart",

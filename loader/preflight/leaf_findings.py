@@ -103,7 +103,7 @@ def declared_leaves(roots: Mapping[Table, Root], tables: Iterable[Table]) -> lis
         TableUnfit(
             f"{each.table} is a partition of {table}, and both are to be followed: a change could "
             "have one name only",
-            f"take one of them out of the declarations and LOADER_TABLES; {table} has all rows",
+            f"take one of them out of the declarations; {table} has all rows",
         )
         for table, root in roots.items()
         for each in root.members[1:]

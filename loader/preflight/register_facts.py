@@ -1,9 +1,9 @@
-"""What `loader setup` registers: the declared facts, and tables that are only logged."""
+"""What `loader setup` registers: the declared facts."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from psycopg2 import extensions
@@ -26,8 +26,6 @@ class Wanted:
     """What is to be registered."""
 
     facts: tuple[Fact, ...]
-    logged: tuple[Table, ...]
-    """Tables that are logged besides those of the facts."""
     project: str
     """The dbt project that declares the facts."""
     forget: frozenset[str]
@@ -36,14 +34,12 @@ class Wanted:
     @property
     def tables(self) -> tuple[Table, ...]:
         """Every table to be followed, each once."""
-        return tuple(dict.fromkeys((*source_tables(self.facts), *self.logged)))
+        return source_tables(self.facts)
 
     @classmethod
-    def of(cls, declared: Declared, tables: Sequence[Table], forget: Iterable[str] = ()) -> Wanted:
-        """Return what these declarations and LOADER_TABLES ask for."""
-        counted = source_tables(declared.facts)
-        logged = tuple(each for each in tables if each not in counted)
-        return cls(declared.facts, logged, declared.project, frozenset(forget))
+    def of(cls, declared: Declared, forget: Iterable[str] = ()) -> Wanted:
+        """Return what these declarations ask for."""
+        return cls(declared.facts, declared.project, frozenset(forget))
 
 
 def unchanged(registered: Registration, wanted: Wanted) -> list[Fact]:
@@ -93,7 +89,6 @@ def read_tables(
         logged_tables.row(
             *(settings.slot, table, roots.get(table)),
             **identities.get(str(table), {"column_numbers": {}}),
-            is_only_logged=table in wanted.logged,
             held_since={},
         )
         for table in wanted.tables
@@ -108,7 +103,7 @@ def register_facts(
     `tables` is what `read_tables` returned.
     """
     registered = registration.read_registered(cursor, settings.schema, settings.slot)
-    changes = registration.difference(registered, wanted.facts, wanted.logged)
+    changes = registration.difference(registered, wanted.facts)
     logged_tables.register(cursor, settings.schema, settings.slot, tables)
     if changes:
         registration.register(cursor, settings.schema, settings.slot, wanted.facts, changes)
@@ -133,7 +128,4 @@ def _said(changes: Difference, wanted: Wanted, is_first: bool) -> list[str]:
         f"forgot {fact.name}, which is no longer declared; the table {fact.relation} stays"
         for fact in changes.removed
     ]
-    if changes.logged:
-        said += [f"{table} is logged, and no fact counts it" for table in wanted.logged]
-        said += [] if wanted.logged else ["no table is only logged any more"]
     return said

@@ -58,8 +58,8 @@ def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[Lo
             state = slot_facts.read_state(source, settings.slot)
             return failover_slots.standby_findings(copies, settings.slot, state, source.info.dbname)
         found = failover_slots.unable(copies) if failover else []
-        found += declaration_findings(wanted.facts, wanted.logged)
-        found += source_findings(settings, wanted.facts, wanted.logged, source)
+        found += declaration_findings(wanted.facts)
+        found += source_findings(settings, wanted.facts, source)
         if not found and slot_facts.read_state(source, settings.slot) is None:
             try:
                 create_slot(source, settings.slot, _TRIAL_SECONDS, temporary=True)
@@ -93,7 +93,7 @@ def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[Lo
             found += record_findings(settings, source, target, facts, unchanged(registered, wanted))
             if foreign := foreign_findings(target, settings, wanted):
                 found += foreign
-            elif changes := registration.difference(registered, wanted.facts, wanted.logged):
+            elif changes := registration.difference(registered, wanted.facts):
                 found.append(
                     NotSetUp(
                         f"What is registered differs from what is declared: {changes}",
@@ -131,8 +131,8 @@ def set_up(
     done: list[str] = []
     with closing(connect(settings.source, "source")) as source:
         found = failover_slots.unable(failover_slots.ask(source)) if failover else []
-        found += declaration_findings(wanted.facts, wanted.logged)
-        found += source_findings(settings, wanted.facts, wanted.logged, source)
+        found += declaration_findings(wanted.facts)
+        found += source_findings(settings, wanted.facts, source)
         with closing(_target(settings, found)) as target:
             found += encoding_findings(source, target)
             found += zone_findings(wanted.facts, target)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from loader.preflight.remedies import (
     RESTART_PRIMARY,
     plugin_missing,
@@ -47,8 +49,9 @@ def slot_finding(
         )
     if code == "53400":
         return NoFreeSlot(f"The source has no free slot: {said}", slots_remedy())
-    if code == "53300" and "max_wal_senders" in said:
+    if "max_wal_senders" in said:
         return NoFreeSlot("The source has no free WAL sender", senders_remedy())
-    if code == "42501":
+    # The server answers so while the connection logs in, so no driver has a code.
+    if code == "42501" or re.search("start (walsender|WAL sender)", said):
         return MissingRight(f"The source denies a right: {said}", replication_remedy(role))
     return None

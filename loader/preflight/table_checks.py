@@ -16,14 +16,13 @@ _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
 def table_findings(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
-    """Return what is wrong with a table; one that no fact needs is only logged."""
+    """Return what is wrong with a table of these facts."""
     if unfit := _unfit(found, facts):
         return unfit
     mendable = [numbers_finite(found)]
     # The leaves of a partitioned table have the rows, and identities of their own.
     if found.kind != "p":
-        narrow = identity_wide(found, identity_columns(facts, found.table))
-        mendable.append(narrow if _feeds(found, facts) else None)
+        mendable.append(identity_wide(found, identity_columns(facts, found.table)))
     return [each for each in mendable if each]
 
 
@@ -35,9 +34,9 @@ def countable(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
 
 def _unfit(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
     feeds = _feeds(found, facts)
-    if (unfit := table_fit(found, bool(feeds))) is not None:
+    if (unfit := table_fit(found)) is not None:
         return [unfit]
-    if feeds and found.heirs:
+    if found.heirs:
         return [without_heirs(found)]
     if (missing := columns_present(found, feeds)) is not None:
         return [missing]
@@ -49,14 +48,10 @@ def _feeds(found: TableFacts, facts: Sequence[Fact]) -> list[tuple[Fact, FactTab
     return [(fact, part) for fact in facts for part in fact.tables if part.table == found.table]
 
 
-def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
+def table_fit(found: TableFacts) -> LoaderError | None:
     """Only an ordinary or a partitioned table that is logged can be followed."""
     table = found.table
-    remedy = (
-        "correct the table's name in the declaration, then `loader setup`"
-        if is_counted
-        else "name existing tables in LOADER_TABLES or --tables"
-    )
+    remedy = "correct the table's name in the declaration, then `loader setup`"
     if found.kind is None:
         return TableUnfit(f"The table {table} does not exist at the source", remedy)
     if found.kind not in ("r", "p"):
@@ -65,12 +60,8 @@ def table_fit(found: TableFacts, is_counted: bool) -> LoaderError | None:
         return TableUnfit(
             f"The table {table} is not logged, so its changes reach no slot",
             f"alter table {table.quoted} set logged;"
-            + (
-                " -- if it was counted before, then `spark-submit spark/seed.py`, then "
-                "`dbt build`: what was written meanwhile is in no change"
-                if is_counted
-                else ""
-            ),
+            " -- if it was counted before, then `spark-submit spark/seed.py`, then "
+            "`dbt build`: what was written meanwhile is in no change",
         )
     return None
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from psycopg2 import extensions, sql
@@ -12,7 +11,7 @@ from psycopg2 import extensions, sql
 from waltally.database import explained
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.tables import Table, format_tables, literal
+from waltally.tables import Table, literal
 
 
 class TableIdentity(TypedDict):
@@ -69,10 +68,9 @@ where fact.slot_name = %s
 known, for a baseline from an export. The schema is filled in."""
 
 
-def wanted(facts: Sequence[Fact], logged: Iterable[Table] = ()) -> dict[Table, tuple[str, ...]]:
-    """Return every table with the columns of it that the facts need; none of a logged one."""
-    tables = dict.fromkeys((*source_tables(facts), *logged))
-    return {table: needed_columns(facts, table) for table in tables}
+def wanted(facts: Sequence[Fact]) -> dict[Table, tuple[str, ...]]:
+    """Return every table with the columns of it that the facts need."""
+    return {table: needed_columns(facts, table) for table in source_tables(facts)}
 
 
 def query(wanted: Mapping[Table, Sequence[str]]) -> str:
@@ -103,7 +101,10 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
 def read_counted(
     target: extensions.connection, schema: str, slot: str
 ) -> dict[str, TableIdentities]:
-    """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
+    """Return by fact what its baseline counted; without one, what setup found.
+
+    Empty where that is not known. Raises LoaderError.
+    """
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(sql.SQL(COUNTED).format(sql.Identifier(schema)), (slot,))
         return {name: identities or {} for name, _, identities in cursor.fetchall()}
@@ -169,14 +170,10 @@ def replaced_finding(
     return None
 
 
-def missing_finding(table: Table, facts: Sequence[Fact], logged: Sequence[Table]) -> LoaderError:
+def missing_finding(table: Table) -> LoaderError:
     """Return the error for a registered table that the source does not have."""
-    said = f"The table {table} does not exist at the source, or has another name now"
-    if table in source_tables(facts):
-        return TableUnfit(
-            said,
-            "give the table its name back or make it again; what was written under another name "
-            "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
-        )
-    rest = shlex.quote(format_tables(each for each in logged if each != table))
-    return TableUnfit(said, f"export LOADER_TABLES={rest}; loader setup; loader run")
+    return TableUnfit(
+        f"The table {table} does not exist at the source, or has another name now",
+        "give the table its name back or make it again; what was written under another name "
+        "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
+    )

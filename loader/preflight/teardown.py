@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 
 import psycopg2
@@ -21,7 +20,7 @@ from waltally.errors import NotOurs, SlotInUse
 from waltally.settings import Settings, jobs_schema
 from waltally.tables import Table, quoted
 
-_CREATED = re.compile(r"^create (table|function|type|view) (\w+)", re.MULTILINE)
+_MADE = "select jsonb_array_elements(made) from {}"
 # The functions that dbt has installed give a type of ours, and cdc.apply alone may call them.
 # They are taken from the catalog: dbt's role could choose the names that it registers.
 _INSTALLED = """
@@ -34,16 +33,6 @@ where
     and p.pronamespace <> given.typnamespace
     and pg_has_role(p.proowner, 'usage')
 """
-_FUNCTIONS = """
-select p.oid::regprocedure::text from pg_proc as p
-where
-    p.pronamespace = %(schema)s::regnamespace
-    and p.proname = any(%(names)s)
-    -- Another program may have made a function of the same name.
-    and p.prosrc <> ''
-    and strpos(%(text)s, p.prosrc) > 0
-"""
-
 _OF_A_SLOT = (
     "baseline_rejection",
     "baseline_group",
@@ -153,38 +142,19 @@ def _delete(cursor: extensions.cursor, settings: Settings, tables: tuple[str, ..
 
 
 def _drop_tables(cursor: extensions.cursor, schema: str) -> None:
-    """Drop what the migrations in the schema's ledger made. Raises NotOurs."""
-    ours = {(version, name): text for version, name, text in migrate.migrations()}
-    cursor.execute(
-        sql.SQL("select version, name from {}").format(sql.Identifier(schema, "schema_migration"))
-    )
-    applied = cursor.fetchall()
+    """Drop what the migrations have noted that they made. Raises NotOurs."""
+    cursor.execute(sql.SQL(_MADE).format(sql.Identifier(schema, "schema_migration")))
     made: dict[str, list[str]] = {"view": [], "table": [], "function": [], "type": []}
-    for row in applied:
-        for kind, name in _CREATED.findall(ours.get(row, "")):
-            made[kind].append(name)
-    names: dict[str, object] = {
-        "schema": quoted(schema),
-        "log": Table(schema, "change_log").quoted,
-        "names": made["function"],
-        "text": "\n".join(migrate.in_schema(text, schema) for text in ours.values()),
-    }
-    cursor.execute(_LEFT_OVER, names)
-    made["table"] += [name for (name,) in cursor.fetchall()]
-    if all(row in ours for row in applied):
-        made["table"].append("schema_migration")
-    cursor.execute(_FUNCTIONS, names)
-    functions = [signature for (signature,) in cursor.fetchall()]
-    cursor.execute(_INSTALLED, names)
-    functions = [signature for (signature,) in cursor.fetchall()] + functions
-
-    def of_ours(kind: str) -> list[str]:
-        return [Table(schema, name).quoted for name in made[kind]]
-
-    # Each kind may depend on the next ones.
-    drops = (("view", of_ours("view")), ("table", of_ours("table")), ("function", functions))
+    for ((kind, identity),) in cursor.fetchall():
+        made[kind].append(identity)
+    place = {"schema": quoted(schema), "log": Table(schema, "change_log").quoted}
+    cursor.execute(_LEFT_OVER, place)
+    made["table"] += [Table(schema, name).quoted for (name,) in cursor.fetchall()]
+    cursor.execute(_INSTALLED, place)
+    made["function"] += [signature for (signature,) in cursor.fetchall()]
     try:
-        for kind, objects in (*drops, ("type", of_ours("type"))):
+        # Each kind may depend on the next ones.
+        for kind, objects in made.items():
             if objects:
                 # Without CASCADE: that would also drop what others have built on these.
                 cursor.execute(f"drop {kind} if exists {', '.join(objects)}")

@@ -7,7 +7,7 @@ from psycopg2 import extensions
 from loader.scaffold.proposal import Column
 from waltally.database import explained
 from waltally.errors import SettingError
-from waltally.tables import Table, format_tables
+from waltally.tables import Table, format_table
 
 # n_distinct is a number of values, or below zero a share of the rows (PostgreSQL documentation,
 # pg_stats). It is null before the first ANALYZE, and where the role may not read the column.
@@ -60,7 +60,7 @@ def read_columns(connection: extensions.connection, table: Table) -> tuple[Colum
         if found:
             return found
         cursor.execute(_TABLES)
-        there = ", ".join(format_tables([Table(*row)]) for row in cursor.fetchall())
+        there = ", ".join(format_table(Table(*row)) for row in cursor.fetchall())
     raise SettingError(
         f"The source has no table {table}",
         f"name one with --table, for instance {there}"

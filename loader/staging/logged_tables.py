@@ -26,7 +26,6 @@ _REGISTER = """
 insert into {0}.logged_table as known
 select * from jsonb_populate_recordset(null::{0}.logged_table, %(rows)s)
 on conflict (slot_name, table_schema, table_name) do update set
-    is_only_logged = excluded.is_only_logged,
     table_oid = coalesce(known.table_oid, excluded.table_oid),
     named_xid = coalesce(known.named_xid, excluded.named_xid),
     column_numbers = excluded.column_numbers || known.column_numbers,

@@ -22,8 +22,31 @@ _LEDGER = """
 create table if not exists schema_migration (
     version integer primary key,
     name text not null,
-    applied_at timestamptz not null default now()
+    applied_at timestamptz not null default now(),
+    made jsonb not null default '[]'
 )
+"""
+
+# What this transaction has made, as `drop` names it. An identity is quoted and has the schema.
+_MADE = """
+update schema_migration set made = (
+    select jsonb_agg(jsonb_build_array(made.type, made.identity))
+    from (
+        select tableoid, oid from pg_class
+        where relnamespace = %(schema)s::regnamespace and relkind in ('r', 'p', 'v')
+        and xmin = pg_current_xact_id()::xid
+        union all
+        select tableoid, oid from pg_proc
+        where pronamespace = %(schema)s::regnamespace and xmin = pg_current_xact_id()::xid
+        union all
+        select type.tableoid, type.oid from pg_type as type
+        inner join pg_class as composite on composite.oid = type.typrelid
+        where type.typnamespace = %(schema)s::regnamespace and composite.relkind = 'c'
+        and type.xmin = pg_current_xact_id()::xid
+    ) as ours
+    cross join lateral pg_identify_object(ours.tableoid, ours.oid, 0) as made
+)
+where version = %(version)s
 """
 
 
@@ -78,6 +101,8 @@ def upgrade(connection: extensions.connection, schema: str) -> list[str]:
                     (version, name),
                 )
                 applied.append(name)
+        if applied:
+            cursor.execute(_MADE, {"schema": quoted(schema), "version": migrations()[-1][0]})
         _refuse_newer(present)
     return applied
 

@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from loader.staging import migrate
-from loader.staging.consumers import read_consumers
 from loader.staging.log_consumers import Consumers
-from loader.staging.partitions import read_partitions
-from loader.staging.prune_session import PruneSession
+from loader.staging.prune_session import PruneSession, read_consumers, read_partitions
 from loader.staging.pruned import MARK
 from loader.staging.retention import (
     Blocker,

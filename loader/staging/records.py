@@ -41,8 +41,6 @@ class Registration:
     number: int
     """Grows whenever setup changes what is to be followed; 0 before the first time."""
     facts: tuple[Fact, ...]
-    logged: tuple[Table, ...]
-    """Tables that are logged besides those of the facts."""
     followed: Followed
     leaves: Mapping[Table, Root] = field(default_factory=dict)
     """The partitioned ones of the tables, as a session or setup last saw them."""
@@ -50,7 +48,7 @@ class Registration:
     @property
     def tables(self) -> tuple[Table, ...]:
         """Every table to be followed, each once."""
-        return tuple(dict.fromkeys((*source_tables(self.facts), *self.logged)))
+        return source_tables(self.facts)
 
 
 @dataclass(frozen=True)

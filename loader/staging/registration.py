@@ -79,7 +79,7 @@ order by slot_name
 
 @dataclass(frozen=True)
 class Difference:
-    """How the declared facts differ from the registered ones: names, and the logged tables."""
+    """How the declared facts differ from the registered ones: by name."""
 
     new: tuple[str, ...]
     changed: tuple[str, ...]
@@ -87,11 +87,9 @@ class Difference:
     moved: tuple[str, ...]
     """Only their relation is another one."""
     removed: tuple[Fact, ...]
-    logged: bool
-    """Whether the tables that are only logged are others."""
 
     def __bool__(self) -> bool:
-        return bool(self.new or self.changed or self.moved or self.removed or self.logged)
+        return bool(self.new or self.changed or self.moved or self.removed)
 
     def __str__(self) -> str:
         said = [
@@ -99,14 +97,11 @@ class Difference:
             *(f"{name} has changed" for name in self.changed),
             *(f"{name} is now another table" for name in self.moved),
             *(f"{fact.name} is no longer declared" for fact in self.removed),
-            *(["other tables are only logged"] if self.logged else []),
         ]
         return ", ".join(said)
 
 
-def difference(
-    registered: Registration, declared: Sequence[Fact], logged: Sequence[Table]
-) -> Difference:
+def difference(registered: Registration, declared: Sequence[Fact]) -> Difference:
     """Return what registering the declared facts would change."""
     before = {fact.name: fact for fact in registered.facts}
     now = {fact.name: fact for fact in declared}
@@ -120,7 +115,6 @@ def difference(
             if old.declaration == new.declaration and old.relation != new.relation
         ),
         tuple(fact for name, fact in before.items() if name not in now),
-        set(registered.logged) != set(logged),
     )
 
 
@@ -135,7 +129,7 @@ def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Regist
     cursor.execute(sql.SQL(_REGISTRATION).format(sql.Identifier(schema)), (slot,))
     rows = cursor.fetchall()
     if not rows:
-        return Registration(0, (), (), {})
+        return Registration(0, (), {})
     number, stored = rows[0][:2]
     facts = tuple(
         parse(name, Table(*relation), declaration)
@@ -147,7 +141,6 @@ def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Regist
     return Registration(
         number,
         facts,
-        tuple(table for table, row in tables.items() if row["is_only_logged"]),
         {
             table: {name: lsn.parse(at) for name, at in row["held_since"].items()}
             for table, row in tables.items()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.options import Source, reported
+from waltally.options import Source
 
 
 def init_command(
@@ -32,25 +32,23 @@ def init_command(
     """
     from contextlib import closing
 
-    from loader.scaffold.next_steps import missing_tools, next_steps
-    from loader.scaffold.project import write_project
+    from loader.scaffold.project import missing_tools, next_steps, write_project
     from loader.scaffold.proposal import hints, propose
     from loader.scaffold.table_columns import read_columns
     from waltally.database import connect
     from waltally.tables import parse_names, parse_table
 
-    with reported():
-        counted = parse_table(table if "." in table else f"public.{table}")
-        with closing(connect(source, "source")) as connection:
-            columns = read_columns(connection, counted)
-        proposal = propose(counted, columns, parse_names(by, "--by", "--by"))
-        fact = write_project(folder, proposal)
-        said = [f"{proposal.name} counts the rows of {counted}:"]
-        for column in proposal.dimensions:
-            values = "" if column.values is None else f", about {column.values:,.0f} values"
-            said.append(f"  by {column.name} ({column.type_}{values})")
-        said += [f"It could also have {hint}" for hint in hints(proposal)]
-        said.append(f"Wrote the dbt project {folder}, with the fact in {fact}")
-        missing = missing_tools(Path(sys.executable).parent)
-        steps = next_steps(folder, proposal.name, missing)
-        text_lines.write([*said, "", "Next:", *(f"  {step}" for step in steps)])
+    counted = parse_table(table if "." in table else f"public.{table}")
+    with closing(connect(source, "source")) as connection:
+        columns = read_columns(connection, counted)
+    proposal = propose(counted, columns, parse_names(by, "--by", "--by"))
+    fact = write_project(folder, proposal)
+    said = [f"{proposal.name} counts the rows of {counted}:"]
+    for column in proposal.dimensions:
+        values = "" if column.values is None else f", about {column.values:,.0f} values"
+        said.append(f"  by {column.name} ({column.type_}{values})")
+    said += [f"It could also have {hint}" for hint in hints(proposal)]
+    said.append(f"Wrote the dbt project {folder}, with the fact in {fact}")
+    missing = missing_tools(Path(sys.executable).parent)
+    steps = next_steps(folder, proposal.name, missing)
+    text_lines.write([*said, "", "Next:", *(f"  {step}" for step in steps)])

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.options import Schema, Source, Target, reported, shown
+from loader.monitoring.text_lines import shown
 from waltally import lsn
 from waltally.errors import Interrupted
+from waltally.options import Schema, Source, Target
 from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -45,20 +46,19 @@ def prune_command(
     from loader.staging.prune import prune
     from loader.staging.units import parse_age
 
-    with reported():
-        settings = Settings.of(source, target, DEFAULT_SLOT, schema)
-        with shown("looking at the change log" if dry_run else "pruning the change log"):
-            outcomes = prune(settings, parse_age(keep), timeout, dry_run)
-        if as_json:
-            typer.echo(json.dumps(_body(outcomes), indent=2))
-        else:
-            text_lines.write(report(outcomes))
-        left = [outcome.partition.name for outcome in outcomes if outcome.status == "left"]
-        if left:
-            raise Interrupted(
-                f"{', '.join(left)} could not be dropped now",
-                "`loader prune` again: it finishes what was begun",
-            )
+    settings = Settings.of(source, target, DEFAULT_SLOT, schema)
+    with shown("looking at the change log" if dry_run else "pruning the change log"):
+        outcomes = prune(settings, parse_age(keep), timeout, dry_run)
+    if as_json:
+        typer.echo(json.dumps(_body(outcomes), indent=2))
+    else:
+        text_lines.write(report(outcomes))
+    left = [outcome.partition.name for outcome in outcomes if outcome.status == "left"]
+    if left:
+        raise Interrupted(
+            f"{', '.join(left)} could not be dropped now",
+            "`loader prune` again: it finishes what was begun",
+        )
 
 
 _ROW = "{:<10}  {:<21}  {:>11}  {:>14}  {:>7}"

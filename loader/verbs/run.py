@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import sys
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.options import Schema, Slot, Source, Target, reported
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 log = logging.getLogger("loader")
 
 if TYPE_CHECKING:
-    import threading
-
     from rich.console import Console
 
-    from loader.capture.events import Event, Notify
-    from loader.capture.run_state import RunState
+    from loader.capture.events import Event, Notify, RunState
 
 
 def run_command(
@@ -82,17 +82,15 @@ def run_command(
     Example: loader run --build
     """
     from loader.applying import applier
+    from loader.capture.events import RunState
     from loader.capture.follow import follow
-    from loader.capture.run_state import RunState
     from loader.monitoring.observers import observed
     from loader.monitoring.progress import Progress
-    from loader.stop_signals import THREAD as SIGNAL_THREAD
-    from loader.stop_signals import stop_event
 
     terminal = _log_to_stderr(verbose)
     run_state = RunState()
     progress = Progress(run_state, terminal)
-    with reported(), stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
+    with stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
         port = 0 if once else metrics_port
         threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
@@ -177,3 +175,42 @@ def _log_to_stderr(verbose: bool) -> Console | None:
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
     logger.propagate = False
     return terminal
+
+
+SIGNAL_THREAD = "stop signals"
+
+
+@contextmanager
+def stop_event(
+    *numbers: signal.Signals, then: Callable[[], None] = lambda: None
+) -> Iterator[threading.Event]:
+    """Yield an event that is set once the process gets one of the signals. Main thread only.
+
+    `then` is called at each signal, in a thread: the process may take a while to stop.
+    A handler must not set it: it runs in the main thread, perhaps in the middle of `Event.wait`,
+    which holds the lock that `Event.set` waits for, and the process would never stop. So the
+    interpreter writes each signal's number into a socket, and a thread sets the event.
+    """
+    stop = threading.Event()
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+
+    def wait() -> None:
+        while received := reader.recv(1):
+            if received[0] in numbers:
+                stop.set()
+                then()
+
+    thread = threading.Thread(target=wait, name=SIGNAL_THREAD, daemon=True)
+    with reader, writer:
+        thread.start()
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        handlers = {number: signal.signal(number, lambda *_: None) for number in numbers}
+        try:
+            yield stop
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(before)
+            writer.close()
+            thread.join()

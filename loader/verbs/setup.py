@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
+from loader.monitoring.text_lines import shown
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -22,14 +23,6 @@ def setup_command(
             envvar="LOADER_MANIFEST",
             show_default="parses the dbt project",
             help="The manifest.json of the dbt project that declares the facts.",
-        ),
-    ] = "",
-    tables: Annotated[
-        str,
-        typer.Option(
-            envvar="LOADER_TABLES",
-            show_default="none",
-            help="Tables to log besides those of the facts: schema.table,schema.table.",
         ),
     ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only report; change nothing.")] = False,
@@ -70,27 +63,25 @@ def setup_command(
     from loader.preflight.dbt_project import find_declared
     from loader.preflight.register_facts import Wanted
     from waltally.errors import combine
-    from waltally.tables import parse_tables
 
-    with reported():
-        settings = Settings.of(source, target, slot, schema)
-        with shown("dbt parses the project"):
-            declared = find_declared(manifest)
-        wanted = Wanted.of(declared, parse_tables(tables), forget or ())
-        if check:
-            with shown("checking servers and tables"):
-                found = setup.check(settings, wanted, failover)
-            if found:
-                raise combine(found)
-            text_lines.write(["Everything is set up."])
-            return
-        with shown("checking servers and tables, making what is missing"):
-            done = setup.set_up(settings, wanted, timeout, renew, failover)
-            if done:
-                done += setup.ddl_note(settings)
-        if any(line.startswith("made the slot") for line in done):
-            done.append(
-                "Next: `loader run` follows the slot; `spark-submit spark/seed.py` counts the rows "
-                "from before"
-            )
-        text_lines.write(done or ["Everything is set up already."])
+    settings = Settings.of(source, target, slot, schema)
+    with shown("dbt parses the project"):
+        declared = find_declared(manifest)
+    wanted = Wanted.of(declared, forget or ())
+    if check:
+        with shown("checking servers and tables"):
+            found = setup.check(settings, wanted, failover)
+        if found:
+            raise combine(found)
+        text_lines.write(["Everything is set up."])
+        return
+    with shown("checking servers and tables, making what is missing"):
+        done = setup.set_up(settings, wanted, timeout, renew, failover)
+        if done:
+            done += setup.ddl_note(settings)
+    if any(line.startswith("made the slot") for line in done):
+        done.append(
+            "Next: `loader run` follows the slot; `spark-submit spark/seed.py` counts the rows "
+            "from before"
+        )
+    text_lines.write(done or ["Everything is set up already."])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loader.verbs.options import Schema, Source, Target, reported
+from waltally.options import Schema, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, complete_conninfo
 
 
@@ -47,13 +47,12 @@ def stats_command(
     """
     from loader.monitoring import stats
 
-    with reported():
-        check_names(DEFAULT_SLOT, schema)
-        place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
-        found = stats.read_stats(place, schema, dbt_schema, fact, where or [], by)
-        if as_json:
-            typer.echo(json.dumps(found.as_json(), indent=2))
-        else:
-            from loader.monitoring import stats_text, text_lines
+    check_names(DEFAULT_SLOT, schema)
+    place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
+    found = stats.read_stats(place, schema, dbt_schema, fact, where or [], by)
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), indent=2))
+    else:
+        from loader.monitoring import stats_text, text_lines
 
-            text_lines.echo(stats_text.render(found))
+        text_lines.echo(stats_text.render(found))

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from loader.verbs.options import Schema, Slot, Source, Target, reported
 from waltally.errors import SettingError
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -52,22 +52,21 @@ def status_command(
     from loader.monitoring import status, status_text
     from loader.monitoring.thresholds import Thresholds
 
-    with reported():
-        if as_json and watch:
-            raise SettingError("--json prints one report and --watch many", "leave one of them out")
-        settings = Settings.of(source, target, slot, schema)
-        thresholds = Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
+    if as_json and watch:
+        raise SettingError("--json prints one report and --watch many", "leave one of them out")
+    settings = Settings.of(source, target, slot, schema)
+    thresholds = Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
 
-        def report() -> dict[str, Any]:
-            return status.report(settings, thresholds)[0]
+    def report() -> dict[str, Any]:
+        return status.report(settings, thresholds)[0]
 
-        if watch:
-            status_text.watch(report)
-            return
-        body = report()
-        if as_json:
-            typer.echo(json.dumps(body, indent=2))
-        else:
-            status_text.show(body)
-        if body["findings"]:
-            raise typer.Exit(body["findings"][0]["code"])
+    if watch:
+        status_text.watch(report)
+        return
+    body = report()
+    if as_json:
+        typer.echo(json.dumps(body, indent=2))
+    else:
+        status_text.show(body)
+    if body["findings"]:
+        raise typer.Exit(body["findings"][0]["code"])

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
+from loader.monitoring.text_lines import shown
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -28,14 +29,13 @@ def teardown_command(
     """
     from loader.preflight import teardown
 
-    with reported():
-        settings = Settings.of(source, target, slot, schema)
-        what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")
-        if not yes:
-            typer.confirm(
-                f"Drop {what}? The counts then stand still; to go on later needs a new seed",
-                abort=True,
-            )
-        with shown(f"dropping {what}"):
-            done = teardown.tear_down(settings, purge)
-        text_lines.write(done or ["There was nothing to drop."])
+    settings = Settings.of(source, target, slot, schema)
+    what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")
+    if not yes:
+        typer.confirm(
+            f"Drop {what}? The counts then stand still; to go on later needs a new seed",
+            abort=True,
+        )
+    with shown(f"dropping {what}"):
+        done = teardown.tear_down(settings, purge)
+    text_lines.write(done or ["There was nothing to drop."])

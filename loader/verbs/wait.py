@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from loader.verbs.options import Schema, Slot, Source, Target, reported, shown
+from loader.monitoring.text_lines import shown
 from waltally.errors import SettingError
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -40,15 +41,14 @@ def wait_command(
     from loader.staging.units import parse_age
     from waltally import lsn
 
-    with reported():
-        settings = Settings.of(source, target, slot, schema)
-        seconds = parse_age(timeout, "--timeout")
-        try:
-            at = lsn.parse(position) if position else None
-        except ValueError:
-            raise SettingError(
-                f"--lsn is {position!r}: not a WAL position",
-                "write one as PostgreSQL prints it, such as 0/15368E0",
-            ) from None
-        with shown("waiting for the models"):
-            wait(settings, at, seconds)
+    settings = Settings.of(source, target, slot, schema)
+    seconds = parse_age(timeout, "--timeout")
+    try:
+        at = lsn.parse(position) if position else None
+    except ValueError:
+        raise SettingError(
+            f"--lsn is {position!r}: not a WAL position",
+            "write one as PostgreSQL prints it, such as 0/15368E0",
+        ) from None
+    with shown("waiting for the models"):
+        wait(settings, at, seconds)

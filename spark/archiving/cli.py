@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 from common import session
-from common.options import AsJson, Schema, Slot, Source, Target, run_job
+from common.options import AsJson, run_job
 from common.progress import print_lines
 
 from archiving.job import archive
 from archiving.settings import CHANGES_PER_SLICE, ArchiveSettings
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from common import console
 from common.errors import AuditDiffers
-from common.options import AsJson, Facts, Partitions, Schema, Slot, Source, Target, Timeout, run_job
+from common.options import AsJson, Facts, Partitions, Timeout, run_job
 from common.progress import print_lines
 from common.settings import DEFAULT_TIMEOUT, Settings
 from rich.console import Console
@@ -17,6 +17,7 @@ from rich.console import Console
 from auditing.job import audit
 from auditing.report import FactReport, Report
 from waltally.errors import LoaderError, combine
+from waltally.options import Schema, Slot, Source, Target
 from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 

@@ -12,60 +12,14 @@ from pyspark.errors import PySparkException
 
 from common.console import restore_stderr
 from common.progress import print_lines
-from common.settings import Aggregate
 from common.spark_errors import first_line
-from waltally.errors import LoaderError, SettingError
-from waltally.settings import parse_conninfo
+from waltally.errors import LoaderError
 
-
-def without_password(
-    context: typer.Context, parameter: typer.CallbackParam, value: str | None
-) -> str | None:
-    """Return the flag's value. Raises SettingError for a password: any user can read it."""
-    name = parameter.name or ""
-    given = context.get_parameter_source(name)
-    on_command_line = value and given is not None and given.name == "COMMANDLINE"
-    if on_command_line and any(
-        "password" in word for word in parse_conninfo(value or "", f"--{name}")
-    ):
-        raise SettingError(
-            f"--{name} has a password, which every user of this machine could read",
-            f"give it in LOADER_{name.upper()}_DSN, PGPASSWORD or PGPASSFILE",
-        )
-    return value
-
-
-Source = Annotated[
-    str,
-    typer.Option(
-        envvar="LOADER_SOURCE_DSN",
-        callback=without_password,
-        help="The application's database: a libpq string or URL; else PG*.",
-    ),
-]
-Target = Annotated[
-    str,
-    typer.Option(
-        envvar="LOADER_TARGET_DSN",
-        callback=without_password,
-        help="The database that holds the change log; else the source.",
-    ),
-]
-Slot = Annotated[str, typer.Option(envvar="LOADER_SLOT", help="The replication slot's name.")]
-Schema = Annotated[str, typer.Option(envvar="LOADER_SCHEMA", help="The staging schema.")]
 Facts = Annotated[
     list[str] | None,
     typer.Option("--fact", help="Name of a dbt model; may be repeated. Else every fact."),
 ]
 Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]
-Aggregating = Annotated[
-    Aggregate,
-    typer.Option(
-        envvar="LOADER_AGGREGATE",
-        help="Who counts the rows that are alike: the source server, Spark, or auto: the server"
-        " where a sample shows few groups.",
-    ),
-]
 Timeout = Annotated[
     float,
     typer.Option(min=0, help="Seconds to wait for writers, for the loader and for another seed."),

@@ -17,11 +17,11 @@ _LOG_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Measure:
-    """Work done and in total, in any unit, and the rows read so far where that is known."""
+    """Work done and in total, in any unit, and the rows read so far."""
 
     done: int
     total: int
-    rows: int | None = None
+    rows: int
 
     @property
     def share(self) -> float:
@@ -31,10 +31,8 @@ class Measure:
 
 def line(measure: Measure, seconds: float) -> str:
     """Return the progress as text; the time left assumes the rate so far."""
-    words = [f"{measure.share:4.0%}"]
-    if measure.rows is not None:
-        words.append(f"{measure.rows:,} rows read")
-        words.append(f"{measure.rows / max(seconds, 0.001):,.0f} rows/s")
+    rate = measure.rows / max(seconds, 0.001)
+    words = [f"{measure.share:4.0%}", f"{measure.rows:,} rows read", f"{rate:,.0f} rows/s"]
     if 0 < measure.share < 1:
         words.append(f"about {seconds / measure.share - seconds:.0f} s left")
     return ", ".join(words)

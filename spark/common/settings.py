@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.settings import check_names
 
 DEFAULT_TIMEOUT = 300.0
-
-Aggregate = Literal["auto", "source", "spark"]
-"""Who counts the rows that are alike within a range: the server, Spark, or the cheaper of both."""
 
 
 @dataclass(frozen=True)
@@ -32,24 +28,12 @@ class Settings:
     facts: tuple[str, ...] = ()
     partitions: int = 0
     timeout: float = DEFAULT_TIMEOUT
-    parquet: str | None = None
-    snapshot_lsn: int | None = None
     work: str = "seed"
     forget_purged: bool = False
-    aggregate: Aggregate = "auto"
     standby: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)
-        if self.parquet is not None and self.standby is not None:
-            raise SettingError(
-                "--parquet and --standby exclude each other", "name one place to count"
-            )
-        if (self.parquet is None) != (self.snapshot_lsn is None):
-            raise SettingError(
-                "--parquet and --snapshot-lsn belong together",
-                "give the path and the WAL position that the export was taken at",
-            )
 
 
 def parse_lsn(text: str | None, flag: str) -> int | None:

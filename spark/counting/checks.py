@@ -173,7 +173,7 @@ def log_holds(snapshot_lsn: int, slot: SlotPosition, held: HeldSince) -> None:
             raise SnapshotTooOld(
                 f"the snapshot at {lsn.show(snapshot_lsn)} is older than the changes of {table} in"
                 f" the log, which begin at {lsn.show(begin)}",
-                "take the snapshot or the export after `loader setup`, with `loader run` running",
+                "seed after `loader setup`, with `loader run` running",
             )
 
 
@@ -183,7 +183,7 @@ def position(snapshot_lsn: int, start_lsn: int, baseline_lsn: int | None) -> Non
         raise SnapshotTooOld(
             f"the snapshot at {lsn.show(snapshot_lsn)} is older than the change log, which starts"
             f" at {lsn.show(start_lsn)}: the changes between are in neither",
-            "take the snapshot or the export after `loader setup`",
+            "seed after `loader setup`",
         )
     if baseline_lsn is not None and snapshot_lsn < baseline_lsn:
         raise SnapshotTooOld(

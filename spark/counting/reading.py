@@ -91,7 +91,7 @@ def select(
     types = columns.types_of(exported.monitor, table, [each.column for each in needed])
     size = ranges.pages_per_range(exported.found, settings.partitions)
     by_row = columns.rows(types, needed), size
-    if settings.aggregate == "spark" or any(part.fact.kind != "fact" for part in parts):
+    if any(part.fact.kind != "fact" for part in parts):
         return by_row
     numbers = [each for each in needed if each.kind == "number"]
     measures = {each: values.measures_of(facts, table, each) for each in numbers}
@@ -99,7 +99,7 @@ def select(
     size = ranges.pages_per_range(
         exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
     )
-    if settings.aggregate == "source" or not groups.keys:
+    if not groups.keys:
         return groups, size
     largest = max(leaves, key=lambda leaf: leaf.pages)
     found = group_estimate.estimate(exported.monitor, largest, size, groups)
@@ -109,8 +109,7 @@ def select(
 def for_readers(conninfo: str) -> str:
     """Return the connection string with what reading and grouping by ranges rely on.
 
-    A range is read by its addresses, in one process. Its groups fit in memory where they are few;
-    where `--aggregate source` asks for many, the server puts the rest on disk.
+    A range is read by its addresses, in one process, and its groups fit in memory.
     """
     users = conninfo_to_dict(conninfo).get("options") or ""
     return make_conninfo(conninfo, options=f"{users} {_READING}".strip())

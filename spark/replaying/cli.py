@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 from common import session
 from common.errors import ReplayDiffers
-from common.options import AsJson, Facts, Schema, Slot, Source, Target, run_job
+from common.options import AsJson, Facts, run_job
 from common.progress import print_lines
 from common.settings import parse_lsn
 
 from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
 from waltally.errors import combine
+from waltally.options import Schema, Slot, Source, Target
 from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 

@@ -18,7 +18,7 @@ from warehouse import loader_progress
 from warehouse.fact import is_gap
 from warehouse.loader_progress import LoaderLock
 
-from seeding.incoming_table import incoming_table
+from seeding.incoming import incoming_table
 from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import Table, literal

@@ -6,23 +6,12 @@ import json
 from typing import Annotated
 
 import typer
-from common.options import (
-    Aggregating,
-    AsJson,
-    Facts,
-    Partitions,
-    Schema,
-    Slot,
-    Source,
-    Target,
-    Timeout,
-    run_job,
-    without_password,
-)
+from common.options import AsJson, Facts, Partitions, Timeout, run_job
 from common.progress import print_lines
-from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
+from common.settings import DEFAULT_TIMEOUT, Settings
 
 from seeding.job import seed
+from waltally.options import Schema, Slot, Source, Target, without_password
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -36,13 +25,6 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     fact: Facts = None,
     partitions: Partitions = 0,
-    aggregate: Aggregating = "auto",
-    parquet: Annotated[
-        str | None, typer.Option(help="Count PATH/<table>/ instead of the database.")
-    ] = None,
-    snapshot_lsn: Annotated[
-        str | None, typer.Option(help="The WAL position of the --parquet export.")
-    ] = None,
     standby: Annotated[
         str | None,
         typer.Option(
@@ -76,10 +58,7 @@ def run(
             tuple(fact or ()),
             partitions,
             timeout,
-            parquet,
-            parse_lsn(snapshot_lsn, "--snapshot-lsn"),
             forget_purged=forget_purged,
-            aggregate=aggregate,
             standby=standby or None,
         )
     )

@@ -19,7 +19,7 @@ from warehouse import groups
 from warehouse.fact import Built, open_facts
 
 from seeding.archived import FORGET, WENT
-from seeding.incoming_table import incoming_table
+from seeding.incoming import incoming_table
 from waltally import lsn
 from waltally.facts import Fact, FactTable
 

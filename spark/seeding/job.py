@@ -6,22 +6,19 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 
 from common import executors, logged_tables, registration, session
 from common.connections import Connection, connect, database_errors
-from common.progress import Measure, Progress, print_status
+from common.progress import print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
-from counting import checks, ranges, snapshot, standby, timelines, values
-from counting.counts import count_groups, each_row_once
+from counting import checks, ranges, snapshot, standby, timelines
 from counting.reading import counted_groups, identities
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from warehouse import fact_state, loader_progress
 
-from seeding import archived, dropped_partitions, following, parquet, store
-from seeding.incoming import write
-from seeding.incoming_table import acquire_seed_lock, incoming_table
+from seeding import archived, dropped_partitions, following, store
+from seeding.incoming import acquire_seed_lock, incoming_table, write
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.errors import SourceBehind
@@ -41,10 +38,7 @@ def seed(settings: Settings) -> Summary:
             target, settings.schema, settings.slot, settings.facts
         )
         source: Connection | None = None
-        reader: Connection | None = None
-        if settings.snapshot_lsn is not None:
-            refuse_old(target, settings, facts, settings.snapshot_lsn)
-        elif settings.standby is not None:
+        if settings.standby is not None:
             reader = stack.enter_context(
                 contextlib.closing(connect(settings.standby, standby.SETTING))
             )
@@ -63,13 +57,11 @@ def seed(settings: Settings) -> Summary:
             # Before Spark starts, which takes seconds.
             loader_progress.require_follower(watched, settings, print_status, archived.FORGET)
         stack.enter_context(acquire_seed_lock(target, settings, print_status))
-        if reader is not None:
-            following.wait_until_followed(target, watched, settings, facts, print_status)
+        following.wait_until_followed(target, watched, settings, facts, print_status)
         spark = stack.enter_context(session.running(timeout=settings.timeout))
-        if reader is not None:
-            executors.wait_for_one(spark, settings.timeout)
-            size = ranges.row_estimate(reader, source_tables(facts))
-            stack.enter_context(session.fitted(spark, size))
+        executors.wait_for_one(spark, settings.timeout)
+        size = ranges.row_estimate(reader, source_tables(facts))
+        stack.enter_context(session.fitted(spark, size))
         counted = count(spark, target, reader, settings, facts, bool(remembering))
         if source is not None and counted.snapshot_lsn < slot.position_lsn:
             raise SourceBehind(
@@ -123,7 +115,7 @@ def refuse_old(
 def count(
     spark: SparkSession,
     target: Connection,
-    reader: Connection | None,
+    reader: Connection,
     settings: Settings,
     facts: Sequence[Fact],
     wakes_loader: bool,
@@ -133,25 +125,6 @@ def count(
     `reader` is a session at the source or the standby. With `wakes_loader` an idle loader comes to
     that position, so that deletes before it are applied; a standby cannot wake it.
     """
-    if reader is None:
-        assert settings.parquet is not None and settings.snapshot_lsn is not None
-        with spark_errors("seed", lambda: None):
-            groups = [
-                count_groups(
-                    each_row_once(
-                        parquet.table_rows(spark, settings.parquet, facts, table),
-                        values.needed(facts, table),
-                    ),
-                    values.needed(facts, table),
-                    values.parts_of(facts, table),
-                    settings.slot,
-                )
-                for table in source_tables(facts)
-            ]
-            with Progress(lambda: tasks(spark), lambda: None):
-                together = reduce(DataFrame.unionByName, groups)
-                write(together, target, incoming_table(settings))
-        return store.Counted(settings.snapshot_lsn)
     with exported_by(target, reader, settings, facts) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
         found = store.Counted(exported.position, identities(reader, facts))
@@ -181,13 +154,3 @@ def exported_by(
     slot = checks.staging(target, settings)
     least = checks.earliest(slot, held, store.baseline_lsn(target, settings, facts))
     return standby.export(settings, facts, reader, least, print_status)
-
-
-def tasks(spark: SparkSession) -> Measure:
-    """Return how many tasks of the running stages are done."""
-    tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    return Measure(
-        sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
-    )

@@ -18,7 +18,7 @@ from counting.counts import NULL_DIMENSION
 from loader.preflight import table_identity
 from seeding import archived
 from seeding.archived import Purged
-from seeding.incoming_table import incoming_table
+from seeding.incoming import incoming_table
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact

@@ -47,7 +47,6 @@ def test_the_fact_equals_a_recount(
     pipeline.run("loader", "run", "--once")
     pipeline.run("dbt", "build")
     assert pipeline.differences() == []
-    pipeline.run("dbt", "test", "--vars", "recount: true")
     pipeline.run("dbt", "run", "--full-refresh")
     assert pipeline.differences() == []
 

@@ -115,7 +115,7 @@ class Warehouse:
             for table in facts.source_tables([fact]):
                 self.execute(
                     "insert into cdc.logged_table (slot_name, table_schema, table_name, "
-                    "is_only_logged, held_since) values (%s, %s, %s, false, %s) "
+                    "held_since) values (%s, %s, %s, %s) "
                     "on conflict do nothing",
                     slot,
                     table.schema,

@@ -11,8 +11,6 @@ from tests.dbt.project import messages
 from tests.dbt.staged import SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
-RECOUNT = "{recount: true}"
-EXACT = "{recount: true, recount_archived: exact}"
 FACT = "analytics.ft_service_stats"
 
 # Two rounds: what the constraints allow, and what only a lost constraint lets in.
@@ -25,7 +23,6 @@ BREAKAGES = {
     ): {
         "accepted_values_ft_service_stats_notification_type",
         "follows_expressions_ft_service_stats",
-        "counts_equal_a_recount",
         "no_rejected_changes",
     },
     (
@@ -86,53 +83,19 @@ def failures(warehouse: Warehouse, *words: str, tests: str = "test_type:data") -
     return {name for name, status in found.items() if status not in ("pass", "warn")}
 
 
-COMPARISON = "counts_equal_a_recount"
 LOOK_UP = "belongs_to_source_ft_service_stats_template_id__templates_table"
 
 
 def test_each_data_test_fails_when_its_claim_is_broken(counted: Warehouse) -> None:
-    before = failures(counted, "--vars", RECOUNT)
+    before = failures(counted)
     assert before == set()
     for statement, claims in BREAKAGES.items():
         counted.execute("begin; " + statement + "; commit")
-        broken = failures(counted, "--vars", RECOUNT)
+        broken = failures(counted)
         newly = broken - before
         silent = {claim for claim in claims if not any(name.startswith(claim) for name in newly)}
         assert not silent
         before = broken
-
-
-def test_purged_history_may_be_above_the_recount(counted: Warehouse) -> None:
-    counted.execute("delete from notification_history")
-    assert failures(counted, "--vars", RECOUNT, tests=COMPARISON) == set()
-    assert failures(counted, "--vars", EXACT, tests=COMPARISON) == {"counts_equal_a_recount"}
-
-
-def test_a_missing_group_is_a_difference(counted: Warehouse) -> None:
-    counted.execute(
-        'insert into notifications ("to", service_id, template_id, '
-        "notification_type, notification_status) select 'someone', service_id, "
-        "template_id, notification_type, 'sent' from notifications limit 1"
-    )
-    assert failures(counted, "--vars", RECOUNT, tests=COMPARISON) == {"counts_equal_a_recount"}
-
-
-def test_a_recount_tells_apart_what_a_collation_takes_for_equal(counted: Warehouse) -> None:
-    counted.execute(
-        "create collation blind (provider = icu, locale = 'und-u-ks-level2', "
-        "deterministic = false);"
-        "alter table notifications alter notification_status type text collate blind;"
-        "update notifications set notification_status = 'CREATED'"
-        " where id = (select id from notifications limit 1)"
-    )
-    counted.append([change("U", LIVE, row(), row(notification_status="CREATED"))])
-    counted.build(*SHIPPED)
-    assert failures(counted, "--vars", EXACT, tests=COMPARISON) == set()
-    counted.execute(
-        f"update {FACT} set live_count = live_count"
-        " + case notification_status when 'CREATED' then -1 else 1 end"
-    )
-    assert failures(counted, "--vars", EXACT, tests=COMPARISON) == {"counts_equal_a_recount"}
 
 
 def test_an_id_that_has_no_name_is_a_warning_and_no_more(counted: Warehouse) -> None:

@@ -35,8 +35,8 @@ def test_a_fact_is_held_since_all_that_it_needs_is(
 ) -> None:
     for name, held in HELD.items():
         warehouse.execute(
-            "insert into cdc.logged_table (slot_name, table_schema, table_name, is_only_logged, "
-            "held_since) values (%s, 's', %s, false, %s)",
+            "insert into cdc.logged_table (slot_name, table_schema, table_name, held_since) "
+            "values (%s, 's', %s, %s)",
             SLOT,
             name,
             json.dumps(held),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.dbt.project import messages
 from tests.dbt.staged import FACT, SLOT, Warehouse
-from tests.dbt.workload import ARCHIVE, LIVE, change, row
+from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
 FAILURES = {
@@ -144,15 +144,6 @@ def refused(warehouse: Warehouse, *words: str) -> tuple[str, str]:
     sentence, hint = messages(done).split("HINT", 1)
     assert stored(warehouse) == before
     return sentence, hint
-
-
-def test_the_environment_names_no_tables(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOADER_TABLES", f"{ARCHIVE},{LIVE}")
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*FACT)
-    assert list(warehouse.counts().values()) == [(1, 0)]
 
 
 OTHER = "another_slot"

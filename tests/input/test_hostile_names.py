@@ -114,7 +114,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         running.wait_for("following the slot")
         run_job("spark-submit spark/audit.py", environment)
         running.end()
-    dbt("test", "--vars", "recount: true")
+    dbt("test")
     dbt("docs", "generate")
     for each in tables:
         keys = f"{each.columns}, {quoted(each.moment)}::text, row_count, {quoted(each.paid)}"

@@ -7,8 +7,8 @@ from threading import Event
 
 import pytest
 
+from loader.capture.events import RunState
 from loader.capture.follow import follow
-from loader.capture.run_state import RunState
 from loader.preflight import setup
 from tests.support.pipeline import Pipeline
 from waltally.errors import RowTooLarge

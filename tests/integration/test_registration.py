@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loader.staging.change_log import ChangeLog
-from tests.support import LOADER, Database, paste, run, wait_until
+from tests.support import Database, paste, wait_until
 from tests.support.commands import RunningLoader
 from tests.support.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of
 from waltally import lsn
@@ -21,7 +21,6 @@ from waltally.tables import Table
 
 ORDERS = declare("shop.orders", ("shop_id", "uuid"), ("Channel", "text"))
 UNRELATED = declare("public.unrelated", ("note", "text"))
-ONLY_LOGGED = "select table_name from cdc.logged_table where is_only_logged"
 HELD = "select held_since from cdc.logged_table where held_since <> '{}'"
 TO_UNRELATED = "insert into unrelated (note) select 'x' from generate_series(1, %s)"
 
@@ -95,16 +94,12 @@ def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
     assert source.value("select to_regnamespace('cdc') is null"), "nothing was written"
 
 
-def test_without_a_fact_and_a_table_there_is_nothing_to_follow(source: Database) -> None:
+def test_without_a_fact_there_is_nothing_to_follow(source: Database) -> None:
     source.declare()
     code, said = refused(source, "setup")
     assert (code, "declares no fact" in said) == (20, True)
     assert source.value("select count(*) from pg_replication_slots where slot_name = %s",
                         source.slot) == 0  # fmt: skip
-    source.must("setup", LOADER_TABLES="public.unrelated")
-    source.execute(TO_UNRELATED, 2)
-    source.must("run", "--once")
-    assert source.staged() == 2
 
 
 def test_check_says_what_setup_would_register(source: Database) -> None:
@@ -196,11 +191,6 @@ def test_facts_of_another_dbt_project_are_forgotten_by_name_alone(source: Databa
     assert "forgot ft_gone" in source.must("setup", *forget, **other)
     assert registered(source) == {"ft_other": UNRELATED}
     assert source.must("setup", **other) == "Everything is set up already.\n"
-    # A project that declares nothing is another one too.
-    code, said = refused(source, "setup", LOADER_TABLES="public.unrelated", **in_project("empty"))
-    assert (code, "ft_other of the dbt project other" in said) == (2, True)
-    source.must("setup", LOADER_TABLES="public.unrelated", **in_project("other"))
-    assert registered(source) == {}
 
 
 def test_a_fact_of_another_project_is_taken_over_as_it_is_and_not_replaced(
@@ -262,35 +252,6 @@ def test_a_watermark_of_another_slot_is_a_second_slot_too(source: Database) -> N
     assert "loader teardown --purge --slot former" in said
 
 
-def test_what_is_only_logged_is_besides_the_facts(source: Database) -> None:
-    both = {"LOADER_TABLES": "public.notifications,public.unrelated"}
-    said = source.must("setup", **both)
-    assert "public.unrelated is logged, and no fact counts it" in said
-    assert source.execute(ONLY_LOGGED) == [("unrelated",)]
-    assert source.must("setup", **both) == "Everything is set up already.\n"
-    source.execute(TO_UNRELATED, 1)
-    # It is a setting of setup alone: a loader follows what is registered.
-    source.must("run", "--once", LOADER_TABLES="public.elsewhere")
-    assert source.staged() == 1
-    status = json.loads(source.loader("status", "--json").stdout)
-    assert status["logged_tables"] == ["public.unrelated"]
-    assert "no table is only logged any more" in source.must("setup")
-    source.execute(TO_UNRELATED, 1)
-    source.must("run", "--once")
-    assert source.staged() == 1
-
-
-def test_names_that_need_quotes_are_logged(source: Database) -> None:
-    source.execute(
-        'create schema "Odd, one"; alter table unrelated set schema "Odd, one";'
-        """alter table "Odd, one".unrelated rename to "it's $HOME.";"""
-    )
-    source.must("setup", LOADER_TABLES='''"Odd, one"."it's $HOME."''')
-    source.execute("""insert into "Odd, one"."it's $HOME." (note) values ('x')""")
-    source.must("run", "--once")
-    assert source.staged() == 1
-
-
 def test_run_refuses_a_table_that_is_gone_and_confirms_nothing(source: Database) -> None:
     source.must("setup")
     source.insert(3)
@@ -302,20 +263,6 @@ def test_run_refuses_a_table_that_is_gone_and_confirms_nothing(source: Database)
     source.execute("alter table away rename to notifications")
     source.must("run", "--once")
     assert source.staged() == 3
-
-
-def test_the_remedy_for_a_logged_table_that_was_dropped_goes_on_without_it(
-    source: Database,
-) -> None:
-    source.must("setup", LOADER_TABLES="public.unrelated,public.services")
-    source.execute("drop table unrelated")
-    code, said = refused(source, "run", "--once")
-    assert code == 17
-    remedy = said.split("Try: ")[1].strip().replace("loader run", "loader run --once")
-    path = f"{Path(LOADER).parent}:/usr/bin:/bin"
-    done = run(["bash", "-ec", remedy], source.environment(PATH=path))
-    assert done.returncode == 0, done.stderr
-    assert source.execute(ONLY_LOGGED) == [("services",)]
 
 
 def followed_since(source: Database, table: str, *columns: str) -> int | None:
@@ -421,8 +368,8 @@ def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
 
 
 def test_run_before_a_fact_is_registered_says_so(source: Database) -> None:
-    source.must("setup", LOADER_TABLES="public.unrelated")
-    source.execute("delete from cdc.fact; delete from cdc.logged_table")
+    source.must("setup")
+    source.execute("delete from cdc.fact")
     code, said = refused(source, "run", "--once")
     assert code == 20
     assert "No fact is registered" in said and "run `loader setup`" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.capture.protocol import ProtocolError
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, protocol_error
 from tests.support import LOADER, Database, paste, run, wait_until
 from tests.support.databases import application_database
 from tests.support.facts import NOTIFY, manifest_of
@@ -354,9 +354,8 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
 
 
 def test_a_wrong_password_is_one_sentence_without_the_password(cluster: Cluster) -> None:
-    done = run(
-        [str(LOADER), "setup", "--source", cluster.dsn("nowhere", password="hunter2")],
-    )
+    dsn = cluster.dsn("nowhere", password="hunter2")
+    done = run([str(LOADER), "setup"], {**os.environ, "LOADER_SOURCE_DSN": dsn})
     assert done.returncode == 10
     assert "hunter2" not in done.stderr + done.stdout
     assert 'database "nowhere" does not exist' in done.stderr

@@ -72,7 +72,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert body["version"] == 3
     assert body["healthy"] is True
     assert set(body) == {
-        "version", "source", "slot", "position", "facts", "logged_tables", "last_error",
+        "version", "source", "slot", "position", "facts", "last_error",
         "thresholds", "findings", "healthy", "summary", "exact_as_of", "exact_age_seconds",
     }  # fmt: skip
     assert body["slot"]["name"] == source.slot
@@ -306,7 +306,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: in
     source.must("setup")
     source.install()
     settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
-    wanted = Wanted.of(read_manifest(source.manifest), ())
+    wanted = Wanted.of(read_manifest(source.manifest))
     thresholds = Thresholds(300, 2**40)
     stop = Event()
 

@@ -13,7 +13,7 @@ import pytest
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
 from tests.operations.secret_watch import SecretWatch, files_with
 from tests.support import LOADER, wait_until
-from tests.support.commands import RunningLoader, sentence
+from tests.support.commands import sentence
 
 SECRET = "Zebra1931Crossing"
 SHOWN = "Okapi1901Crossing"
@@ -112,24 +112,12 @@ def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_pat
         assert locked.database.value(whole_row, SECRET) == 0, table
 
 
-def test_a_flag_s_password_is_gone_once_the_loader_works(locked: RoleCommands, home: Path) -> None:
-    """The shell has shown it by then, so the README names better ways."""
-    dsn = locked.cluster.dsn(locked.database.name, LOADER_ROLE, password=SECRET)
-    locked.loader("setup", PGPASSWORD=SECRET)
-    flags = ("--source", dsn, f"--target={dsn}")
-    with RunningLoader(locked.environment(LOADER_ROLE), home / "flags.log", *flags) as running:
-        running.wait_for("following the slot")
-        title = Path(f"/proc/{running.process.pid}/cmdline").read_bytes()
-        assert SECRET.encode() not in title
-        assert b"loader" in title
-        running.end()
-
-
-def test_spark_refuses_a_password_in_a_flag(locked: RoleCommands) -> None:
+def test_a_password_in_a_flag_is_refused(locked: RoleCommands) -> None:
     dsn = locked.cluster.dsn(locked.database.name, SPARK_ROLE, sslpassword=SECRET)
-    done = locked.run(SPARK_ROLE, *SEED, "--source", dsn)
-    assert done.returncode == 2, done.stderr
-    assert SECRET not in done.stderr + done.stdout
+    for command in (SEED, (str(LOADER), "setup")):
+        done = locked.run(SPARK_ROLE, *command, "--source", dsn)
+        assert done.returncode == 2, done.stderr
+        assert SECRET not in done.stderr + done.stdout
 
 
 @pytest.mark.parametrize(

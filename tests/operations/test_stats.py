@@ -144,13 +144,6 @@ def test_a_reader_of_the_fact_needs_to_read_its_declaration_alone(built: Databas
     assert (found["totals"]["live_count"], found["freshness"], found["notes"]) == (7, None, None)
 
 
-def test_a_value_that_no_group_has_is_answered_with_those_that_there_are(built: Database) -> None:
-    said = built.must("stats", FACT, "notification_type=fax", "notification_status=created")
-    assert "No group has notification_type = fax. The values are: email, sms\n" in said
-    assert "notification_status = created. The" not in said, "this one is there"
-    assert "No group has" not in built.must("stats", FACT, "notification_type=sms")
-
-
 def test_a_remedy_has_a_line_of_its_own(built: Database) -> None:
     assert f"\nTry: `spark-submit spark/seed.py --fact {FACT}`\n" in built.must("stats", FACT)
 

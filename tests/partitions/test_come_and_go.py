@@ -8,6 +8,7 @@ from loader.monitoring import status
 from loader.monitoring.thresholds import Thresholds
 from tests.partitions.conftest import full
 from tests.support.databases import paste
+from tests.support.facts import declare
 from tests.support.pipeline import Pipeline
 
 FILLED = (
@@ -178,6 +179,8 @@ def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) ->
 
 
 def test_a_partition_is_not_declared_beside_its_table(partitioned: Pipeline) -> None:
-    code, said = partitioned.refused("setup", "--tables", "parts.created")
+    leaf, whole = (declare(name) for name in ("parts.created", "public.notifications"))
+    partitioned.source.declare(ft_leaf=leaf, ft_whole=whole)
+    code, said = partitioned.refused("setup")
     assert code == 17
     assert "parts.created is a partition of public.notifications, and both" in said

@@ -1,4 +1,4 @@
-"""Random histories of a few rows as wal2json sends them; `tests.oracle` judges them."""
+"""Random histories of a few rows as wal2json sends them; `tests.fact_oracle` judges them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.oracle import DIMENSIONS, Change, Transaction
+from demo.source import DIMENSIONS
+from tests.fact_oracle import Change, Transaction
 
 Image = dict[str, Any]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from common import session
+from counting import group_estimate
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,15 @@ def jobs_share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.M
         shared.catalog.clearCache()
 
     monkeypatch.setattr(session, "running", running)
+
+
+@pytest.fixture(params=["server", "Spark"])
+def who_counts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have tables of any size counted by the server, or by Spark."""
+    most = float("inf") if request.param == "server" else -1.0
+    monkeypatch.setattr(group_estimate, "MAX_GROUPS", most)
+    monkeypatch.setattr(group_estimate, "ROWS_PER_GROUP", 1e-9)
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -185,11 +185,13 @@ def odd(cluster: Cluster, tmp_path: Path) -> Iterator[Odd]:
         yield made
 
 
+@pytest.mark.parametrize("who_counts", ["server"], indirect=True)
+@pytest.mark.usefixtures("who_counts")
 def test_what_a_seed_rejects_the_stream_rejects(odd: Odd) -> None:
     pipeline = odd.pipeline
     odd.insert()
     pipeline.must("setup")
-    code, _, err = pipeline.run("--aggregate", "source", job="seed")
+    code, _, err = pipeline.run(job="seed")
     assert code == 0, err
     odd.must_be(1)
     seeded = odd.rejected()

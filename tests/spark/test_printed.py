@@ -57,13 +57,11 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
     assert found["rejections"][0]["example"] == {EVIL: EVIL}, "a program gets it as it is"
 
 
-def test_an_error_of_spark_is_one_sentence(source: Source, tmp_path: Path) -> None:
-    for name in ("notifications", "notification_history"):
-        (tmp_path / f"{name}.parquet").write_text("no Parquet")
-    [(now,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    code, out, err = source.submit("--parquet", str(tmp_path), "--snapshot-lsn", now)
-    assert (code, out) == (34, "")
-    failed, remedy, intact = err.splitlines()
+def test_an_error_of_spark_is_one_sentence(source: Source) -> None:
+    source.fill()
+    code, out, err = source.submit(conf={"spark.driver.maxResultSize": "1"})
+    assert (code, out) == (34, ""), err
+    _, failed, remedy, intact = err.splitlines()
     assert failed.startswith("Spark failed: ")
     assert remedy == "Try: run the seed again"
     assert intact == "The previous seed, if any, is intact."

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from common import arrow_source
 from common.connections import connect
-from common.settings import Aggregate, Settings
+from common.settings import Settings
 from counting import ranges, reading, snapshot, values
 
 from tests.spark.support import TABLES, Source
@@ -56,14 +56,13 @@ def make_text(source: Source) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("aggregate", ["spark", "source"])
 def test_what_is_a_uuid_leaves_the_server_as_bytes(
-    source: Source, sql: str, as_bytes: dict[str, set[str]], aggregate: Aggregate
+    source: Source, sql: str, as_bytes: dict[str, set[str]], who_counts: str
 ) -> None:
     source.fill()
     with source.connect() as connection:
         connection.execute(sql)
-    settings = Settings(source.dsn, source.dsn, source.slot, "cdc", aggregate=aggregate)
+    settings = Settings(source.dsn, source.dsn, source.slot, "cdc")
     facts = [notify()]
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
@@ -74,7 +73,7 @@ def test_what_is_a_uuid_leaves_the_server_as_bytes(
             [part] = ranges.plan(leaves, pages, selection.query)
             read = arrow_source.batches(exported.conninfo, part.query, exported.name)
             rows = pa.Table.from_batches(map(selection.shape, read))
-            times = [1] * len(rows) if aggregate == "spark" else rows["row_count"].to_pylist()
+            times = [1] * len(rows) if who_counts == "Spark" else rows["row_count"].to_pylist()
             for place, value in enumerate(values.needed(facts, table)):
                 name = values.column_name(place)
                 is_bytes = value.column in as_bytes[str(table)]
@@ -120,8 +119,7 @@ def test_a_text_of_sixteen_characters_does_not_pass_for_a_uuid(source: Source) -
     assert [group[1:] for group in lacking] == [row]
 
 
-@pytest.mark.parametrize("aggregate", ["spark", "source"])
-def test_values_are_spelled_as_the_stream_spells_them(source: Source, aggregate: str) -> None:
+def test_values_are_spelled_as_the_stream_spells_them(source: Source, who_counts: str) -> None:
     """Blanks of a char(n) count, and a cast that somebody made does not."""
     source.fill()
     with source.connect() as connection:
@@ -132,7 +130,7 @@ def test_values_are_spelled_as_the_stream_spells_them(source: Source, aggregate:
             "create cast (notification_type as text) with function loud(notification_type)"
         )
         connection.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
-    code, _, err = source.seed("--aggregate", aggregate)
+    code, _, err = source.seed()
     assert code == 0, err
     source.ask("update notifications set notification_status = 'failed' returning 1")
     streamed = set()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
-from adbc_driver_postgresql import dbapi
 from common.errors import CountingFailed
 from seeding import job, store
 from seeding.job import seed
@@ -20,7 +17,6 @@ from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
 from tests.spark.test_seed_refusals import settings
 from tests.support.facts import column, declare
-from waltally.tables import quoted
 
 Group = tuple[Any, ...]
 
@@ -28,16 +24,8 @@ EXACT = Context(prec=1000)
 SHOP_TABLES = ("orders", "Old Orders", "refunds")
 
 
-BOTH_WAYS = pytest.mark.parametrize("aggregate", ["source", "spark"])
+BOTH_WAYS = pytest.mark.usefixtures("who_counts")
 """The server counts what is alike, or Spark does."""
-
-WRITTEN: dict[object, str] = {
-    # The driver has no exact Arrow type for it.
-    "numeric": "{0}::text",
-    # The fact's time zone is that of a column without one in another table.
-    ("orders", "timestamp with time zone"): "({0} at time zone 'UTC')::text || '+00'",
-}
-"""How columns are exported that cannot be so as they are, by type, or table and type."""
 
 
 def total(stored: dict[Group, list[Decimal]]) -> dict[Group, list[Decimal]]:
@@ -68,34 +56,10 @@ def a_shop(source: Source, transactions: int = 150, seed: int = 5) -> Iterator[S
         yield shop
 
 
-def export(source: Source, folder: Path, tables: Sequence[str] = SHOP_TABLES) -> str:
-    """Write the tables as Parquet with typed columns, and return the position."""
-    with dbapi.connect(source.dsn) as connection, connection.cursor() as cursor:
-        for table in tables:
-            columns = source.ask(
-                "select attname, atttypid::regtype::text from pg_attribute"
-                " where attrelid = %s::regclass and attnum > 0 and not attisdropped",
-                f'public."{table}"',
-            )
-            names = (
-                WRITTEN.get((table, kind), WRITTEN.get(kind, "{0}")).format(name) + f" as {name}"
-                for name, kind in ((quoted(each), kind) for each, kind in columns)
-            )
-            cursor.execute(f'select {", ".join(names)} from public."{table}"')
-            pyarrow.parquet.write_table(cursor.fetch_arrow_table(), folder / f"{table}.parquet")
-    [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    return str(position)
-
-
-@pytest.mark.parametrize("reader", ["source", "spark", "parquet"])
-def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
-    source: Source, tmp_path: Path, reader: str
-) -> None:
-    flags: tuple[str, ...] = ("--aggregate", reader)
+@BOTH_WAYS
+def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(source: Source) -> None:
     with a_shop(source) as shop:
-        if reader == "parquet":
-            flags = ("--parquet", str(tmp_path), "--snapshot-lsn", export(source, tmp_path))
-        code, out, err = source.seed("--json", *flags)
+        code, out, err = source.seed("--json")
         assert code == 0, err
         expected = recounted(shop, source.slot)
     assert total(source.groups("ft_orders")) == expected
@@ -109,10 +73,13 @@ def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(
 
 
 @BOTH_WAYS
-def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source, aggregate: str) -> None:
+def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source) -> None:
     with source.connect() as connection:
-        connection.execute("create table paid (amount numeric check (amount between -9 and 99))")
-        connection.execute("insert into paid values (12.50), (-2.5), (null), (0)")
+        connection.execute(
+            "create table paid (amount numeric check (amount between -9 and 99),"
+            " kind text default 'a')"
+        )
+        connection.execute("insert into paid (amount) values (12.50), (-2.5), (null), (0)")
     amount = {
         "name": "amount",
         "kind": "sum",
@@ -120,13 +87,13 @@ def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source, aggre
         "of": ["rows"],
         "type": "numeric",
     }
-    source.register(declare("public.paid", measures=[amount]), "ft_paid")
-    code, _, err = source.seed("--fact", "ft_paid", "--aggregate", aggregate)
+    source.register(declare("public.paid", ("kind", "text"), measures=[amount]), "ft_paid")
+    code, _, err = source.seed("--fact", "ft_paid")
     assert code == 0, err
     assert source.ask(
         "select dimensions::text, measures[1]::text from cdc.baseline_group"
         " where fact_name = 'ft_paid'"
-    ) == [("{}", source.ask("select sum(amount)::text from paid")[0][0])]
+    ) == [("{a}", source.ask("select sum(amount)::text from paid")[0][0])]
 
 
 UNFIT = """
@@ -158,9 +125,7 @@ UNFIT = """
 
 
 @BOTH_WAYS
-def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(
-    source: Source, aggregate: str
-) -> None:
+def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(source: Source) -> None:
     with source.connect() as connection:
         connection.execute(UNFIT)
     zones = {"timezone": "Europe/London", "column_timezone": "UTC"}
@@ -184,7 +149,7 @@ def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(
     )
     declaration["dimensions"].append(column("placed", "date", kind="date_of", column="at", **zones))
     source.register(declaration, "ft_unfit")
-    code, out, err = source.seed("--fact", "ft_unfit", "--json", "--aggregate", aggregate)
+    code, out, err = source.seed("--fact", "ft_unfit", "--json")
     assert code == 0, err
     rejections = json.loads(out)["facts"]["ft_unfit"]["rejections"]
     assert {each["reason"]: each["row_count"] for each in rejections} == {
@@ -225,13 +190,13 @@ def live_by(*names: str) -> dict[str, Any]:
 
 
 @BOTH_WAYS
-def test_facts_in_one_pass_are_as_each_by_itself(source: Source, aggregate: str) -> None:
+def test_facts_in_one_pass_are_as_each_by_itself(source: Source) -> None:
     source.fill()
     # The places of ids and texts differ, and so do conditions and the number of dimensions.
     source.register(live_by("notification_type"), "ft_by_type")
     source.register(live_by("notification_status", "service_id"), "ft_by_service")
     names = ("ft_by_service", "ft_by_type", "ft_service_stats")
-    code, _, err = source.seed("--aggregate", aggregate)
+    code, _, err = source.seed()
     assert code == 0, err
     assert source.baseline() == source.recount()
     together = {name: source.groups(name) for name in names}
@@ -240,7 +205,7 @@ def test_facts_in_one_pass_are_as_each_by_itself(source: Source, aggregate: str)
     for name in names:
         with source.connect() as connection:
             connection.execute("delete from cdc.baseline_group where fact_name = %s", (name,))
-        code, _, err = source.seed("--fact", name, "--aggregate", aggregate)
+        code, _, err = source.seed("--fact", name)
         assert code == 0, err
         assert source.groups(name) == together[name]
     assert (
@@ -326,81 +291,3 @@ def test_current_rows_are_groups_of_one_row_with_texts_of_any_length(source: Sou
         ("rows", "2", None): [1],
         ("rows", "-3", ""): [1],
     }
-
-
-def test_times_of_an_export_are_those_of_the_database_or_refused(
-    source: Source, tmp_path: Path
-) -> None:
-    with source.connect() as connection:
-        connection.execute(
-            "create table logins (at timestamptz, local timestamp, name timestamptz)"
-        )
-        connection.execute(
-            "insert into logins select each, each at time zone 'UTC', each from generate_series("
-            "timestamptz '2026-03-28 22:00+00', '2026-03-30 02:00+00', interval '20 min') as each"
-            " union all values"
-            " (timestamptz '2026-10-24 23:30+00', timestamp '2026-10-25 00:30', now()),"
-            " (timestamptz '1890-01-01 00:00:30+00', timestamp '1890-01-01 00:00:30', now())"
-        )
-    london = {"timezone": "Europe/London", "column_timezone": "UTC"}
-    new_york = {**london, "column_timezone": "America/New_York"}
-    days = [
-        column("day", "date", kind="date_of", column="at", **london),
-        column("month", "date", kind="month_of", column="at", **london),
-        column("local_day", "date", kind="date_of", column="local", **new_york),
-        column("at", "timestamptz"),
-        column("local", "timestamp"),
-    ]
-    source.register({**declare("public.logins"), "dimensions": days}, "ft_days")
-    position = export(source, tmp_path, ["logins"])
-    flags = ("--parquet", str(tmp_path), "--snapshot-lsn", position)
-    code, _, err = source.seed("--fact", "ft_days", *flags)
-    assert code == 0, err
-    exported = source.groups("ft_days")
-    code, _, err = source.seed("--fact", "ft_days")
-    assert code == 0, err
-    assert source.groups("ft_days") == exported
-    assert len({dimensions[1] for dimensions in exported}) == 5
-
-    day = column("day", "date", kind="date_of", column="at", **new_york)
-    source.register({**declare("public.logins"), "dimensions": [day]}, "ft_by_day")
-    source.register(declare("public.logins", ("name", "text")), "ft_by_name")
-    for fact, name in (("ft_by_day", "at"), ("ft_by_name", "name")):
-        code, _, err = source.seed("--fact", fact, *flags)
-        assert (code, f"has {name} as timestamp" in err) == (17, True), err
-
-
-def test_an_id_of_an_export_meets_a_condition_in_any_case(source: Source, tmp_path: Path) -> None:
-    with source.connect() as connection:
-        connection.execute("create table calls (id uuid)")
-        connection.execute("insert into calls select gen_random_uuid() from generate_series(1, 3)")
-    [(one,)] = source.ask("select min(id::text) from calls")
-    where = [{"column": "id", "test": "in", "values": [one], "is_null": None}]
-    source.register(declare("public.calls", ("id", "uuid"), where=where), "ft_calls")
-    with dbapi.connect(source.dsn) as reader, reader.cursor() as cursor:
-        cursor.execute("select upper(id::text) as id from calls")
-        pyarrow.parquet.write_table(cursor.fetch_arrow_table(), tmp_path / "calls.parquet")
-    [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    for flags in ((), ("--parquet", str(tmp_path), "--snapshot-lsn", position)):
-        with source.connect() as connection:
-            connection.execute("delete from cdc.baseline")
-        code, _, err = source.seed("--fact", "ft_calls", *flags)
-        assert code == 0, err
-        assert source.groups("ft_calls") == {("rows", one): [1]}
-
-
-def test_the_export_of_a_table_that_is_named_like_a_pattern_is_that_table_s(
-    source: Source, tmp_path: Path
-) -> None:
-    name = "c[ab]*{x}"
-    with source.connect() as connection:
-        connection.execute(f'create table "{name}" (id text); insert into "{name}" values (\'a\')')
-    source.register(declare(f"public.{name}", ("id", "text")), "ft_pattern")
-    for file, value in ((name, "a"), ("cax", "of another table")):
-        rows = pyarrow.table({"id": [value]})
-        pyarrow.parquet.write_table(rows, tmp_path / f"{file}.parquet")
-    [(position,)] = source.ask("select pg_current_wal_insert_lsn()::text")
-    flags = ("--parquet", str(tmp_path), "--snapshot-lsn", position)
-    code, _, err = source.seed("--fact", "ft_pattern", *flags)
-    assert code == 0, err
-    assert source.groups("ft_pattern") == {("rows", "a"): [1]}

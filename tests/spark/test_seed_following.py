@@ -62,17 +62,6 @@ def test_where_nobody_follows_the_next_session_begins_before_the_snapshot(source
     assert source.baseline() == source.recount()
 
 
-def test_an_export_from_before_a_table_was_followed_is_refused(source: Source) -> None:
-    [(start, now)] = source.ask(
-        "select start_lsn::text, pg_current_wal_insert_lsn()::text from cdc.slot_position"
-    )
-    with source.connect() as connection:
-        connection.execute("update cdc.slot_position set position_lsn = %s", (now,))
-    follow(source, "*")
-    code, _, err = source.seed("--parquet", "/x", "--snapshot-lsn", start)
-    assert (code, "older than the changes of public.notifications in the log" in err) == (32, True)
-
-
 def test_each_table_must_be_in_the_log_from_before_the_snapshot() -> None:
     slot = SlotPosition("s", "1", "d", 5, 30)
     checks.log_holds(10, slot, {"public.a": 10, "public.b": 10})

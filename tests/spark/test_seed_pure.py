@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from common.progress import Measure, line
-from common.settings import Settings, parse_lsn
+from common.settings import Settings
 from counting import values
 from counting.counts import COLUMNS, NULL_DIMENSION, count_groups, each_row_once
 from counting.ranges import Leaf, Range, cut, plan
@@ -12,7 +12,6 @@ from counting.visibility import Visibility, unfinished
 from pyspark.sql import Row, SparkSession
 
 from tests.support.facts import column, declare, notify
-from waltally.errors import SettingError
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
@@ -184,13 +183,6 @@ def test_a_whole_table_and_a_foreign_leaf_are_one_range_each() -> None:
 def test_a_leaf_is_read_by_itself_for_its_table() -> None:
     [part] = plan([Leaf(Table("Odd", 'le"af'), 3)], 4, "select 1 as x {}".format)
     assert part == Range('select 1 as x from only "Odd"."le""af" where true', 3)
-
-
-def test_parquet_and_its_position_belong_together() -> None:
-    with pytest.raises(SettingError, match="belong together"):
-        Settings("", "", "slot", "cdc", parquet="/x")
-    with pytest.raises(SettingError, match="not a WAL position"):
-        parse_lsn("12", "--snapshot-lsn")
 
 
 def test_progress_tells_rows_rate_and_time_left() -> None:

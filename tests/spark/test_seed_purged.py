@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import pytest
+from seeding import job, store
 
 from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
-from tests.spark.test_seed_declared import EXACT, Group, a_shop, export, recounted, total
+from tests.spark.test_seed_declared import EXACT, SHOP_TABLES, Group, a_shop, recounted, total
+from tests.spark.test_seed_following import a_loader
 from waltally import lsn
 
 ARCHIVED = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
+LATE = "FFFFFF/0"
+WhenCounted = Callable[[int], object]
 
 
 def purged(shop: Shop, slot: str) -> dict[Group, list[Decimal]]:
@@ -53,10 +57,21 @@ def mark(source: Source, applied_lsn: str, declaration: dict[str, Any] = ORDERS)
     )
 
 
-def seed(source: Source, folder: Path, position: str, *flags: str) -> tuple[int, str, str]:
-    """Seed from the export; nobody needs to follow the slot then."""
-    source.ask("update cdc.slot_position set position_lsn = %s returning 1", position)
-    return source.seed("--parquet", str(folder), "--snapshot-lsn", position, "--json", *flags)
+@pytest.fixture
+def when_counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[WhenCounted], None]:
+    """Do something between the counting and what follows, with the snapshot's position."""
+
+    def register(act: WhenCounted) -> None:
+        counting = job.count
+
+        def count(*arguments: Any) -> store.Counted:
+            counted = counting(*arguments)
+            act(counted.snapshot_lsn)
+            return counted
+
+        monkeypatch.setattr(job, "count", count)
+
+    return register
 
 
 def said(out: str) -> dict[str, Any]:
@@ -73,24 +88,36 @@ def column_sum(groups: dict[Group, list[Decimal]], place: int) -> Decimal:
 
 
 @pytest.fixture
-def shop(source: Source) -> Any:
-    with a_shop(source) as made:
+def shop(source: Source) -> Iterator[Shop]:
+    """A shop whose tables a loader follows."""
+    with a_shop(source) as made, a_loader(source):
+        source.ask(
+            "update cdc.slot_position set followed = (select jsonb_object_agg("
+            "'public.' || name, jsonb_build_object('*', start_lsn))"
+            " from unnest(%s::text[]) as name) returning 1",
+            list(SHOP_TABLES),
+        )
         yield made
 
 
 def test_what_was_written_down_before_the_snapshot_stays_counted(
-    source: Source, shop: Shop, tmp_path: Path
+    source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
 ) -> None:
     groups = purged(shop, source.slot)
     some = dict(list(groups.items())[::2])
-    position = export(source, tmp_path)
-    early, late = (lsn.show(lsn.parse(position) - back) for back in (20, 10))
-    write_down(source, groups, early)
-    write_down(source, some, late)
-    # From the snapshot on the deletes are in the stream.
-    write_down(source, some, position)
-    mark(source, lsn.show(lsn.parse(position) + 100))
-    code, out, err = seed(source, tmp_path, position)
+    first: list[int] = []
+
+    def write_all(position: int) -> None:
+        if not first:
+            write_down(source, groups, lsn.show(position - 20))
+            write_down(source, some, lsn.show(position - 10))
+            # From the snapshot on the deletes are in the stream.
+            write_down(source, some, lsn.show(position))
+            first.append(position)
+
+    when_counted(write_all)
+    mark(source, LATE)
+    code, out, err = source.seed("--json")
     assert code == 0, err
     wanted = recounted(shop, source.slot, "kept")
     for group, measures in some.items():
@@ -99,24 +126,32 @@ def test_what_was_written_down_before_the_snapshot_stays_counted(
     rows = column_sum(groups, 1) + column_sum(some, 1)
     assert said(out) == {"outcome": "kept", "rows": rows, "groups": len(groups)}
 
-    # One row a group is left, and the next seed takes the same.
+    # One row a group is left. The next seed has the later ones before its snapshot too.
     kept = source.ask(ARCHIVED)
-    positions = [at for at, *_ in kept]
-    assert sorted(set(positions), key=lsn.parse) == [early, late, position]
+    [position] = first
+    assert {lsn.parse(at) for at, *_ in kept} == {position - 20, position - 10, position}
     assert len(kept) == len(groups) + len(some)
-    assert seed(source, tmp_path, position)[0] == 0
-    assert source.ask(ARCHIVED) == kept
+    later = "delete from cdc.archived_delete where commit_lsn = %s returning 1"
+    source.ask(later, lsn.show(position))
+    left = source.ask(ARCHIVED)
+    assert source.seed()[0] == 0
+    assert source.ask(ARCHIVED) == left
     assert nonzero(total(source.groups("ft_orders"))) == nonzero(wanted)
 
 
-def test_purged_rows_are_forgotten_when_asked(source: Source, shop: Shop, tmp_path: Path) -> None:
+def test_purged_rows_are_forgotten_when_asked(
+    source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
+) -> None:
     groups = purged(shop, source.slot)
-    position = export(source, tmp_path)
-    write_down(source, groups, lsn.show(lsn.parse(position) - 1))
-    write_down(source, groups, position)
-    # Not built up to the snapshot: what is forgotten need not be known.
-    mark(source, lsn.show(lsn.parse(position) - 1))
-    code, out, err = seed(source, tmp_path, position, "--forget-purged")
+
+    def write_all(position: int) -> None:
+        write_down(source, groups, lsn.show(position - 1))
+        write_down(source, groups, lsn.show(position))
+        # Not built up to the snapshot: what is forgotten need not be known.
+        mark(source, lsn.show(position - 1))
+
+    when_counted(write_all)
+    code, out, err = source.seed("--json", "--forget-purged")
     assert code == 0, err
     assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
     assert said(out) == {
@@ -124,18 +159,18 @@ def test_purged_rows_are_forgotten_when_asked(source: Source, shop: Shop, tmp_pa
         "rows": column_sum(groups, 1),
         "groups": len(groups),
     }
-    assert {at for at, *_ in source.ask(ARCHIVED)} == {position}
+    [(snapshot,)] = source.ask("select snapshot_lsn::text from cdc.baseline")
+    assert {at for at, *_ in source.ask(ARCHIVED)} == {snapshot}
 
 
 @pytest.mark.parametrize("built", ["never", "otherwise"])
 def test_a_fact_that_is_not_built_as_it_is_declared_remembers_nothing(
-    source: Source, shop: Shop, tmp_path: Path, built: str
+    source: Source, shop: Shop, built: str
 ) -> None:
-    position = export(source, tmp_path)
-    write_down(source, purged(shop, source.slot), lsn.show(lsn.parse(position) - 1))
+    write_down(source, purged(shop, source.slot), "0/1")
     if built == "otherwise":
-        mark(source, position, ORDERS | {"key": ["x"]})
-    code, out, err = seed(source, tmp_path, position)
+        mark(source, LATE, ORDERS | {"key": ["x"]})
+    code, out, err = source.seed("--json")
     assert code == 0, err
     assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
     unknown = {"outcome": "unknown", "rows": None, "groups": None}
@@ -144,15 +179,14 @@ def test_a_fact_that_is_not_built_as_it_is_declared_remembers_nothing(
 
 
 def test_a_fact_that_the_log_does_not_reach_back_to_keeps_what_it_wrote_down(
-    source: Source, shop: Shop, tmp_path: Path
+    source: Source, shop: Shop
 ) -> None:
     groups = purged(shop, source.slot)
-    position = export(source, tmp_path)
     [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
     before = lsn.show(lsn.parse(start) - 1)
     write_down(source, groups, before)
     mark(source, before)
-    code, out, err = seed(source, tmp_path, position)
+    code, out, err = source.seed("--json")
     assert code == 0, err
     assert nonzero(total(source.groups("ft_orders"))) == nonzero(
         recounted(shop, source.slot, "kept")
@@ -162,16 +196,20 @@ def test_a_fact_that_the_log_does_not_reach_back_to_keeps_what_it_wrote_down(
 
 
 def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
-    source: Source, shop: Shop, tmp_path: Path
+    source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    position = export(source, tmp_path)
     [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
     source.ask(
         "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
         " from cdc.slot_position returning 1"
     )
     mark(source, start)
-    code, _, err = seed(source, tmp_path, position)
+    when_counted(
+        lambda position: source.ask(
+            "update cdc.slot_position set position_lsn = %s returning 1", lsn.show(position)
+        )
+    )
+    code, _, err = source.seed()
     assert code == 41, err
     assert "dbt has not installed it" in err
     assert "`dbt build`; then run the seed again; --forget-purged" in err

@@ -10,7 +10,7 @@ from common.errors import CountingFailed, SnapshotTooOld
 from common.settings import Settings
 from counting import checks, snapshot
 from seeding import store
-from seeding.incoming_table import acquire_seed_lock
+from seeding.incoming import acquire_seed_lock
 from seeding.job import seed
 
 from demo.cluster import Cluster
@@ -188,11 +188,6 @@ def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused() -> Non
         checks.position(9, 10, None)
     with pytest.raises(SnapshotTooOld, match="stored baseline"):
         checks.position(10, 9, 11)
-
-
-def test_an_old_parquet_export_is_refused_before_anything_is_read(source: Source) -> None:
-    with pytest.raises(SnapshotTooOld):
-        seed(Settings("", source.dsn, source.slot, "cdc", parquet="/x", snapshot_lsn=1))
 
 
 def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:

@@ -247,8 +247,3 @@ def test_a_terminated_seed_lets_replay_go_on(standby: Standby) -> None:
     assert seed.returncode != 0
     assert "Traceback" not in err
     assert source.ask("select from cdc.baseline") == []
-
-
-def test_an_export_and_a_standby_exclude_each_other(standby: Standby) -> None:
-    parquet = ("--parquet", "/nowhere", "--snapshot-lsn", "0/1")
-    refused(standby, 2, "exclude each other", flags=parquet)

@@ -104,8 +104,8 @@ def register(
         )
         for table in facts.source_tables([fact]):
             cursor.execute(
-                f'insert into "{schema}".logged_table (slot_name, table_schema, table_name,'
-                " is_only_logged) values (%s, %s, %s, false) on conflict do nothing",
+                f'insert into "{schema}".logged_table (slot_name, table_schema, table_name)'
+                " values (%s, %s, %s) on conflict do nothing",
                 (slot, table.schema, table.name),
             )
 

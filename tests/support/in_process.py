@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from loader.capture.events import RunState
 from loader.capture.follow import follow
-from loader.capture.run_state import RunState
 from tests.support.pipeline import Pipeline
 from tests.support.waiting import wait_until
 from waltally.errors import LoaderError

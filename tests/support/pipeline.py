@@ -14,8 +14,8 @@ from typing import Any
 
 from demo import recount
 from loader.applying.applier import apply_once
+from loader.capture.events import RunState
 from loader.capture.follow import follow
-from loader.capture.run_state import RunState
 from loader.preflight import setup
 from loader.preflight.dbt_project import parse_project
 from loader.preflight.manifest import read_manifest
@@ -74,7 +74,7 @@ class Pipeline:
     @property
     def wanted(self) -> Wanted:
         """What `loader setup` would register."""
-        return Wanted.of(read_manifest(self.source.manifest), ())
+        return Wanted.of(read_manifest(self.source.manifest))
 
     @property
     def dsns(self) -> tuple[str, str]:

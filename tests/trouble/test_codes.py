@@ -19,15 +19,15 @@ from tests.support.servers import connect as plain
 from tests.support.standbys import Family
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
-from waltally.tables import parse_tables
+from waltally.tables import Table
 
 GERMAN = "de_DE.UTF-8"
-TABLES = parse_tables("public.notifications,public.notification_history")
+TABLES = tuple(Table("public", name) for name in ("notifications", "notification_history"))
 
 
 @pytest.fixture(scope="module")
 def german() -> Iterator[Cluster]:
-    """A server that speaks German, with roles that may not do all, and a slot."""
+    """A server that speaks German, with a slot."""
     catalogs = Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
     if shutil.which("localedef") is None or not list(catalogs):
         pytest.skip("no German locale can be made here")
@@ -44,39 +44,62 @@ def german() -> Iterator[Cluster]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("LOCPATH", str(made.home))
             made.start()
-            with closing(plain(made.dsn())) as admin, admin.cursor() as cursor:
-                cursor.execute("create role nobody login; create role locked nologin")
-                cursor.execute("create database closed")
-                cursor.execute("revoke connect on database closed from public")
-                cursor.execute("select pg_create_logical_replication_slot('taken', 'wal2json')")
+            administer(made, "select pg_create_logical_replication_slot('taken', 'wal2json')")
             yield made
     finally:
         made.remove()
 
 
+@pytest.fixture(scope="module")
+def english() -> Iterator[Cluster]:
+    """A server with roles that may not do all."""
+    with Server({"fsync": "off"}) as made:
+        for statement in (
+            "create role nobody login",
+            "create role locked nologin",
+            "create database closed",
+            "revoke connect on database closed from public",
+        ):
+            administer(made, statement)
+        yield made
+
+
+def test_a_refused_login_in_another_language_is_waited_for_in_the_server_s_words(
+    german: Cluster,
+) -> None:
+    for way in (
+        lambda: connect(german.dsn(user="stranger"), "source"),
+        lambda: handshake.connect_replication(german.dsn(user="stranger")),
+    ):
+        with pytest.raises(CannotConnect, match="Rolle »stranger« existiert nicht"):
+            way()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"user": "stranger"}, "Rolle »stranger« existiert nicht"),
-        ({"user": "locked"}, "Rolle »locked« hat keine Berechtigung zum Einloggen"),
-        ({"dbname": "nowhere"}, "Datenbank »nowhere« existiert nicht"),
-        ({"dbname": "closed", "user": "nobody"}, "keine Berechtigung für Datenbank »closed«"),
+        ({"user": "stranger"}, 'role "stranger" does not exist'),
+        ({"user": "locked"}, 'role "locked" is not permitted to log in'),
+        ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
+        ({"dbname": "closed", "user": "nobody"}, 'permission denied for database "closed"'),
         ({"options": "-cnonsense=1"}, "nonsense"),
+        ({"options": "-cwork_mem=1TBB"}, "invalid value for parameter"),
     ],
 )
-def test_a_refused_login_is_one_in_german_too(
-    german: Cluster, words: dict[str, str], said: str
-) -> None:
+def test_a_login_is_refused(english: Cluster, words: dict[str, str], said: str) -> None:
     with pytest.raises(LoginRefused, match=said):
-        connect(german.dsn(**words), "source")
+        connect(english.dsn(**words), "source")
     if "dbname" not in words or "user" not in words:
         with pytest.raises(LoginRefused, match=said):
-            handshake.connect_replication(german.dsn(**words))
+            handshake.connect_replication(english.dsn(**words))
+
+
+def test_a_role_that_may_not_stream_is_told_which_right_it_lacks(english: Cluster) -> None:
+    with pytest.raises(MissingRight, match=r"(?i)wal ?sender"):
+        handshake.connect_replication(english.dsn(user="nobody"))
 
 
 def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
-    with pytest.raises(MissingRight, match=r"(?i)repli[kc]ation"):
-        handshake.connect_replication(german.dsn(user="nobody"))
     first, second = (handshake.connect_replication(german.dsn()) for _ in range(2))
     with pytest.raises(SlotLost, match="existiert nicht"):
         handshake.start(second, "gone", 0, TABLES, None)

@@ -15,9 +15,8 @@ from loader.applying import applier, calls
 from loader.applying.applier import Applier
 from loader.applying.calls import ModelState
 from loader.capture import handshake, reader
-from loader.capture.events import BuildBroke, Built, Committed, Event
+from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
-from loader.capture.run_state import RunState
 from tests.fixtures.pipelines import MakePipeline
 from tests.support import Database, wait_until
 from tests.support.commands import RunningLoader

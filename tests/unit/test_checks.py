@@ -155,12 +155,6 @@ def test_each_table_fault_has_its_code_and_remedy(
     assert remedy in found.remedy
 
 
-def test_a_table_that_is_only_logged_needs_no_column() -> None:
-    assert table_checks.table_findings(replace(TABLE, columns={}, identity="d"), []) == []
-    (found,) = table_checks.table_findings(replace(TABLE, kind=None), [])
-    assert "LOADER_TABLES" in found.remedy
-
-
 def test_current_rows_need_their_key_alone_of_an_old_row() -> None:
     declaration = {**declare("public.n", ("shop", "uuid"), ("amount", "numeric"))}
     rows = parse(

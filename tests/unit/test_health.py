@@ -6,8 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loader.capture.events import BuildBroke, Built, Committed, Failed, Following
-from loader.capture.run_state import RunState
+from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, RunState
 from loader.monitoring.health import STALLED_SECONDS, Health
 from waltally.errors import BuildFailed, CannotConnect
 

@@ -53,6 +53,6 @@ def test_a_verb_imports_the_driver_and_no_more(arguments: tuple[str, ...]) -> No
 def test_setup_imports_dbt_only_to_parse_a_project(tmp_path: Path) -> None:
     manifest = tmp_path / "manifest.json"
     manifest.write_text('{"metadata": {"project_name": "p"}, "nodes": {}}')
-    said = ("setup", "--check", "--tables", "public.notifications")
+    said = ("setup", "--check")
     assert imported(*said, "--manifest", str(manifest)) == {"psycopg2", "yaml"}
     assert "dbt" in imported(*said)

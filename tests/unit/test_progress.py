@@ -7,10 +7,8 @@ import time
 
 import pytest
 
-from loader.capture.events import BuildBroke, Building, Built, Failed, Following
-from loader.capture.run_state import RunState
-from loader.monitoring.progress import Progress
-from loader.monitoring.stage import Stage
+from loader.capture.events import BuildBroke, Building, Built, Failed, Following, RunState
+from loader.monitoring.progress import Progress, Stage
 from waltally.errors import BuildFailed, CannotConnect
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from loader.capture.protocol import ProtocolError
-from loader.capture.protocol_errors import protocol_error
+from loader.capture.protocol import ProtocolError, protocol_error
 from waltally.errors import CannotConnect, SlotLost
 
 

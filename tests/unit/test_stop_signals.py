@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import signal
-from loader.stop_signals import stop_event
+from loader.verbs.run import stop_event
 
 with stop_event(signal.SIGALRM) as stop:
     for number in range(300):

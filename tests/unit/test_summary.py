@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from loader.monitoring.amounts import duration, size
 from loader.monitoring.status_text import render
 from loader.monitoring.summary import Summary, summarize
+from loader.monitoring.text_lines import duration, size
 from loader.monitoring.thresholds import Thresholds, passed
 from waltally.plural import plural
 
@@ -56,7 +56,6 @@ def body(
             "stored_changes": 1, "newest_commit_at": MOMENT,
         },
         "facts": list(facts or (fact(exact_age_seconds=age),)),
-        "logged_tables": [],
         "last_error": None,
         "exact_age_seconds": age,
         "findings": [{"message": message, "remedy": remedy} for message, remedy in findings],

@@ -83,7 +83,6 @@ create table logged_table (
     slot_name text collate "C" not null references slot_position on delete cascade,
     table_schema text collate "C" not null,
     table_name text collate "C" not null,
-    is_only_logged boolean not null,
     table_oid bigint,
     named_xid bigint,
     column_numbers jsonb not null default '{}',
@@ -95,7 +94,6 @@ create table logged_table (
 
 comment on table logged_table is
     'The source tables that loader setup registered, and what the change log holds of each.';
-comment on column logged_table.is_only_logged is 'Whether no fact counts it.';
 comment on column logged_table.table_oid is
     'The table that had the name when a fact first needed it; null where no fact has.';
 comment on column logged_table.named_xid is 'The transaction that had last given it its name, schema or owner.';

@@ -24,6 +24,7 @@ from tests.operations.prune.windows import (
 )
 from tests.support import Database, paste, wait_until
 from tests.support.databases import application_database
+from tests.support.facts import declare
 from tests.support.models import Models
 from tests.support.pipeline import Pipeline
 from tests.support.servers import connect
@@ -139,9 +140,9 @@ def test_a_second_slot_with_lower_wal_meets_no_old_rows(
     leave(pipeline)
     with application_database(window_one, "lower") as database:
         second = Pipeline(database, tmp_path, models, pipeline.target)
-        # It only logs: a fact of the first slot cannot be fed by a second one.
-        database.declare()
-        second.must("setup", "--tables", "public.notifications")
+        # A fact of the first slot cannot be fed by a second one.
+        database.declare(ft_lower=declare("public.notifications"))
+        second.must("setup")
         database.insert(4, "sent")
         second.must("run", "--once")
         slots = (

@@ -1,0 +1,56 @@
+"""The options that the loader's verbs and Spark's jobs share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waltally.errors import SettingError
+from waltally.settings import parse_conninfo
+
+
+def without_password(
+    context: typer.Context, parameter: typer.CallbackParam, value: str | None
+) -> str | None:
+    """Return the flag's value. Raises SettingError for a password: any user can read it."""
+    name = parameter.name or ""
+    given = context.get_parameter_source(name)
+    on_command_line = value and given is not None and given.name == "COMMANDLINE"
+    if on_command_line and any(
+        "password" in word for word in parse_conninfo(value or "", f"--{name}")
+    ):
+        raise SettingError(
+            f"--{name} has a password, which every user of this machine could read",
+            f"give it in LOADER_{name.upper()}_DSN, PGPASSWORD or PGPASSFILE",
+        )
+    return value
+
+
+Source = Annotated[
+    str,
+    typer.Option(
+        metavar="DSN",
+        envvar="LOADER_SOURCE_DSN",
+        callback=without_password,
+        show_default="libpq's PG* variables",
+        help="The application's database: a libpq string or URL.",
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        metavar="DSN",
+        envvar="LOADER_TARGET_DSN",
+        callback=without_password,
+        show_default="the source",
+        help="The database that holds the change log: a libpq string or URL.",
+    ),
+]
+Slot = Annotated[
+    str, typer.Option(metavar="NAME", envvar="LOADER_SLOT", help="The replication slot's name.")
+]
+Schema = Annotated[
+    str,
+    typer.Option(metavar="NAME", envvar="LOADER_SCHEMA", help="The staging schema at the target."),
+]
