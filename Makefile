@@ -114,6 +114,7 @@ docs: $(DBT_DOCS)  ## Build the docs as a site, with dbt's own beside them: targ
 
 $(DBT_DOCS): docs/site/dbt_docs.py dbt_project.yml \
 		$(shell find dbt_project examples/notify/models -name '*.sql' -o -name '*.yml') | $(INSTALLED)
+	$(BIN)/python dbt_project/describe_macros.py
 	$(BIN)/python -m docs.site.dbt_docs $(@D)
 
 PROMETHEUS := target/prometheus
@@ -145,8 +146,7 @@ install-debezium: install  ## Install the engine that bench-capture compares wit
 	.venv-debezium/bin/python -m pip install --disable-pip-version-check \
 		-r benchmarks/capture/debezium-requirements.txt
 
-fix:  ## Format and mend what the linters can; write the macros' descriptions for dbt's docs
-	$(BIN)/python dbt_project/describe_macros.py
+fix:  ## Format and mend what the linters can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -2,7 +2,7 @@
 
 python dbt_project/describe_macros.py
 
-dbt reads descriptions from YAML alone. `make fix` writes it, and a test compares.
+dbt reads descriptions from YAML alone. `make docs` writes it, and git does not keep it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FOLDERS = (
     *sorted(path for path in (HERE / "macros").iterdir() if path.is_dir()),
     HERE / "tests" / "generic",
 )
-HEADER = "# Written by `make fix` from the comments of the macros.\nversion: 2\n\nmacros:\n"
+HEADER = "# Written by `make docs` from the comments of the macros.\nversion: 2\n\nmacros:\n"
 
 _FILE = re.compile(
     r"\A\{#-?(?P<comment>.*?)-?#\}\s*\{%-? (?P<kind>macro|test|materialization) (?P<name>\w+)",

@@ -10,10 +10,8 @@ from dbt_project.describe_macros import FOLDERS, describe, write_yaml
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_the_descriptions_are_those_of_the_comments(folder: Path) -> None:
-    """`make fix` writes them."""
-    path, text = write_yaml(folder)
-    assert path.read_text() == text
+def test_every_macro_begins_with_a_comment(folder: Path) -> None:
+    _, text = write_yaml(folder)
     assert text.count("- name:") == len(list(folder.glob("*.sql")))
 
 

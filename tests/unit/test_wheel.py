@@ -56,7 +56,7 @@ def files(folder: str, *endings: str) -> set[str]:
 def test_it_holds_the_loader_the_dbt_package_and_the_spark_jobs(wheel: ZipFile) -> None:
     shipped = {
         *files("spark", ".py"),
-        *files("dbt_project/macros", ".sql", ".yml"),
+        *files("dbt_project/macros", ".sql"),
         *files("dbt_project/models", ".sql", ".yml"),
         *files("dbt_project/tests", ".sql", ".yml"),
         *("dbt_project.yml", "profiles.yml.example", "requirements.lock", "selectors.yml"),
