@@ -103,7 +103,7 @@ def differences(
     target: str | None = None,
     schema: str = "analytics",
     staging: str = "cdc",
-    slot: str = "notify_dashboard_replication_slot",
+    slot: str = "waltally",
     every_purge: bool = False,
 ) -> list[Difference]:
     """Compare the fact with the recount, group by group; an empty list means exact.

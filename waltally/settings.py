@@ -13,7 +13,7 @@ from waltally.errors import SettingError
 from waltally.escapes import escaped
 from waltally.tables import parse_names
 
-DEFAULT_SLOT = "notify_dashboard_replication_slot"
+DEFAULT_SLOT = "waltally"
 DEFAULT_SCHEMA = "cdc"
 DEFAULT_DBT_SCHEMA = "analytics"
 

@@ -14,7 +14,7 @@ from demo import source
 from demo.cluster import BIN, Cluster
 from demo.source import DIMENSIONS
 
-SLOT = "notify_dashboard_replication_slot"
+SLOT = "waltally"
 JAR = Path("/usr/share/java/postgresql.jar")
 """Debian's libpostgresql-jdbc-java."""
 JDBC_COUNTS = "public.jdbc_counts"

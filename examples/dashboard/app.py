@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from psycopg.rows import dict_row
 
-SLOT = os.environ.get("LOADER_SLOT", "notify_dashboard_replication_slot")
+SLOT = os.environ.get("LOADER_SLOT", "waltally")
 POSITION = """
 select applied_lsn::text as position from cdc.model_watermark
 where model_name = 'analytics.ft_service_stats' and slot_name = %s

@@ -31,7 +31,7 @@ from tests.support.servers import Server
 from tests.support.waiting import wait_until
 from waltally import facts, lsn
 
-SLOT = "notify_dashboard_replication_slot"
+SLOT = "waltally"
 DATABASE = "waltally"
 START = 0x1000
 STEP = 0x30

@@ -198,7 +198,7 @@ def test_a_truncate_that_needs_what_is_pruned_is_refused(warehouse: Warehouse) -
 
 
 def test_a_fact_of_three_tables_starts_from_its_baseline(warehouse: Warehouse) -> None:
-    slot = "notify_dashboard_replication_slot"
+    slot = "waltally"
     warehouse.seed_fact(
         "ft_hours",
         {

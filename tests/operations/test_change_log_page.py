@@ -11,7 +11,7 @@ from tests.support.pipeline import Pipeline
 
 PAGE = (ROOT / "docs/change-log.md").read_text()
 REGISTER, READ = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-SLOT = "notify_dashboard_replication_slot"
+SLOT = "waltally"
 READER = "reads_the_log"
 
 

@@ -111,7 +111,7 @@ def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
     cluster.stop("immediate")
 
     def remove(command: str) -> None:
-        assert '"$PGDATA/pg_replslot/notify_dashboard_replication_slot"' in command
+        assert '"$PGDATA/pg_replslot/waltally"' in command
         shutil.rmtree(cluster.data / "pg_replslot" / pipeline.slot)
 
     def start(command: str) -> None:

@@ -93,7 +93,7 @@ def run_command(
 class Source:
     """A database with the source tables and the staging schema, and what a test does with it."""
 
-    slot = "notify_dashboard_replication_slot"
+    slot = "waltally"
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster = cluster

@@ -19,7 +19,7 @@ from tests.support.servers import connect
 from waltally import facts
 from waltally.tables import Table
 
-SLOT = "notify_dashboard_replication_slot"
+SLOT = "waltally"
 
 
 def column(name: str, type_: str, **more: Any) -> dict[str, Any]:
