@@ -226,9 +226,7 @@ POLICY = "row-level security policy for table"
 def test_a_policy_that_would_hide_rows_of_a_source_is_an_error(whole: RoleCommands) -> None:
     run = whole.database.execute
     run("alter table notifications enable row level security")
-    run(
-        f"create policy some on notifications to {SPARK_ROLE} using (notification_status <> 'sent')"
-    )
+    run(f"create policy few on notifications to {SPARK_ROLE} using (notification_status <> 'sent')")
     try:
         with pytest.raises(MissingRight, match=POLICY) as refused:
             whole.job(SEED_JOB)
@@ -237,7 +235,7 @@ def test_a_policy_that_would_hide_rows_of_a_source_is_an_error(whole: RoleComman
         whole.job(SEED_JOB)
     finally:
         run(f"alter role {SPARK_ROLE} nobypassrls")
-        run("drop policy some on notifications")
+        run("drop policy few on notifications")
         run("alter table notifications disable row level security")
     whole.database.insert(1, "sent")
     whole.loader("run", "--once", "--build")
