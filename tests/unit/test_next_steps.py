@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from loader import shipped_files
-from loader.scaffold import project
-from loader.scaffold.project import missing_tools
+from loader.scaffold import next_steps
+from loader.scaffold.next_steps import missing_tools
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_pip_s_spark_submit_is_replaced(commands: Path) -> None:
 def test_spark_is_installed_in_the_loader_s_environment(
     commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(project, "find_spec", lambda name: None)
+    monkeypatch.setattr(next_steps, "find_spec", lambda name: None)
     (commands / "spark-submit").unlink()
     pip, submit = missing_tools(commands)
     assert pip.startswith(f"{commands}/python -m pip install -c ")
