@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 _FOUND = subprocess.run(
     [Path(__file__).parents[1] / "ops" / "find-postgres"], capture_output=True, text=True
@@ -171,10 +170,5 @@ class Cluster:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()

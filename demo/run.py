@@ -21,7 +21,7 @@ from psycopg2 import sql
 from rich.console import Console
 
 from demo import example as examples
-from demo import installation, own_environment, run_folder, show
+from demo import installation, run_folder, show
 from demo.cluster import Cluster, ClusterError
 from demo.commands import CommandFailed, Commands
 from demo.comparison import differences
@@ -174,7 +174,7 @@ def create_database(cluster: Cluster, name: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; return 0 only if every command succeeded and nothing differs."""
     chosen = options(arguments)
-    own_environment.forget_settings()
+    run_folder.forget_settings()
     console = Console(highlight=False)
     began = time.monotonic()
     try:

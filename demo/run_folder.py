@@ -1,4 +1,4 @@
-"""One temporary folder for all that a demo or a test run makes, its servers and Spark's too.
+"""What keeps a demo or a test run by itself: one temporary folder for all, and no settings else.
 
 A run that ends removes it. After a SIGKILL the next run does: a folder whose lock nobody holds.
 """
@@ -57,3 +57,20 @@ def _end_processes(folder: Path) -> None:
         with contextlib.suppress(OSError):  # it has just ended, or is another user's
             if any(map(inside.match, environment.read_text(errors="replace").split("\0"))):
                 os.kill(int(environment.parent.name), signal.SIGKILL)
+
+
+_SETTINGS = ("PG", "LOADER_", "DBT_", "SPARK_", "PYSPARK_", "HADOOP_", "YARN_")
+"""How the names of their variables begin."""
+_CHOICES = frozenset({"PG", "PG_BIN", "PG_ROOT"})
+"""What ops/find-postgres reads: which server to start."""
+
+
+def forget_settings() -> None:
+    """Remove from this process's environment what would lead it elsewhere.
+
+    A PGSERVICE, PGHOSTADDR or PGSSLMODE counts even for a session that names its host, and another
+    SPARK_HOME or PYSPARK_DRIVER_PYTHON even for our spark-submit.
+    """
+    for name in list(os.environ):
+        if name.startswith(_SETTINGS) and name not in _CHOICES:
+            del os.environ[name]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo import own_environment, run_folder
+from demo import run_folder
 from tests.support.commands import only_environment
 
 pytest_plugins = [
@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     The first that is registered here runs last, after other modules have removed their own.
     Nothing of the caller's own databases and Spark has a part in it.
     """
-    own_environment.forget_settings()
+    run_folder.forget_settings()
     if not hasattr(config, "workerinput"):  # xdist's workers use the folder of the first process
         atexit.register(shutil.rmtree, run_folder.make(), ignore_errors=True)
 

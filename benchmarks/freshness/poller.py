@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from threading import Event, Thread
-from types import TracebackType
 from typing import NamedTuple
 
 import psycopg2
@@ -61,12 +60,7 @@ class TargetPoller:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 

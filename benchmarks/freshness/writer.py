@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from types import TracebackType
 from typing import NamedTuple
 
 import psycopg2
@@ -67,12 +66,7 @@ class PacedWriter:
     def __enter__(self) -> PacedWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with closing(self._connection):
             self._cursor.close()
 

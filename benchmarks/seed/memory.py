@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -25,12 +24,7 @@ class PeakMemory:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from demo import example, installation, own_environment, run_folder
+from demo import example, installation, run_folder
 from demo.cluster import Cluster
 from demo.commands import Commands
 from demo.run import cleaned_up, environment
@@ -49,5 +49,5 @@ def make(folder: Path, console: Console) -> None:
 
 
 if __name__ == "__main__":
-    own_environment.forget_settings()
+    run_folder.forget_settings()
     make(Path(sys.argv[1]), Console())

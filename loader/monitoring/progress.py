@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from loader.capture.events import BuildBroke, Building, Built, Event, Failed, Following, RunState
@@ -130,10 +129,7 @@ class Progress:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
     ) -> None:
         self._done.set()
         self._thread.join()

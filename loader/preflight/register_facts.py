@@ -110,10 +110,10 @@ def register_facts(
     registration.write_project(cursor, settings.schema, settings.slot, wanted.project)
     if not changes:
         return []
-    return _said(changes, wanted, is_first=not registered.facts)
+    return _said(changes, is_first=not registered.facts)
 
 
-def _said(changes: Difference, wanted: Wanted, is_first: bool) -> list[str]:
+def _said(changes: Difference, is_first: bool) -> list[str]:
     seed = "`spark-submit spark/seed.py --fact {0}`, then `dbt build`"
     said = [
         f"registered {name}" + ("" if is_first else f"; it needs {seed.format(name)}")

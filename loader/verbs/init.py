@@ -32,7 +32,8 @@ def init_command(
     """
     from contextlib import closing
 
-    from loader.scaffold.project import missing_tools, next_steps, write_project
+    from loader.scaffold.next_steps import missing_tools, next_steps
+    from loader.scaffold.project import write_project
     from loader.scaffold.proposal import hints, propose
     from loader.scaffold.table_columns import read_columns
     from waltally.database import connect

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 
-from demo import own_environment, run_folder
+from demo import run_folder
 from tests.soak.failure import SoakFailed
 from tests.soak.plan import Plan
 from tests.soak.soak import Soak
@@ -47,7 +47,7 @@ def options() -> argparse.Namespace:
 def main() -> int:
     """Run one system of each identity, side by side; return 1 where a promise was broken."""
     chosen = options()
-    own_environment.forget_settings()
+    run_folder.forget_settings()
     faults = chosen.faults
     shares = (None, None) if faults is None else (faults - faults // 2, faults // 2)
     seeds = (chosen.seed, chosen.seed + 1)

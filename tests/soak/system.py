@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any
 
 import psycopg2
@@ -61,12 +60,7 @@ class System:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _make_servers(self) -> None:

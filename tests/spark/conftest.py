@@ -16,13 +16,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from demo import source as notify  # noqa: E402
 from demo.cluster import Cluster  # noqa: E402
-from demo.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
 from tests.spark.support import Source, wait_until  # noqa: E402
 from tests.support import Database, facts  # noqa: E402
 from tests.support.databases import empty_database  # noqa: E402
 from tests.support.models import Models  # noqa: E402
+from tests.support.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)

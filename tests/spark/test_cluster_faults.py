@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from demo.spark_cluster import SparkCluster, Worker
 from tests.spark.support import Source, wait_until
 from tests.spark.traffic import Writers, ends_as_a_recount
+from tests.support.spark_cluster import SparkCluster, Worker
 from waltally import lsn
 
 SMALL = {"spark.executor.memory": "512m"}

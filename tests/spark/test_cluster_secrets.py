@@ -15,9 +15,9 @@ import pytest
 from common import shown_passwords
 
 from demo.cluster import free_port
-from demo.spark_cluster import SparkCluster
 from tests.operations.secret_watch import SecretWatch, files_with
 from tests.spark.support import Source, wait_until
+from tests.support.spark_cluster import SparkCluster
 from waltally.errors import SettingError
 
 SECRET = "Zebra1931Crossing"

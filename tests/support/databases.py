@@ -6,7 +6,6 @@ import itertools
 import os
 import subprocess
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from psycopg2 import errors
@@ -163,12 +162,7 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -6,7 +6,6 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from types import TracebackType
 
 from demo.cluster import free_port
 
@@ -112,10 +111,5 @@ class Proxy:
     def __enter__(self) -> Proxy:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -57,8 +57,21 @@ cut as (
                 then 'the action is not known'
             when named.table_no is null then 'the change names no table'
         end as problem,
-        {{ waltally.cut_old_image() }} as old_image,
-        {{ waltally.cut_new_image() }} as new_image,
+        -- wal2json prints the columns before the identity, so the new image is what comes before. Where there is
+        -- only one image, the whole text is searched. Not by strpos: on a long text it counts the characters up
+        -- to what it finds.
+        case plugin_action
+            when 'I' then null
+            when 'U' then nullif(split_part(payload, ',"identity":[', 2), '')
+            when 'D' then payload
+            else (message -> 'identity')::text
+        end as old_image,
+        case plugin_action
+            when 'I' then payload
+            when 'U' then split_part(payload, ',"identity":[', 1)
+            when 'D' then null
+            else (message -> 'columns')::text
+        end as new_image,
         (
             (named.commit_lsn, named.ordinal) < (truncates.commit_lsn, truncates.ordinal)
         ) is true as is_cancelled

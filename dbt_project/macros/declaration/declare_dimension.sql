@@ -31,7 +31,10 @@
         {%- do waltally.refuse_declaration(
             'dimension ' ~ name ~ ' is the slot and of type ' ~ type ~ "; it takes 'text'"
         ) -%}
-    {%- elif not waltally.is_dimension_type(type) -%}
+    {#- A value of these prints in one way only. #}
+    {%- elif type not in [
+        'uuid', 'text', 'boolean', 'smallint', 'integer', 'bigint', 'date', 'timestamp', 'timestamptz',
+    ] and not waltally.is_numeric_type(type) -%}
         {%- do waltally.refuse_declaration(
             'dimension ' ~ name ~ ' is of type ' ~ type ~ '; it takes uuid, text, boolean, smallint, '
             ~ 'integer, bigint, date, timestamp, timestamptz or numeric(p, s), and text fits the rest'

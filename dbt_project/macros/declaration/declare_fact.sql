@@ -2,15 +2,31 @@
    manifest holds, `loader setup` registers, and loader and Spark read. An error is one sentence,
    while dbt parses. `derived` is checked and stays out: the rows that count do not depend on it. #}
 {% macro declare_fact(tables, dimensions, measures, where={}, derived={}) %}
+    {%- if dimensions is not mapping or not dimensions -%}
+        {%- do waltally.refuse_declaration(
+            'dimensions is ' ~ dimensions ~ '; it takes {column: SQL type}, one or more'
+        ) -%}
+    {%- elif measures is not mapping or not measures -%}
+        {%- do waltally.refuse_declaration(
+            'measures is ' ~ measures
+            ~ "; it takes {name: {'count': table}} or {name: {'sum': column}}, one or more"
+        ) -%}
+    {%- endif -%}
     {%- set declared = {
         'version': 1,
         'kind': 'fact',
         'tables': waltally.declare_tables(tables),
-        'dimensions': waltally.declare_dimensions(dimensions),
+        'dimensions': [],
+        'measures': [],
         'where': waltally.declare_conditions(where),
         'key': [],
     } -%}
-    {%- do declared.update(measures=waltally.declare_measures(measures, declared.tables)) -%}
+    {%- for name, given in dimensions.items() -%}
+        {%- do declared.dimensions.append(waltally.declare_dimension(name, given)) -%}
+    {%- endfor -%}
+    {%- for name, given in measures.items() -%}
+        {%- do declared.measures.append(waltally.declare_measure(name, given, declared.tables)) -%}
+    {%- endfor -%}
     {%- do waltally.check_names(declared, derived) -%}
     {%- do waltally.name_columns(declared) -%}
     {{ return(declared) }}

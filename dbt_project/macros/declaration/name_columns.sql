@@ -1,7 +1,11 @@
 {# Let each table's mapping name the column that is read. A day may be mapped by its own name or by
    the name of the column that it is the day of. Refuse a mapping of a name that nothing reads. #}
 {% macro name_columns(declared) %}
-    {%- set read = waltally.list_columns(declared) -%}
+    {%- set read = (
+        declared.dimensions | map(attribute='column') | select | list
+        + declared.measures | map(attribute='column') | select | list
+        + declared.where | map(attribute='column') | list
+    ) | unique(case_sensitive=true) | list -%}
     {%- for table in declared.tables -%}
         {%- set columns = {} -%}
         {%- for name, column in table.columns.items() -%}

@@ -2,7 +2,9 @@
    register both. #}
 {% macro install_functions(declared, derived) %}
 {%- set staging = waltally.get_staging_schema() -%}
-{%- set readables = waltally.list_readables(waltally.list_declarations()) -%}
+{%- set declarations = graph.nodes.values() | map(attribute='config') | map(attribute='meta', default={})
+    | selectattr('waltally', 'defined') | map(attribute='waltally') | list -%}
+{%- set readables = waltally.list_readables(declarations) -%}
 {%- set routine = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply') -%}
 {%- set reader = waltally.quote_name(ref('waltally', 'rejected_changes').schema) ~ '.' ~ waltally.quote_name('read_changes_of_' ~ project_name[:40]) -%}
 {%- set routine_signature = routine ~ '(text, text, ' ~ staging ~ '.change[], integer[], integer[], text[])' -%}

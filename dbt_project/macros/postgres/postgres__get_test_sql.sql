@@ -4,7 +4,9 @@
    to test. #}
 {% macro postgres__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
     {% call statement('pins') %}{{ waltally.pin_session() }}{% endcall %}
-    {%- set tested_sql = 'select 1 as waits where false' if waltally.is_test_of_waiting_fact()
-        else main_sql -%}
+    {%- set tested = graph.nodes.get(model.get('attached_node')) -%}
+    {%- set waits = tested is not none and tested.config.meta.waltally is defined
+        and adapter.get_relation(target.database, tested.schema, tested.alias) is none -%}
+    {%- set tested_sql = 'select 1 as waits where false' if waits else main_sql -%}
     {{ default__get_test_sql(tested_sql, fail_calc, warn_if, error_if, limit) }}
 {%- endmacro %}
