@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from demo.cluster import Cluster
+from demo.cluster import BIN, Cluster
 from tests.acceptance.pipeline import Pipeline
 from tests.support import LOADER, ROOT, Database, wait_until
 from tests.support.commands import RunningLoader
@@ -30,6 +30,11 @@ FACT = """
     select status, channel, row_count from analytics.ft_orders where row_count > 0 order by 1, 2
 """
 RECOUNT = "select status::text, channel, count(*) from orders group by 1, 2 order by 1, 2"
+COUNT = "select sum(count)::integer from analytics.ft_service_stats"
+COLUMNS = """
+    select column_name, data_type from information_schema.columns
+    where table_schema = 'analytics' and table_name = 'ft_service_stats' order by ordinal_position
+"""
 
 
 def blocks() -> list[list[str]]:
@@ -58,7 +63,7 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
         PATH=f"{LOADER.parent}{os.pathsep}{os.environ['PATH']}",
         DBT_SEND_ANONYMOUS_USAGE_STATS="false",
     )
-    (*first, check), (*rest, follow) = blocks()
+    _, (*first, check), (*rest, follow) = blocks()
     assert first[0] == "loader init facts --table public.orders"
     run(first, tmp_path, environment)
     project = tmp_path / "facts"
@@ -80,22 +85,31 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
         running.end()
 
 
-def test_the_shipped_fact_is_made_by_the_same_commands(
-    cluster: Cluster, database: Database, tmp_path: Path
+def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
+    source: Database, tmp_path: Path
 ) -> None:
-    pipeline = Pipeline(cluster, database, tmp_path, "covering", 77)
-    pipeline.run("loader", "setup")
-    pipeline.run("spark-submit", "spark/seed.py")
-    pipeline.run("dbt", "build", "--exclude-resource-type", "unit_test")
-    pipeline.run("loader", "run", "--once", "--build")
-    pipeline.run("dbt", "test")
-    assert pipeline.differences() == []
-    tables = pipeline.database.execute(
-        "select column_name, data_type from information_schema.columns "
-        "where table_schema = 'analytics' and table_name = 'ft_service_stats' "
-        "order by ordinal_position"
+    root = tmp_path / "waltally"
+    root.mkdir()
+    for each in ROOT.iterdir():
+        if each.name not in ("profiles.yml", "target", "logs"):
+            (root / each.name).symlink_to(each)
+    source.insert(30, "delivered")
+    environment = source.environment(
+        LOADER_MANIFEST="", PATH=f"{LOADER.parent}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}"
     )
-    assert tables == [
+    prepare, setup, follow, seed, build, test, select = blocks()[0]
+    assert follow == "loader run --build &"
+    run([prepare, setup], root, environment)
+    log = tmp_path / "run.log"
+    project = {"DBT_PROJECT_DIR": str(root), "DBT_PROFILES_DIR": str(root)}
+    with RunningLoader({**environment, **project}, log, "--build") as running:
+        source.insert(5)
+        run([seed, f"{build} --exclude-resource-type unit_test", test], root, environment)
+        source.insert(2, "delivered")
+        wait_until(lambda: source.value(COUNT) == 37, "the fact is exact")
+        run([f"{select} | grep -E 'delivered +[|] +32'"], root, environment)
+        running.end()
+    assert source.execute(COLUMNS) == [
         ("id", "uuid"),
         ("service_id", "uuid"),
         ("template_id", "uuid"),
