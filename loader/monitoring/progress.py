@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from loader.capture.events import BuildBroke, Building, Built, Event, Failed, Following, RunState
-from loader.monitoring.text_lines import duration, size
+from loader.staging.units import duration, size
 from waltally import lsn
 from waltally.escapes import escaped
 from waltally.plural import plural

@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from loader.monitoring.stats import Freshness, Stats
-from loader.monitoring.text_lines import REMEDY, ago, aligned
+from loader.monitoring.text_lines import REMEDY, aligned
+from loader.staging.units import ago
 
 
 def render(stats: Stats) -> list[str]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import typer
 
-from loader.monitoring.text_lines import REMEDY, ago, aligned, duration, echo, size
+from loader.monitoring.text_lines import REMEDY, aligned, echo
 from loader.staging.records import say_state
+from loader.staging.units import ago, duration, size
 from waltally.errors import TRANSIENT, LoaderError
 from waltally.plural import plural
 

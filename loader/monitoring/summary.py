@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loader.monitoring.text_lines import duration, size
 from loader.staging.records import say_state
+from loader.staging.units import duration, size
 
 _RECENT_SECONDS = 10.0
 """What is older may be a quiet source or a delay, so the sentence says which."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loader.monitoring.text_lines import duration, size
 from loader.preflight.remedies import RELOAD
+from loader.staging.units import duration, size
 from waltally.errors import LoaderError, Unhealthy
 
 _MORE_TIME = "start `loader run --build`, or end the oldest transaction of the source"

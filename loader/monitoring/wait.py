@@ -8,8 +8,8 @@ from contextlib import closing
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.monitoring.text_lines import duration
 from loader.staging.records import say_state
+from loader.staging.units import duration
 from waltally import lsn
 from waltally.database import connect, explained
 from waltally.errors import NotReached, NotSetUp, combine

@@ -30,7 +30,7 @@ create table if not exists schema_migration (
 # What this transaction has made, as `drop` names it. An identity is quoted and has the schema.
 _MADE = """
 update schema_migration set made = (
-    select jsonb_agg(jsonb_build_array(made.type, made.identity))
+    select coalesce(jsonb_agg(jsonb_build_array(made.type, made.identity)), '[]')
     from (
         select tableoid, oid from pg_class
         where relnamespace = %(schema)s::regnamespace and relkind in ('r', 'p', 'v')

@@ -22,8 +22,6 @@ class SlotPosition:
     start_lsn: int
     position_lsn: int
     stored_changes: int = 0
-    pruned_from_lsn: int | None = None
-    """Where the log began before its first prune; None where it was never pruned."""
     timeline: int | None = None
     """The timeline of the source's WAL that the position is of; None where it is not known yet."""
     timeline_began_lsn: int | None = None

@@ -10,7 +10,7 @@ from typing import Literal
 from loader.staging.layout import Block
 from loader.staging.log_consumers import Archive, Consumers, Model
 from loader.staging.records import SlotPosition
-from loader.staging.units import show_age, show_size
+from loader.staging.units import duration, size
 from waltally import lsn
 from waltally.tables import Table, literal
 
@@ -126,7 +126,7 @@ def find_blockers(partition: Partition, consumers: Consumers, keep: float) -> li
         ]
     if partition.age is not None and partition.age < keep:
         found.append(
-            Blocker(f"its newest row is {show_age(partition.age)} old, --keep is {show_age(keep)}")
+            Blocker(f"its newest row is {duration(partition.age)} old, --keep is {duration(keep)}")
         )
     return found
 
@@ -140,12 +140,12 @@ def _slot_blockers(partition: Partition, slot: SlotPosition, consumers: Consumer
         return [
             Blocker(
                 f"slot {name} is at {lsn.show(slot.position_lsn)}, where it has been for "
-                f"{show_age(still)}, and may still write to it",
+                f"{duration(still)}, and may still write to it",
                 f"`loader run --slot {name}`; or, only where its source is gone for good: "
                 f"`loader teardown --slot {name}`",
             )
         ]
-    rest = show_size(partition.to_lsn - slot.position_lsn)
+    rest = size(partition.to_lsn - slot.position_lsn)
     return [Blocker(f"slot {name} still writes to it: it ends after {rest} more of WAL")]
 
 
@@ -240,7 +240,7 @@ def _lacking(archives: Sequence[Archive], first: int, end: int) -> tuple[str, st
         return f"no archive of it{late}", "`spark-submit spark/archive.py --to FOLDER`, a new one"
     newest = max(growing, key=lambda each: each.to_lsn)
     return (
-        f"the archive in {newest.place} lacks {show_size(end - max(first, newest.to_lsn))} of WAL "
+        f"the archive in {newest.place} lacks {size(end - max(first, newest.to_lsn))} of WAL "
         f"from {lsn.show(max(first, newest.to_lsn))} on",
         f"`spark-submit spark/archive.py --to {shlex.quote(newest.place)}`",
     )

@@ -22,7 +22,6 @@ source_database,
 start_lsn,
 position_lsn,
 stored_changes,
-pruned_from_lsn,
 timeline,
 timeline_began_lsn,
 on_standby,
@@ -91,7 +90,7 @@ def read_slot_position(
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:
     """Return the record from a row of the statement SLOT_POSITIONS."""
-    slot, system, database, start, position, changes, pruned_from, *rest = row
+    slot, system, database, start, position, changes, *rest = row
     timeline, began, on_standby, baseline = rest
     return SlotPosition(
         slot,
@@ -100,7 +99,6 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
         lsn.parse(start),
         lsn.parse(position),
         changes,
-        lsn.parse(pruned_from) if pruned_from else None,
         timeline,
         lsn.parse(began) if began else None,
         on_standby,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from waltally.errors import SettingError
 
 _AGE = re.compile(r"(\d+)([smhdw])")
+_LENGTHS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -21,15 +23,27 @@ def parse_age(text: str, option: str = "--keep") -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def show_age(seconds: float) -> str:
-    """Return an age in the largest unit that it fills."""
-    unit = next((u for u in ("d", "h", "m") if seconds >= _UNITS[u]), "s")
-    if unit == "s":
-        return f"{seconds:.0f}s"
-    return f"{seconds / _UNITS[unit]:.3g}{unit}"
+def duration(seconds: float) -> str:
+    """Return a length of time in its largest fitting unit, such as `3.5 h` or `0.2 s`."""
+    for length, unit in _LENGTHS:
+        # As it is rounded: 59.96 s would be 60 s.
+        if round(seconds, 0) >= length:
+            return f"{seconds / length:.1f} {unit}"
+    seconds = max(0.0, seconds)
+    return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
 
 
-def show_size(size: int) -> str:
-    """Return a number of bytes in MB, from 1,000 MB on in GB."""
-    megabytes = size / 2**20
-    return f"{megabytes:,.1f} MB" if megabytes < 1000 else f"{megabytes / 1024:,.1f} GB"
+def ago(moment: str) -> str:
+    """Return how long ago an ISO 8601 time was, such as `12 s ago`."""
+    return f"{duration((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())} ago"
+
+
+def size(number: float) -> str:
+    """Return an amount of WAL, such as `4.2 kB`; units are powers of 1000."""
+    if number < 1000:
+        return "1 byte" if number == 1 else f"{number:.0f} bytes"
+    for unit in ("kB", "MB", "GB"):
+        number /= 1000
+        if number < 999.95:
+            return f"{number:.1f} {unit}"
+    return f"{number / 1000:,.1f} TB"

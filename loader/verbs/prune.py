@@ -67,17 +67,17 @@ _HEADS = ("", "partition", "size", "rows", "age")
 
 def report(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield what a person reads: a line for each partition, what keeps them, and the sum."""
-    from loader.staging.units import show_age, show_size
+    from loader.staging.units import duration, size
 
     yield _ROW.format(*_HEADS).rstrip()
     for outcome in outcomes:
         partition = outcome.partition
         about = "~" if partition.rows_estimated else ""
-        age = "" if partition.age is None else show_age(partition.age)
+        age = "" if partition.age is None else duration(partition.age)
         yield _ROW.format(
             outcome.status,
             partition.name,
-            show_size(partition.size),
+            size(partition.size),
             f"{about}{partition.rows:,}",
             age,
         ).rstrip()
@@ -93,7 +93,7 @@ def report(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _sum(outcomes: Sequence[Outcome]) -> str:
-    from loader.staging.units import show_size
+    from loader.staging.units import size
 
     going = [each.partition for each in outcomes if each.status in ("would drop", "dropped")]
     if not going:
@@ -105,7 +105,7 @@ def _sum(outcomes: Sequence[Outcome]) -> str:
     return (
         f"{verb} {plural(len(going), 'partition')}: "
         f"{about}{plural(sum(each.rows for each in going), 'row')}, "
-        f"{show_size(sum(each.size for each in going))}, "
+        f"{size(sum(each.size for each in going))}, "
         f"positions before {lsn.show(going[-1].to_lsn)}{until}"
     )
 

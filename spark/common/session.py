@@ -45,7 +45,7 @@ FEW_ROWS = 100_000
 """Up to here starting a stage costs more than its rows do."""
 
 PINNED = {
-    # In another time zone Spark would print the times of an export otherwise than the stream.
+    # In another time zone Spark would print times otherwise than the stream does.
     "spark.sql.session.timeZone": "UTC",
     # Without it an overflow is null, and a small decimal is printed with an exponent.
     "spark.sql.ansi.enabled": "true",

@@ -50,7 +50,7 @@ class StoredBaseline:
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted: where, and which tables the names meant there; null for an export."""
+    """What was counted: where, and which tables the names meant there."""
 
     snapshot_lsn: int
     identities: str | None = None

@@ -8,8 +8,8 @@ import pytest
 
 from loader.monitoring.status_text import render
 from loader.monitoring.summary import Summary, summarize
-from loader.monitoring.text_lines import duration, size
 from loader.monitoring.thresholds import Thresholds, passed
+from loader.staging.units import duration, size
 from waltally.plural import plural
 
 MOMENT = "2026-01-01T00:00:00+00:00"

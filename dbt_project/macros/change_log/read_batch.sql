@@ -87,19 +87,11 @@ cut as (
 plain as (
     select
         *,
-        {%- for image in ['old', 'new'] %}
-        case table_no
-            {%- for readable in readables if readable['values'] %}
-            when {{ readables.index(readable) + 1 }} then array[
-                {%- for column in readable['values'] | map(attribute='column') | unique(case_sensitive=true) %}
+        {%- call(columns, readable, image) waltally.list_by_table(readables, 'plain') %}
+                {%- for column in columns %}
                 {{ waltally.find_plain_string(image ~ '_image', column) }}{{ ',' if not loop.last }}
                 {%- endfor %}
-            ]
-            {%- else %}
-            when 0 then '{}'::text[]
-            {%- endfor %}
-        end as {{ image }}_plain{{ ',' if not loop.last }}
-        {%- endfor %}
+        {%- endcall %}
     from cut
     -- Without this the planner repeats each search wherever its result is used.
     offset 0
@@ -108,19 +100,11 @@ plain as (
 found as (
     select
         *,
-        {%- for image in ['old', 'new'] %}
-        case table_no
-            {%- for readable in readables if readable['values'] %}
-            when {{ readables.index(readable) + 1 }} then array[
-                {%- for column in readable['values'] | map(attribute='column') | unique(case_sensitive=true) %}
+        {%- call(columns, readable, image) waltally.list_by_table(readables, 'found') %}
+                {%- for column in columns %}
                 {{ waltally.read_image_value(image ~ '_image', column, image ~ '_plain[' ~ loop.index ~ ']') }}{{ ',' if not loop.last }}
                 {%- endfor %}
-            ]
-            {%- else %}
-            when 0 then '{}'::text[]
-            {%- endfor %}
-        end as {{ image }}_found{{ ',' if not loop.last }}
-        {%- endfor %}
+        {%- endcall %}
     from plain
     offset 0
 ),
@@ -138,11 +122,7 @@ valued as (
                 when action in ('U', 'D') and old_image is null then 'the replica identity carries no old row'
             end
         ) as problem,
-        {%- for image in ['old', 'new'] %}
-        case table_no
-            {%- for readable in readables if readable['values'] %}
-            {%- set columns = readable['values'] | map(attribute='column') | unique(case_sensitive=true) | list %}
-            when {{ readables.index(readable) + 1 }} then array[
+        {%- call(columns, readable, image) waltally.list_by_table(readables, 'values') %}
                 {%- for value in readable['values'] %}
                 {%- set place = columns.index(value.column) + 1 %}
                 {{ waltally.read_fact_value(
@@ -151,12 +131,7 @@ valued as (
                     else 'coalesce(new_found[' ~ place ~ '], old_found[' ~ place ~ '])'
                 ) }}{{ ',' if not loop.last }}
                 {%- endfor %}
-            ]
-            {%- else %}
-            when 0 then '{}'::text[]
-            {%- endfor %}
-        end as {{ image }}_values{{ ',' if not loop.last }}
-        {%- endfor %}
+        {%- endcall %}
     from found
     offset 0
 ),
