@@ -134,6 +134,10 @@ class Totals:
         for dimension, value in zip(self.fact.dimensions, values, strict=True):
             if value is not None and not _is_good(dimension, value):
                 raise Rejected
+        pairs = zip(self.fact.dimensions, values, strict=True)
+        texts = [value for each, value in pairs if each.type == "text" and each.column and value]
+        if sum(len(text.encode()) for text in texts) > 1800 and len(texts) > 1:
+            raise Rejected
         for measure in self.fact.measures:
             if measure.column is not None and part.name in measure.of:
                 _check_sum(measure.type, row[measure.column])

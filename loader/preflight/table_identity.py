@@ -65,7 +65,7 @@ left join {0}.baseline using (slot_name, fact_name)
 where fact.slot_name = %s
 """
 """Gives by fact what its baseline counted, or setup found where it has none; null where that is not
-known, for a baseline from an export. The schema is filled in."""
+known. The schema is filled in."""
 
 
 def wanted(facts: Sequence[Fact]) -> dict[Table, tuple[str, ...]]:
@@ -101,10 +101,7 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
 def read_counted(
     target: extensions.connection, schema: str, slot: str
 ) -> dict[str, TableIdentities]:
-    """Return by fact what its baseline counted; without one, what setup found.
-
-    Empty where that is not known. Raises LoaderError.
-    """
+    """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
     with explained("target"), target, target.cursor() as cursor:
         cursor.execute(sql.SQL(COUNTED).format(sql.Identifier(schema)), (slot,))
         return {name: identities or {} for name, _, identities in cursor.fetchall()}

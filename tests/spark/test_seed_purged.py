@@ -13,7 +13,7 @@ from seeding import job, store
 
 from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
-from tests.spark.test_seed_declared import EXACT, SHOP_TABLES, Group, a_shop, recounted, total
+from tests.spark.test_seed_declared import EXACT, Group, a_shop, recounted, total
 from tests.spark.test_seed_following import a_loader
 from waltally import lsn
 
@@ -92,10 +92,8 @@ def shop(source: Source) -> Iterator[Shop]:
     """A shop whose tables a loader follows."""
     with a_shop(source) as made, a_loader(source):
         source.ask(
-            "update cdc.slot_position set followed = (select jsonb_object_agg("
-            "'public.' || name, jsonb_build_object('*', start_lsn))"
-            " from unnest(%s::text[]) as name) returning 1",
-            list(SHOP_TABLES),
+            "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
+            " from cdc.slot_position returning 1"
         )
         yield made
 
@@ -199,10 +197,6 @@ def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
     source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
 ) -> None:
     [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
-    source.ask(
-        "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
-        " from cdc.slot_position returning 1"
-    )
     mark(source, start)
     when_counted(
         lambda position: source.ask(

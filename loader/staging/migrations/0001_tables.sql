@@ -255,7 +255,7 @@ comment on table baseline is
 comment on column baseline.declaration is
     'The declaration that it was counted by; a fact that is declared otherwise waits for its own.';
 comment on column baseline.table_identities is
-    'What logged_table says of its tables, at the snapshot; null for an export: '
+    'What logged_table says of its tables, at the snapshot: '
     '{"schema.table": {"table_oid": ..., "named_xid": ..., "column_numbers": ...}}.';
 comment on column baseline.left_out is
     'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
