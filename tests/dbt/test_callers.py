@@ -159,6 +159,24 @@ def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, source: Source, 
     assert built.states()["ft_key_types"] == "follows"
 
 
+def test_a_locked_model_that_is_tried_again_holds_up_no_front(
+    built: Warehouse, source: Source
+) -> None:
+    built.append(*(source.transaction() for _ in range(20)))
+    front = f"pg_try_advisory_xact_lock(cdc.lock_key('slot', '{SLOT}'))"
+    with built.holding("select from analytics.ft_key_types for update"):
+        built.apply()
+        built.execute("update cdc.installed_model set retry_at = now() where error is not null")
+        with ThreadPoolExecutor() as pool:
+            behind = pool.submit(built.apply_apart, "behind")
+            built.wait_for_waiting(1)
+            assert built.execute(f"select {front}") == [(True,)]
+            behind.result()
+    built.execute("update cdc.installed_model set retry_at = now() where error is not null")
+    built.apply()
+    is_exact(built, source)
+
+
 def test_a_model_that_fails_is_tried_again_ever_more_seldom(
     built: Warehouse, source: Source
 ) -> None:

@@ -644,7 +644,8 @@ begin
             return false;
         end if;
         to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, to_lsn, slice_size)).end_lsn;
-        if to_lsn = front_lsn then
+        -- One that failed may wait for a lock again: it joins only after it has succeeded without the front's.
+        if to_lsn = front_lsn and plan.error is null then
             -- The last piece: the front does not move on meanwhile.
             perform pg_advisory_xact_lock(cdc.lock_key('slot', plan.slot_name));
             front_lsn := coalesce(cdc.front_of(plan.slot_name), front_lsn);
