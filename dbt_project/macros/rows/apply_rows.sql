@@ -47,20 +47,7 @@ loop
     end if;
     if rejected_reason is not null then
         result.rejected_lsn := change.commit_lsn;
-        insert into {{ listed }} (
-            fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
-        )
-        select
-            {{ waltally.quote_literal(waltally.get_model_key()) }},
-            log.slot_name,
-            log.commit_lsn,
-            log.ordinal,
-            log.xid,
-            log.committed_at,
-            {{ waltally.name_source_table(declared, 'change.part') }},
-            change.action,
-            rejected_reason,
-            log.payload
+        {{ waltally.insert_rejection(declared, listed, 'change.part', 'change.action', 'rejected_reason') }}
         from {{ waltally.get_staging_schema() }}.change_log as log
         where log.slot_name = $2 and log.commit_lsn = change.commit_lsn and log.ordinal = change.ordinal;
     end if;
