@@ -12,8 +12,6 @@ from contextlib import closing, contextmanager
 import pytest
 
 from demo.cluster import BIN
-from loader.monitoring import status
-from loader.monitoring.thresholds import Thresholds
 from loader.preflight import ddl_notes
 from tests.partitions.conftest import partition
 from tests.support import wait_until
@@ -87,11 +85,6 @@ def tell(pipeline: Pipeline, role: str = "postgres") -> subprocess.CompletedProc
     )
 
 
-def findings(pipeline: Pipeline) -> list[str]:
-    body, _ = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
-    return [found["message"] for found in body["findings"]]
-
-
 @pytest.fixture
 def telling(pipeline: Pipeline) -> Pipeline:
     """A pipeline with a baseline whose source tells of DDL."""
@@ -111,11 +104,7 @@ def begin(pipeline: Pipeline) -> None:
         "update copies set id = gen_random_uuid()"
     )
     pipeline.must_be_exact()
-    assert findings(pipeline) == []
-
-
-def waits(pipeline: Pipeline) -> bool:
-    return any(" waits: " in found for found in findings(pipeline))
+    assert pipeline.findings() == []
 
 
 def execute(pipeline: Pipeline, ddl: str) -> None:
@@ -148,12 +137,12 @@ def test_a_fact_waits_where_ddl_changed_rows(
     telling.stage()
     assert "does not hold everything" in telling.waits()
     assert telling.fact() == before, "it stays as it was right"
-    assert waits(telling)
+    assert telling.is_said_to_wait()
     assert "Try: `spark-submit spark/seed.py`, then `dbt build`" in said
     telling.seed()
     telling.source.execute("update notifications set notification_status = 'delivered'")
     telling.must_be_exact()
-    assert findings(telling) == []
+    assert telling.findings() == []
 
 
 def test_a_fact_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline) -> None:
@@ -165,7 +154,7 @@ def test_a_fact_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline) 
         running.end()
     assert "wait" not in running.said()
     telling.must_be_exact()
-    assert findings(telling) == []
+    assert telling.findings() == []
 
 
 def test_the_archive_is_counted_again_with_what_was_purged(
@@ -215,7 +204,7 @@ def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
         execute(pipeline, ddl)
         pipeline.stage()
         assert "does not hold everything" in pipeline.waits()
-        assert waits(pipeline), ddl
+        assert pipeline.is_said_to_wait(), ddl
         pipeline.stage()
         pipeline.seed()
         pipeline.must_be_exact()
@@ -307,7 +296,7 @@ def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
         for said in ("x", "", "ff", note):
             telling.source.execute("select pg_logical_emit_message(true, %s, %s)", prefix, said)
         telling.stage()
-        assert waits(telling)
+        assert telling.is_said_to_wait()
 
 
 def test_a_schema_that_somebody_else_made_is_not_believed(pipeline: Pipeline) -> None:

@@ -34,11 +34,6 @@ WITHOUT_CHANGES = {
 }
 
 
-def waits(pipeline: Pipeline) -> bool:
-    body, _ = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
-    return any(" waits: " in found["message"] for found in body["findings"])
-
-
 def begin(pipeline: Pipeline) -> None:
     """Set up, with rows in every leaf that only a seed knows, and changes."""
     pipeline.source.insert(5)
@@ -72,11 +67,11 @@ def test_a_fact_waits_where_rows_came_or_went_without_changes(
     partitioned.stage()
     assert "does not hold everything" in partitioned.waits()
     assert partitioned.fact() == before, "it stays as it was right"
-    assert waits(partitioned)
+    assert partitioned.is_said_to_wait()
     partitioned.seed()
     partitioned.source.execute("update notifications set notification_status = 'delivered'")
     partitioned.must_be_exact()
-    assert not waits(partitioned)
+    assert not partitioned.is_said_to_wait()
 
 
 @pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
@@ -92,7 +87,7 @@ def test_a_leaf_that_is_made_filled_and_attached_at_once_needs_no_seed(
     else:
         partitioned.source.execute(FILLED + ATTACH)
     partitioned.must_be_exact()
-    assert not waits(partitioned)
+    assert not partitioned.is_said_to_wait()
 
 
 PARTITION = (

@@ -16,6 +16,8 @@ from demo import recount
 from loader.applying.applier import apply_once
 from loader.capture.events import RunState
 from loader.capture.follow import follow
+from loader.monitoring import status
+from loader.monitoring.thresholds import Thresholds
 from loader.preflight import setup
 from loader.preflight.dbt_project import parse_project
 from loader.preflight.manifest import read_manifest
@@ -262,6 +264,15 @@ class Pipeline:
             f"where num_nulls({', '.join(DIMENSIONS)}) = 0 group by 1, 2, 3, 4"
         )
         return Counter({tuple(group): count for *group, count in found})
+
+    def findings(self) -> list[str]:
+        """Return what `loader status` finds wrong."""
+        body, _ = status.report(self.loader_settings, Thresholds(300, 2**40))
+        return [found["message"] for found in body["findings"]]
+
+    def is_said_to_wait(self) -> bool:
+        """Whether `loader status` says that a fact waits."""
+        return any(" waits: " in found for found in self.findings())
 
     def rejected(self) -> list[tuple[Any, ...]]:
         """Return action and reason of each rejected change, in order."""
