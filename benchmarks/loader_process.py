@@ -7,15 +7,16 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
 
 from benchmarks.measure import ROOT, peak_bytes
-from benchmarks.workload import LOADER, dbt_home, environment
+from benchmarks.workload import LOADER, environment
 from demo.cluster import Cluster
+from demo.source import transaction
 
 _PATIENCE = 120.0
 _BUILT = re.compile(r"built in ([0-9.]+) s")
@@ -41,6 +42,18 @@ class LoaderProcess:
         times = psutil.Process(self._process.pid).cpu_times()
         return float(times.user + times.system)
 
+    def sessions_cpu_seconds(self, server: Cluster) -> float:
+        """Return the CPU seconds of its sessions so far; others' are named `benchmark`."""
+        with transaction(server.dsn()) as cursor:
+            cursor.execute(
+                "select pid from pg_stat_activity where pid <> pg_backend_pid() "
+                "and backend_type in ('client backend', 'walsender') "
+                "and application_name <> 'benchmark'"
+            )
+            pids = [int(pid) for (pid,) in cursor.fetchall()]
+        times = [psutil.Process(pid).cpu_times() for pid in pids]
+        return sum(float(each.user + each.system) for each in times)
+
     def check(self) -> None:
         """Raise RuntimeError, with the end of its log, if the loader has ended by itself."""
         if self._process.poll() is not None:
@@ -65,18 +78,23 @@ class LoaderProcess:
         return RuntimeError(f"the loader {what}:\n{self._log.read_text()[-2000:]}")
 
 
-@contextmanager
 def running_loader(
     source: Cluster, target: Cluster, slot: str, *more: str
-) -> Iterator[LoaderProcess]:
+) -> AbstractContextManager[LoaderProcess]:
     """Follow the slot and apply the models; stopped at the end of the block at the latest."""
+    command = [str(LOADER), "run", "--build", "--verbose", *more]
+    return running(command, environment(source, target, slot))
+
+
+@contextmanager
+def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[LoaderProcess]:
+    """Run the command, which is a loader's; stopped at the end of the block at the latest."""
     with tempfile.TemporaryDirectory(prefix="waltally-loader-") as name:
-        home = Path(name)
-        log = home / "loader.log"
+        log = Path(name) / "loader.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [LOADER, "run", "--build", "--verbose", *more],
-                env=environment(source, target, slot) | dbt_home(home),
+                command,
+                env=environment,
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -10,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from statistics import median
 
 import matplotlib
 import psutil
@@ -28,6 +30,12 @@ FIGURES = ROOT / "docs" / "figures"
 PAGE = ROOT / "docs" / "performance.md"
 
 Row = Mapping[str, object]
+
+
+def parser(page: str | None) -> argparse.ArgumentParser:
+    """Return a parser for a stage's options; `page` is the docstring of its module."""
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=page, formatter_class=form)
 
 
 def publish(
@@ -69,6 +77,11 @@ def figure(name: str, width: float = 7.0, height: float = 3.5) -> Iterator[Axes]
         FIGURES.mkdir(parents=True, exist_ok=True)
         drawing.savefig(FIGURES / f"{name}.svg", metadata={"Date": None})
         plt.close(drawing)
+
+
+def spread(ratios: Sequence[float]) -> str:
+    """Return the median, and behind it the least and the most."""
+    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def machine() -> dict[str, object]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 import psycopg2
+from psycopg2.extensions import connection as Connection
 
 from benchmarks.measure import ROOT, run
 from demo import source
@@ -22,6 +25,18 @@ FACT = "analytics.ft_service_stats"
 
 TEXT_LENGTH = 310
 """Length of the personalisation that makes an insert's JSON 1 KB."""
+
+_PROJECT = """\
+name: benchmark
+version: 1.0.0
+config-version: 2
+profile: waltally
+model-paths: ["{{ env_var('BENCHMARK_MODELS', 'models') }}"]
+"""
+_BEHIND = """
+select count(*) from cdc.model_watermark
+where applied_lsn < (select position_lsn from cdc.slot_position)
+"""
 
 _INSERT = f"""
 insert into notifications (
@@ -80,8 +95,37 @@ def dbt_home(home: Path) -> dict[str, str]:
     }
 
 
+def declare(project: Path, models: Mapping[str, str]) -> None:
+    """Write a dbt project with these files into the empty folder.
+
+    Its models are in `models`, or in the folder that BENCHMARK_MODELS names.
+    """
+    for name, text in models.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    (project / "dbt_project.yml").write_text(_PROJECT)
+    (project / "packages.yml").write_text(json.dumps({"packages": [{"local": str(ROOT)}]}))
+    run([BIN / "dbt", "deps", "--quiet", "--project-dir", project], {}, {})
+
+
+def apply_seconds(session: Connection, slot: str) -> float:
+    """Return the CPU seconds of one `cdc.apply` in the session, by the kernel's own clock.
+
+    Raises RuntimeError where a fact has not applied everything.
+    """
+    clock = Path(f"/proc/{session.info.backend_pid}/schedstat")
+    with session.cursor() as cursor:
+        before = int(clock.read_text().split()[0])
+        cursor.execute("select * from cdc.apply(%s)", (slot,))
+        spent = int(clock.read_text().split()[0]) - before
+        cursor.execute(_BEHIND)
+        if (behind := cursor.fetchall()) != [(0,)]:
+            raise RuntimeError(f"{behind[0][0]} facts have not applied everything")
+    return spent / 1e9
+
+
 def environment(
-    source: Cluster, target: Cluster, slot: str, project: Path = ROOT
+    source: Cluster, target: Cluster, slot: str, project: Path = ROOT, database: str = "postgres"
 ) -> dict[str, str]:
     """Return what the loader, dbt and Spark need to know: the source's slot, the warehouse."""
     home = ROOT / "target"
@@ -90,15 +134,21 @@ def environment(
         **os.environ,
         **dbt_home(home),
         "DBT_PROJECT_DIR": str(project),
-        **target.environment(),
-        "LOADER_SOURCE_DSN": source.dsn(),
-        "LOADER_TARGET_DSN": target.dsn(),
+        **target.environment(database),
+        "LOADER_SOURCE_DSN": source.dsn(database),
+        "LOADER_TARGET_DSN": target.dsn(database),
         "LOADER_SLOT": slot,
     }
 
 
 def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
     """Make a slot where there is none, register the project's facts for it, and install them."""
-    settings = environment(source, target, slot, project)
-    run([LOADER, "setup"], settings, {})
+    install(environment(source, target, slot, project))
+
+
+def install(settings: Mapping[str, str]) -> None:
+    """Do so with these settings. The project is parsed once."""
+    run([BIN / "dbt", "parse", "--quiet"], settings, {})
+    manifest = Path(settings["DBT_TARGET_PATH"]) / "manifest.json"
+    run([LOADER, "setup", "--manifest", manifest], settings, {})
     run([BIN / "dbt", "run", "--quiet", "--select", *MODELS], settings, {})

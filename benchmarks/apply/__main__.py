@@ -2,6 +2,7 @@
 
 python -m benchmarks.apply --rows 200000 --rounds 3
 python -m benchmarks.apply --project examples/notify    # two facts of the same tables
+python -m benchmarks.apply --spark 'local[*]'           # spark/apply.py in place of cdc.apply
 
 For each kind of change: decoding alone, then loader and COPY, then one `cdc.apply`, in
 rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
@@ -12,7 +13,6 @@ each stage's part is seen.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -64,9 +64,11 @@ class Round(NamedTuple):
     copy: float
     apply: float
     empty_build: float
+    seconds: float
+    """From the start of the apply to its end, less what it takes with nothing to do."""
 
 
-def measure(rows: int, rounds: int, project: Path) -> Iterator[dict[str, object]]:
+def measure(rows: int, rounds: int, project: Path, spark: str) -> Iterator[dict[str, object]]:
     """Yield a row of the table for each kind of change: medians of the rounds."""
     with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
         workload.create(source)
@@ -83,7 +85,7 @@ def measure(rows: int, rounds: int, project: Path) -> Iterator[dict[str, object]
             else:
                 _execute(source, statement)
             end = decoding.wal_end(source)
-            found = [one_round(source, target, slot, end, rows, project) for slot in slots]
+            found = [one_round(source, target, slot, end, rows, project, spark) for slot in slots]
             size = _value(target, "select avg(octet_length(payload))::int from cdc.change_log")
             yield _row(kind, rows, size, found)
             say(f"{kind}: done")
@@ -98,7 +100,7 @@ def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
 
 
 def one_round(
-    source: Cluster, target: Cluster, slot: str, end: str, rows: int, project: Path
+    source: Cluster, target: Cluster, slot: str, end: str, rows: int, project: Path, spark: str
 ) -> Round:
     """Decode, stage and apply what the slot has, into a warehouse that holds nothing else."""
     clusters = {"source": source, "target": target}
@@ -111,6 +113,9 @@ def one_round(
     staged_idle = run(loader, environment, clusters)
     _execute(target, "vacuum analyze cdc.change_log")
     apply: list[str | Path] = [*loader, "--build"]
+    if spark:
+        _execute(target, "update cdc.installed_model set engine = 'spark'")
+        apply = [workload.BIN / "spark-submit", "--master", spark, "spark/apply.py", "--once"]
     built = run(apply, environment, clusters)
     built_idle = run(apply, environment, clusters)
     _check(target, slot, rows)
@@ -122,6 +127,7 @@ def one_round(
         copy=staged.servers["target"] - staged_idle.servers["target"],
         apply=built.servers["target"] - built_idle.servers["target"],
         empty_build=built_idle.servers["target"],
+        seconds=built.seconds - built_idle.seconds,
     )
 
 
@@ -140,6 +146,7 @@ def _row(kind: str, rows: int, size: object, rounds: list[Round]) -> dict[str, o
         "apply µs": apply,
         "applied per CPU s": 1e6 / apply,
         "whole / decode": median(whole),
+        "applied per s": rows / median(each.seconds for each in rounds),
         "empty build, server ms": median(each.empty_build for each in rounds) * 1e3,
     }
 
@@ -177,19 +184,18 @@ def _value(cluster: Cluster, query: str) -> object:
 
 def main() -> None:
     """Measure every kind, then publish."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.parser(__doc__)
     parser.add_argument("--rows", type=int, default=200_000, help="changes of each kind")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--project", default=".", help="the dbt project with the facts")
+    parser.add_argument("--spark", default="", metavar="MASTER", help="let Spark apply, there")
     given = parser.parse_args()
     project = (ROOT / given.project).resolve()
     if project != ROOT:
         run([workload.BIN / "dbt", "deps", "--quiet", "--project-dir", project], {}, {})
-    rows = [*measure(given.rows, given.rounds, project)]
-    if project != ROOT:
-        report.show(f"apply, {given.project}", rows)
+    rows = [*measure(given.rows, given.rounds, project, given.spark)]
+    if project != ROOT or given.spark:
+        report.show(f"apply, {given.project}, {given.spark}", rows)
         return
     report.publish("apply", rows, goals=GOALS, sizes=vars(given))
 

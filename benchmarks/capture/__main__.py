@@ -4,19 +4,17 @@ python -m benchmarks.capture --rows 300000 --single-rows 100000 --one-rows 50000
 
 One source, one warehouse, the same WAL for every contender. Each contender has its own slot; in
 each round they run one after the other. Decoding alone is PostgreSQL's pg_recvlogical into
-/dev/null. Reading in Python and throwing away is the best that the loader could reach. The seconds
-of the same command with nothing to do are subtracted. Before the rounds the loader runs once, so
-that no round is the first to write the target's WAL files; before each run the same rows are copied
-and dropped. A ratio compares runs of one round; the table has the median of each column. The last
-rows are of a single transaction: it must pass in the same memory.
+/dev/null. The seconds of the same command with nothing to do are subtracted. Before the rounds the
+loader runs once, so that no round is the first to write the target's WAL files; before each run the
+same rows are copied and dropped. A ratio compares runs of one round; the table has the median of
+each column. The last rows are of a single transaction: it must pass in the same memory.
 Debezium takes part where `make install-debezium` has been run.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from benchmarks import decoding, report, workload
 from benchmarks.capture.contenders import (
@@ -36,7 +34,6 @@ from demo.cluster import Cluster
 GOALS = {
     "of decoding": 0.95,
     "times Debezium": 8,
-    "times SQL polling": 3,
     "MB over idle": 64,
 }
 
@@ -110,9 +107,7 @@ def _row(
         "transactions, way": f"{kind}: {name}",
         "changes/s": statistics.median(rows / result.seconds for result in found),
         "of decoding": against("decoding alone"),
-        "of Python reading": against("reading in Python"),
         "times Debezium": against("Debezium"),
-        "times SQL polling": against("SQL polling, to the fact"),
         "source CPU µs": micros(lambda cost: cost.servers["source"]),
         "own CPU µs": micros(lambda cost: cost.program),
         "target CPU µs": micros(lambda cost: cost.servers["target"]),
@@ -120,21 +115,9 @@ def _row(
     }
 
 
-def for_page(rows: Sequence[report.Row]) -> list[report.Row]:
-    """Leave out what only explains where the loader's time goes."""
-    explains = ("reading in Python", "COPY of the same rows alone", "reader and COPY")
-    return [
-        {key: value for key, value in row.items() if key != "of Python reading"}
-        for row in rows
-        if not any(name in str(row["transactions, way"]) for name in explains)
-    ]
-
-
 def main() -> None:
     """Measure both kinds of transactions, then publish."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.parser(__doc__)
     parser.add_argument("--rows", type=int, default=300_000, help="in large transactions")
     parser.add_argument("--each", type=int, default=5_000, help="rows of a large transaction")
     parser.add_argument("--single-rows", type=int, default=100_000, help="in single-row ones")
@@ -149,7 +132,7 @@ def main() -> None:
         rows += measure("single", given.single_rows, 1, given.rounds, every)
     if given.one_rows:
         rows += measure("one", given.one_rows, given.one_rows, given.one_rounds, two)
-    report.publish("capture", rows, for_page(rows), goals=GOALS, sizes=vars(given))
+    report.publish("capture", rows, goals=GOALS, sizes=vars(given))
 
 
 if __name__ == "__main__":

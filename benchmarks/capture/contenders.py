@@ -1,9 +1,8 @@
-"""Ways to read the slot and store or count its changes: the loader, and its competitors."""
+"""Ways to read the slot and store or count its changes: the loader and its competitors."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -60,14 +59,6 @@ def decode_alone(backlog: Backlog, slot: str) -> Result:
     return Result(cost.seconds, cost)
 
 
-def read_in_python(backlog: Backlog, slot: str) -> Result:
-    """Read the slot as the loader does, into nothing."""
-    words = ["--source", backlog.source.dsn(), "--slot", slot, "--end", backlog.end]
-    command = [sys.executable, "-m", "benchmarks.capture.discard", *words]
-    cost = run(command, _environment(backlog, slot), backlog.clusters)
-    return Result(float(cost.output.split()[-1]), cost)
-
-
 def loader(backlog: Backlog, slot: str, *more: str) -> Result:
     """Follow a copy of the slot with `loader run --once`, then once more with nothing to do."""
     with transaction(backlog.source.dsn()) as cursor:
@@ -85,15 +76,6 @@ def loader(backlog: Backlog, slot: str, *more: str) -> Result:
     return Result(cost.seconds - idle.seconds, _less(cost, idle), cost.peak_bytes - idle.peak_bytes)
 
 
-def copy_alone(backlog: Backlog, _slot: str) -> Result:
-    """Put the rows that the loader has just staged into the same table again, from a file."""
-    cost = _psql(
-        backlog, f"\\copy cdc.change_log ({_COLUMNS}) from '{backlog.rows_file}' (format binary)"
-    )
-    check(backlog, "select count(*) from cdc.change_log")
-    return Result(cost.seconds, cost)
-
-
 def loader_and_dbt(backlog: Backlog, slot: str) -> Result:
     """Follow the slot and build the fact."""
     empty_warehouse(backlog)
@@ -102,36 +84,17 @@ def loader_and_dbt(backlog: Backlog, slot: str) -> Result:
     return result
 
 
-def reader_and_copy(backlog: Backlog, slot: str) -> Result:
-    """Stage the payloads alone, with psycopg2's own reader and COPY in two threads."""
-    return _streamed("reader_and_copy", backlog, slot)
-
-
-def reader_and_copy_as_log(backlog: Backlog, slot: str) -> Result:
-    """The same with the loader's rows, checked as the loader checks them, under the log's key."""
-    return _streamed("reader_and_copy", backlog, slot, "--as-log")
-
-
-def sql_polling(backlog: Backlog, slot: str) -> Result:
-    """Count by polling the slot in SQL."""
-    return _streamed("sql_polling", backlog, slot)
-
-
 def debezium(backlog: Backlog, slot: str) -> Result:
     """Stage with Debezium's embedded engine."""
-    return _streamed("debezium", backlog, slot)
+    cost = run(_debezium(backlog, slot), _environment(backlog), backlog.clusters)
+    return Result(float(json.loads(cost.output.splitlines()[-1])["seconds_streaming"]), cost)
 
 
 def contenders() -> dict[str, Contender]:
     """Return who takes part, by the name in the table."""
     found: dict[str, Contender] = {
         "decoding alone": decode_alone,
-        "reading in Python": read_in_python,
         "loader": loader,
-        "COPY of the same rows alone": copy_alone,
-        "reader and COPY, payloads alone": reader_and_copy,
-        "reader and COPY, the log's rows": reader_and_copy_as_log,
-        "SQL polling, to the fact": sql_polling,
         "loader and dbt, to the fact": loader_and_dbt,
     }
     if _DEBEZIUM.exists():
@@ -149,9 +112,8 @@ def prepare(backlog: Backlog, name: str, slot: str) -> None:
     if name.startswith("loader"):
         with transaction(backlog.source.dsn()) as cursor:
             cursor.execute("select pg_copy_logical_replication_slot(%s, %s)", (_LOADER_SLOT, slot))
-    elif name in ("Debezium", "SQL polling, to the fact"):
-        module = "debezium" if name == "Debezium" else "sql_polling"
-        run([*_other(module, backlog, slot), "--prepare"], _environment(backlog), {})
+    elif name == "Debezium":
+        run([*_debezium(backlog, slot), "--prepare"], _environment(backlog), {})
     else:
         decoding.make_slot(backlog.source, slot)
 
@@ -162,7 +124,6 @@ def empty_warehouse(backlog: Backlog) -> None:
         connection.autocommit = True
         with connection.cursor() as cursor:
             cursor.execute("drop schema if exists analytics cascade")
-            cursor.execute("drop table if exists reader_and_copy")
             cursor.execute("truncate cdc.change_log, cdc.model_watermark")
             cursor.execute("checkpoint")
 
@@ -174,7 +135,7 @@ def warm_up(backlog: Backlog) -> None:
     takes ten times as long.
     """
     empty_warehouse(backlog)
-    copy_alone(backlog, "")
+    _psql(backlog, f"\\copy cdc.change_log ({_COLUMNS}) from '{backlog.rows_file}' (format binary)")
 
 
 def check(backlog: Backlog, query: str) -> None:
@@ -201,16 +162,9 @@ def _psql(backlog: Backlog, words: str) -> Cost:
     return run(command, {}, backlog.clusters)
 
 
-def _other(module: str, backlog: Backlog, slot: str) -> list[str | Path]:
-    python = _DEBEZIUM if module == "debezium" else Path(sys.executable)
+def _debezium(backlog: Backlog, slot: str) -> list[str | Path]:
     words = ["--source", backlog.source.dsn(), "--target", backlog.target.dsn(), "--slot", slot]
-    return [python, "-m", f"benchmarks.capture.{module}", *words, "--rows", str(backlog.rows)]
-
-
-def _streamed(module: str, backlog: Backlog, slot: str, *more: str) -> Result:
-    cost = run([*_other(module, backlog, slot), *more], _environment(backlog), backlog.clusters)
-    said = json.loads(cost.output.splitlines()[-1])
-    return Result(float(said["seconds_streaming"]), cost)
+    return [_DEBEZIUM, "-m", "benchmarks.capture.debezium", *words, "--rows", str(backlog.rows)]
 
 
 def _environment(backlog: Backlog, slot: str = "") -> dict[str, str]:

@@ -16,7 +16,6 @@ number; at the end the fact equals a recount.
 
 from __future__ import annotations
 
-import argparse
 import time
 from bisect import bisect_left
 from contextlib import ExitStack
@@ -140,9 +139,7 @@ def _query(cluster: Cluster, query: str) -> list[tuple[int, ...]]:
 
 def main() -> None:
     """Measure, and publish the table and the figure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.parser(__doc__)
     parser.add_argument(
         "--rows", type=int, default=1_000_000, help="changes that wait (%(default)s)"
     )

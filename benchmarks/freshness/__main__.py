@@ -36,6 +36,7 @@ from demo.recount import differences
 from demo.source import transaction
 
 SLOT = "freshness"
+OTHERS = " application_name=benchmark"
 SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 FLAT = {"growth": GROWTH, "seconds on top": ALLOWANCE, "caught up within seconds": CATCH_UP}
 
@@ -52,10 +53,10 @@ def measure(options: argparse.Namespace) -> Found:
         source = stack.enter_context(Cluster(SERVER))
         workload.create(source)
         workload.set_up(source, source, SLOT)
-        writer = stack.enter_context(PacedWriter(source.dsn()))
+        writer = stack.enter_context(PacedWriter(source.dsn() + OTHERS))
         with (
             running_loader(source, source, SLOT) as loader,
-            TargetPoller(source.dsn(), SLOT) as poller,
+            TargetPoller(source.dsn() + OTHERS, SLOT) as poller,
         ):
             load = Load(writer, poller, loader, source)
             writer.write(1_000)
@@ -64,8 +65,15 @@ def measure(options: argparse.Namespace) -> Found:
             say(f"warm after {time.time() - loader.began:.1f} s")
             steady, singles = [], []
             for number in range(options.rounds):
-                built = len(loader.builds())
+                built, began, cpu = len(loader.builds()), time.monotonic(), load.cpu_seconds()
                 steady.append(load.steady(options.rate, options.seconds, options.each))
+                elapsed = time.monotonic() - began
+                found.cpu.append(
+                    [
+                        (after - before) / elapsed
+                        for before, after in zip(cpu, load.cpu_seconds(), strict=True)
+                    ]
+                )
                 found.builds += loader.builds()[built:]
                 count = -(-_SINGLES // options.rounds)
                 singles.append(load.singles(count, pauses))
@@ -118,9 +126,7 @@ def _check(server: Cluster, writer: PacedWriter) -> None:
 
 def main() -> None:
     """Measure, and publish both tables and the figure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.parser(__doc__)
     add = parser.add_argument
     add("--rate", type=int, default=2_000, help="the steady rate, changes/s (%(default)s)")
     add("--each", type=int, default=10, help="changes per transaction there (%(default)s)")

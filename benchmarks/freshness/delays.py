@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from benchmarks.freshness.poller import Observation
 from benchmarks.freshness.writer import Committed
-
-
-class Sighting(Protocol):
-    """When how many rows were seen."""
-
-    @property
-    def at(self) -> float:
-        """When the answer was there, on this machine's clock."""
-
-    @property
-    def total(self) -> int:
-        """The rows that it counted."""
 
 
 class Delay(NamedTuple):
@@ -40,7 +28,7 @@ class Delay(NamedTuple):
 
 
 def commit_to_visible(
-    committed: Sequence[Committed], observations: Sequence[Sighting]
+    committed: Sequence[Committed], observations: Sequence[Observation]
 ) -> list[float]:
     """Return each transaction's seconds from commit to fact; all must be in an observation."""
     seen = iter(observations)

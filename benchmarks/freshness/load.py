@@ -52,6 +52,10 @@ class Load:
     ) -> None:
         self.writer, self.poller, self.loader, self.source = writer, poller, loader, source
 
+    def cpu_seconds(self) -> tuple[float, float]:
+        """Return the CPU seconds so far of the loader and of its sessions at the server."""
+        return self.loader.cpu_seconds, self.loader.sessions_cpu_seconds(self.source)
+
     def settle(self) -> None:
         """Wait until all that was committed is visible."""
         total = self.writer.inserted

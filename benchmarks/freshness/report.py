@@ -20,6 +20,8 @@ class Found:
     """A list per round."""
     builds: list[float] = field(default_factory=list)
     """Seconds of each build of the steady rounds."""
+    cpu: list[list[float]] = field(default_factory=list)
+    """Of each steady round: the share of a core that loader and its sessions took."""
     steps: list[Step] = field(default_factory=list)
     decoding: list[float] = field(default_factory=list)
     """Changes per second of each reading of the fastest flat step."""
@@ -35,11 +37,15 @@ def table(found: Found, rate: int) -> list[report.Row]:
     """Return the rows of the steady rate, its parts, and the single changes."""
     steady = [delay for taken in found.steady for delay in taken]
     singles = [delay for taken in found.singles for delay in taken]
+    loader, sessions = (statistics.mean(shares) for shares in zip(*found.cpu, strict=True))
     return [
-        _row(
-            f"{rate:,} changes/s, visible",
-            [[delay.commit_to_visible for delay in t] for t in found.steady],
-        ),
+        {
+            **_row(
+                f"{rate:,} changes/s, visible",
+                [[delay.commit_to_visible for delay in t] for t in found.steady],
+            ),
+            "share of a core": f"loader {loader:.2f}, sessions {sessions:.2f}",
+        },
         {"": "  commit to staged", **summary([delay.commit_to_staged for delay in steady])},
         {"": "  staged to build", **summary([delay.staged_to_build for delay in steady])},
         {"": "  build to visible", **summary([delay.build_to_visible for delay in steady])},

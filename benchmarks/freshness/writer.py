@@ -60,8 +60,6 @@ class PacedWriter:
         self.changes = 0
         self.committed: list[Committed] = []
         """Every transaction so far, in order."""
-        self.seconds: list[float] = []
-        """How long each took, up to the return of its commit."""
 
     def __enter__(self) -> PacedWriter:
         return self
@@ -79,10 +77,8 @@ class PacedWriter:
         if moved:
             # Both in one message, so that no round trip for a BEGIN is needed.
             query += f"; execute move ({first - moved}, {first - 1})"
-        began = time.monotonic()
         self._cursor.execute(query)
         at = time.time()
-        self.seconds.append(time.monotonic() - began)
         self.inserted = last + 1
         self.changes += changes
         self.committed.append(Committed(at, self.inserted))

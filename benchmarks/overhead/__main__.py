@@ -20,7 +20,6 @@ has as many changes as were written, the triggers' counts equal a recount.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -72,11 +71,11 @@ def table(samples: Samples) -> list[report.Row]:
             {
                 "beside the writers": name,
                 "writes/s": _median(taken, lambda sample: sample.per_second),
-                "ratio": _spread(throughput),
-                "ratio without waits": _spread(unawaited),
+                "ratio": report.spread(throughput),
+                "ratio without waits": report.spread(unawaited),
                 "source CPU, µs": _median(taken, lambda sample: sample.source_cpu),
                 "of it WAL sender": _median(taken, lambda sample: sample.sender_cpu),
-                "CPU ratio": _spread(source_cpu),
+                "CPU ratio": report.spread(source_cpu),
                 "loader, target CPU, µs": _median(taken, lambda sample: sample.loader_cpu),
                 "WAL, bytes": _median(taken, lambda sample: sample.wal),
                 "full pages, bytes": _median(taken, lambda sample: sample.full_pages),
@@ -117,15 +116,9 @@ def _median(taken: Sequence[Sample], of: Callable[[Sample], float]) -> float:
     return statistics.median(of(sample) for sample in taken)
 
 
-def _spread(ratios: Sequence[float]) -> str:
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-
-
 def main() -> None:
     """Measure, and publish the table and the figure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.parser(__doc__)
     parser.add_argument("--rows", type=int, default=50_000, help="notifications (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument(

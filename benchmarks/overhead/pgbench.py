@@ -56,9 +56,11 @@ class Written:
 def write(
     dsn: str,
     *,
-    rows: int,
-    templates: int,
+    rows: int = 0,
+    templates: int = 0,
     seed: int,
+    script: str = SCRIPT,
+    clients: int = CLIENTS,
     seconds: int | None = None,
     writes: int | None = None,
     rate: float | None = None,
@@ -66,6 +68,7 @@ def write(
 ) -> Written:
     """Write for so many seconds or so many writes, as fast as it goes or `rate` writes per second.
 
+    `script` is one of pgbench's, with the variables `rows` and `templates`.
     The same seed gives the same writes; `awaits_commit` false goes on before a commit is on disk.
     Raises RuntimeError where a transaction fails, a deadlock too, or pgbench is missing.
     """
@@ -73,19 +76,19 @@ def write(
     if not program.exists():
         raise RuntimeError(f"there is no {program}: it belongs to the server's package")
     with tempfile.TemporaryDirectory(prefix="waltally-pgbench-") as home:
-        script = Path(home, "script.sql")
-        script.write_text(SCRIPT)
+        file = Path(home, "script.sql")
+        file.write_text(script)
         command = [
             str(program),
             "--no-vacuum",
             "--protocol=prepared",
-            f"--client={CLIENTS}",
-            f"--jobs={CLIENTS}",
-            f"--time={seconds}" if writes is None else f"--transactions={writes // CLIENTS}",
+            f"--client={clients}",
+            f"--jobs={min(clients, CLIENTS)}",
+            f"--time={seconds}" if writes is None else f"--transactions={writes // clients}",
             f"--random-seed={seed}",
             f"--define=rows={rows}",
             f"--define=templates={templates}",
-            f"--file={script}",
+            f"--file={file}",
             "--log",
             f"--log-prefix={home}/log",
             *([f"--rate={rate}"] if rate else []),

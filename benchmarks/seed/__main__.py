@@ -1,4 +1,4 @@
-"""What counting the existing rows costs: the seed, psql, a plain COPY and Spark over JDBC.
+"""What counting the existing rows costs: the seed, psql and a plain COPY.
 
 python -m benchmarks.seed --rows 1000000 --rounds 3
 
@@ -17,7 +17,7 @@ from statistics import median
 
 from benchmarks import report
 from benchmarks.measure import say
-from benchmarks.seed.contenders import JAR, Contenders, Outcome
+from benchmarks.seed.contenders import Contenders, Outcome
 from benchmarks.seed.tables import Counted, checksum, count_on_server, create, fill
 from demo.cluster import Cluster
 
@@ -93,34 +93,31 @@ def compare(groups: int, options: argparse.Namespace) -> list[report.Row]:
     with servers(groups) as contenders:
         say(f"{options.rows:,} rows in about {groups:,} groups")
         fill(contenders.primary, options.rows, groups)
-        ways = contenders.by_name(jdbc=JAR.exists())
-        ways = {name: ways[name] for name in options.ways or ways}
+        ways = contenders.by_name()
         counted = count_on_server(contenders.primary)
         return cost_rows(run_rounds(options.rounds, ways, contenders.warehouse, counted), counted)
 
 
 def main() -> None:
     """Run the stages that were asked for, and publish each as it ends."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = report.parser(__doc__)
     add = parser.add_argument
-    add("--rows", type=int, default=1_000_000, help="rows of both tables")
-    add("--rounds", type=int, default=3, help="runs of each contender")
-    add("--few", type=int, default=10_000, help="groups of the first filling")
-    add("--many", type=int, default=1_000_000, help="groups of the second filling, 0 for none")
-    add("--name", default="seed", help="what the contenders' table is published as")
-    add("--ways", nargs="+", help="the contenders by their names, the COPY as text first")
+    add("--rows", type=int, default=1_000_000, help="rows of both tables (%(default)s)")
+    add("--rounds", type=int, default=3, help="runs of each contender (%(default)s)")
+    add("--few", type=int, default=10_000, help="groups of the first filling (%(default)s)")
+    add(
+        "--many",
+        type=int,
+        default=1_000_000,
+        help="groups of the second, 0 for none (%(default)s)",
+    )
     options = parser.parse_args()
     sizes = {"sizes": vars(options), "goals": GOALS}
-    if not JAR.exists():
-        say(f"without Spark over JDBC: {JAR} is missing (apt-get install libpostgresql-jdbc-java)")
-
     rows: list[report.Row] = []
     for groups in (options.few, options.many):
         if groups:
             rows += compare(groups, options)
-    report.publish(options.name, rows, None, **sizes)
+    report.publish("seed", rows, None, **sizes)
 
 
 if __name__ == "__main__":

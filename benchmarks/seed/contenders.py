@@ -1,4 +1,4 @@
-"""Ways to count the same rows: the seed, Spark over JDBC and psql, and a COPY to compare with."""
+"""Ways to count the same rows: the seed and psql, and a COPY to compare with."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from demo.cluster import BIN, Cluster
 from demo.source import DIMENSIONS
 
 SLOT = "waltally"
-JAR = Path("/usr/share/java/postgresql.jar")
-"""Debian's libpostgresql-jdbc-java."""
-JDBC_COUNTS = "public.jdbc_counts"
 _BASELINE = """(
     select
         'public.' || case part when 'live' then 'notifications' else 'notification_history' end
@@ -61,18 +58,15 @@ class Contenders:
     primary: Cluster
     warehouse: Cluster
 
-    def by_name(self, jdbc: bool) -> dict[str, Callable[[], Outcome]]:
+    def by_name(self) -> dict[str, Callable[[], Outcome]]:
         """Return each way to count by its name; the first is the floor for the primary's CPU."""
-        found: dict[str, Callable[[], Outcome]] = {
+        return {
             "COPY of the columns, text": lambda: self.copy("text"),
             "COPY of the columns, binary": lambda: self.copy("binary"),
             "psql, one process": lambda: self.psql(0),
             "psql, parallel": lambda: self.psql(2),
             "seed, database": self.seed,
         }
-        if jdbc:
-            found["Spark over JDBC"] = self.jdbc
-        return found
 
     def copy(self, form: str) -> Outcome:
         """Send the four columns of both tables to nowhere."""
@@ -103,25 +97,6 @@ class Contenders:
 
     def seed(self) -> Outcome:
         """Run the seed on the primary's tables."""
-        return self._submit((), "spark/seed.py", ("--json",), _BASELINE)
-
-    def jdbc(self) -> Outcome:
-        """Run Spark's own JDBC reader over the ranges that the seed would read."""
-        jar = ("--driver-class-path", str(JAR))
-        urls = [
-            f"jdbc:postgresql://127.0.0.1:{cluster.port}/postgres?user=postgres"
-            for cluster in (self.primary, self.warehouse)
-        ]
-        words = (*urls, self.primary.dsn(), JDBC_COUNTS)
-        return self._submit(jar, "benchmarks/seed/jdbc_job.py", words, JDBC_COUNTS)
-
-    def _submit(
-        self,
-        options: tuple[str, ...],
-        script: str,
-        words: tuple[str, ...],
-        stored: str,
-    ) -> Outcome:
         environment = {
             **workload.environment(self.primary, self.warehouse, SLOT),
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -137,14 +112,14 @@ class Contenders:
                 "spark.log.level": "ERROR",
             }
             conf = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
-            command = [str(_SUBMIT), "--master", "local[2]", *conf, *options, script, *words]
+            command = [str(_SUBMIT), "--master", "local[2]", *conf, "spark/seed.py", "--json"]
             before = measure.server_cpu(self.primary)
             with PeakMemory() as memory:
                 cost = measure.run(command, environment, {})
             spent = measure.server_cpu(self.primary) - before
             (log,) = Path(folder).iterdir()
             counting = _counting(log)
-        return Outcome(cost.seconds, spent, counting, memory.peaks, stored)
+        return Outcome(cost.seconds, spent, counting, memory.peaks, _BASELINE)
 
 
 def _counting(log: Path) -> float:

@@ -1,1 +1,0 @@
-"""What else could answer the same question, and what it costs."""

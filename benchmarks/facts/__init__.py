@@ -1,0 +1,1 @@
+"""Many facts on one log: what an apply costs per change."""

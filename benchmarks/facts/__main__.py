@@ -1,0 +1,90 @@
+"""Many facts on one log: the CPU of an apply per change, and of one with a single change.
+
+python -m benchmarks.facts --rows 2000 --rounds 5
+
+1, 10 and 50 facts of the same two tables follow one slot, each declared as Notify's is. A round
+stages a transaction of so many inserts into 150 groups, then one of a single insert, and applies
+each by one `cdc.apply` in a session that has done so before, as the loader's has. CPU is that of
+this session, by the kernel's own clock: medians of the rounds. Checked: after each apply all facts
+hold everything.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+import psycopg2
+from psycopg2.extensions import connection as Connection
+
+from benchmarks import report, workload
+from benchmarks.measure import run, say
+from demo.cluster import Cluster
+
+FACTS = (1, 10, 50)
+SLOT = "facts"
+SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
+
+_MODEL = """\
+{{ waltally.fact(
+    tables={
+        'live': 'public.notifications',
+        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
+    },
+    dimensions={
+        'service_id': 'uuid',
+        'template_id': 'uuid',
+        'notification_type': 'text',
+        'notification_status': 'text',
+    },
+    measures={'live_count': {'count': 'live'}, 'archived_count': {'count': 'archived'}},
+) }}
+"""
+
+
+def measure(rows: int, rounds: int) -> Iterator[report.Row]:
+    """Yield a row of the table for each number of facts."""
+    for facts in FACTS:
+        with tempfile.TemporaryDirectory() as project, Cluster(SERVER) as cluster:
+            models = {f"models/ft_{number}.sql": _MODEL for number in range(facts)}
+            workload.declare(Path(project), models)
+            workload.create(cluster)
+            workload.set_up(cluster, cluster, SLOT, Path(project))
+            with closing(psycopg2.connect(cluster.dsn())) as session:
+                session.autocommit = True
+                for warming in (rows, 1):
+                    cpu_seconds(cluster, session, warming)
+                many, one = (
+                    median(cpu_seconds(cluster, session, size) for _ in range(rounds))
+                    for size in (rows, 1)
+                )
+        say(f"{facts} facts: done")
+        yield {
+            "facts": facts,
+            "per change, µs": many / rows * 1e6,
+            "per change and fact, µs": many / rows / facts * 1e6,
+            "a single change, ms": one * 1e3,
+        }
+
+
+def cpu_seconds(cluster: Cluster, session: Connection, rows: int) -> float:
+    """Return the CPU seconds of an apply of so many inserts. Raises RuntimeError."""
+    workload.insert(cluster, rows, max(rows, 2))
+    run([workload.LOADER, "run", "--once"], workload.environment(cluster, cluster, SLOT), {})
+    return workload.apply_seconds(session, SLOT)
+
+
+def main() -> None:
+    """Measure, and publish the table."""
+    parser = report.parser(__doc__)
+    parser.add_argument("--rows", type=int, default=2_000, help="a batch (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
+    options = parser.parse_args()
+    report.publish("facts", [*measure(**vars(options))], sizes=vars(options))
+
+
+if __name__ == "__main__":
+    main()

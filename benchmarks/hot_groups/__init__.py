@@ -1,0 +1,1 @@
+"""Many clients insert into one group: what each way of counting leaves of their writes."""

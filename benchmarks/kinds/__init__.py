@@ -1,0 +1,1 @@
+"""What each kind of measure, dimension and roll-up costs, per change."""

@@ -1,0 +1,216 @@
+"""What each kind of measure, dimension and roll-up costs: CPU of an apply, per change.
+
+python -m benchmarks.kinds --rows 3000 --rounds 4
+
+Each kind has a database of its own on one server, with a slot and one fact: a count by one text
+dimension, and the kind beside it. A round stages the same transaction in each of them, a third
+inserts, a third updates that move a row to another group and a third deletes, and applies it by one
+`cdc.apply` in a session that has done so before, as the loader's has. CPU is that of this session,
+by the kernel's own clock. Rounds are outside, kinds inside; ratios are to the plain count of the
+same round. Roll-ups likewise, beside the fact that they are of.
+
+*distinct* are numbers of distinct values in one group with 10 to 1,000,000 of them. A round inserts
+values that are new and deletes as many that were there; a group with few values has several rows of
+each. *kept* is what the roll-up's hidden table takes on disk.
+
+Checked after each apply: every fact and every roll-up equals a recount of the table.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psycopg2
+
+from benchmarks import report, workload
+from benchmarks.kinds.declared import (
+    CHANGES,
+    KEPT,
+    NEW_VALUES,
+    OLD_VALUES,
+    TABLES,
+    VALUES,
+    Subject,
+    list_distinct,
+    list_kinds,
+    list_roll_ups,
+)
+from benchmarks.measure import run, say
+from demo.cluster import Cluster
+from demo.run import create_database
+
+WARMING = 2
+"""Rounds before one has updates and deletes too. Sessions have planned by then."""
+FILLED = 100_000
+"""Rows of a transaction that fills a table."""
+SERVER = {
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
+    "max_wal_senders": "50",
+    "max_replication_slots": "50",
+}
+
+
+class Side:
+    """A database with a slot, the models of subjects, and the session that applies."""
+
+    def __init__(self, cluster: Cluster, project: Path, name: str, tables: str) -> None:
+        self.name = name
+        create_database(cluster, name)
+        self.session = psycopg2.connect(cluster.dsn(name))
+        self.session.autocommit = True
+        self.execute(tables)
+        self._settings = workload.environment(cluster, cluster, name, project, name) | {
+            "BENCHMARK_MODELS": name,
+            "DBT_TARGET_PATH": str(project / "target" / name),
+        }
+        workload.install(self._settings)
+
+    def execute(self, statement: str, **values: int) -> list[tuple[Any, ...]]:
+        """Execute a statement, or several in one transaction; return the rows of the last."""
+        with self.session.cursor() as cursor:
+            cursor.execute(statement, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def stage(self) -> None:
+        """Have everything committed so far in the change log."""
+        run([workload.LOADER, "run", "--once"], self._settings, {})
+
+    def apply(self, subject: Subject) -> float:
+        """Return the CPU seconds of an apply. Raises RuntimeError where the result is wrong."""
+        seconds = workload.apply_seconds(self.session, self.name)
+        wrong = self.execute(
+            f"(({subject.stored}) except all ({subject.recount})) union all "
+            f"(({subject.recount}) except all ({subject.stored}))"
+        )
+        if wrong:
+            raise RuntimeError(f"{subject.name}: {len(wrong)} rows differ, as {wrong[0]}")
+        return seconds
+
+
+def measure(rows: int, rounds: int, subjects: Sequence[Subject]) -> dict[str, list[float]]:
+    """Return CPU microseconds per change by name, one of each round."""
+    third = max(rows // 3, 1)
+    samples: dict[str, list[float]] = {subject.name: [] for subject in subjects}
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(SERVER))
+        project = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        names = {f"kinds_{place}": subject for place, subject in enumerate(subjects)}
+        workload.declare(
+            project,
+            {
+                f"{name}/{model}.sql": text
+                for name, subject in names.items()
+                for model, text in subject.models.items()
+            },
+        )
+        both_cores = stack.enter_context(ThreadPoolExecutor(2))
+        sides = [*both_cores.map(lambda name: Side(cluster, project, name, TABLES), names)]
+        for side in sides:
+            stack.enter_context(closing(side.session))
+        say(f"{len(sides)} databases: set up")
+        for number in range(WARMING + rounds):
+            for side in sides:
+                side.execute(CHANGES, round=number, third=third)
+            [*both_cores.map(Side.stage, sides)]
+            for side in sides:
+                spent = side.apply(names[side.name])
+                if number >= WARMING:
+                    samples[names[side.name].name].append(spent / (3 * third) * 1e6)
+            say(f"round {number + 1} of {WARMING + rounds}")
+    return samples
+
+
+def compare(samples: Mapping[str, Sequence[float]], what: str, beside: str) -> list[report.Row]:
+    """Return a row for each name; ratios are to the first of them, in the same round."""
+    first = next(iter(samples.values()))
+    return [
+        {
+            what: name,
+            "per change, µs": median(taken),
+            beside: report.spread([one / plain for one, plain in zip(taken, first, strict=True)]),
+        }
+        for name, taken in samples.items()
+    ]
+
+
+def measure_distinct(rows: int, rounds: int, sizes: Sequence[int]) -> list[report.Row]:
+    """Return a row of the table for each number of values in the group."""
+    half = max(rows // 2, 1)
+    each = {size: max(2 * half // size, 1) for size in sizes}
+    samples: dict[int, list[float]] = {size: [] for size in sizes}
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(SERVER))
+        project = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        subjects = list_distinct(sizes)
+        models = {name: text for subject in subjects for name, text in subject.models.items()}
+        workload.declare(project, {f"kinds/{name}.sql": text for name, text in models.items()})
+        tables = "".join(VALUES.format(size=size, each=each[size]) for size in sizes)
+        side = Side(cluster, project, "kinds", tables)
+        stack.enter_context(closing(side.session))
+        for size in sizes:
+            for first in range(0, size * each[size], FILLED):
+                last = min(first + FILLED, size * each[size]) - 1
+                side.execute(NEW_VALUES.format(size=size), first=first, last=last)
+        side.stage()
+        while side.execute("select from cdc.apply('kinds') as done where done.is_behind"):
+            pass
+        side.execute("vacuum analyze")
+        say(f"groups of {', '.join(map(str, sizes))} values: filled")
+        for number in range(WARMING + rounds):
+            for size, subject in zip(sizes, subjects, strict=True):
+                first = number * half
+                last = size * each[size] + first
+                side.execute(
+                    NEW_VALUES.format(size=size) + OLD_VALUES.format(size=size),
+                    first=last,
+                    last=last + half - 1,
+                    kept=first + half,
+                )
+                side.stage()
+                spent = side.apply(subject)
+                if number >= WARMING:
+                    samples[size].append(spent / (2 * half) * 1e6)
+            say(f"round {number + 1} of {WARMING + rounds}")
+        kept = {size: side.execute(KEPT.format(size=size))[0][0] for size in sizes}
+    return [
+        {
+            "values in the group": size,
+            "of them replaced": half // each[size],
+            "per change, µs": median(samples[size]),
+            "kept, MB": kept[size],
+        }
+        for size in sizes
+    ]
+
+
+def main() -> None:
+    """Measure, and publish the three tables."""
+    parser = report.parser(__doc__)
+    parser.add_argument("--rows", type=int, default=3_000, help="a batch (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=4, help="default: %(default)s")
+    parser.add_argument(
+        "--values",
+        type=int,
+        nargs="+",
+        default=[10, 1_000, 100_000, 1_000_000],
+        help="distinct ones in a group",
+    )
+    options = parser.parse_args()
+    rows, rounds = options.rows, options.rounds
+    sizes = vars(options)
+    kinds = measure(rows, rounds, list_kinds())
+    report.publish("kinds", compare(kinds, "beside a count", "times a plain count"), sizes=sizes)
+    roll_ups = measure(rows, rounds, list_roll_ups())
+    report.publish("kinds_roll_ups", compare(roll_ups, "roll-up", "times the fact"), sizes=sizes)
+    report.publish("kinds_distinct", measure_distinct(rows, rounds, options.values), sizes=sizes)
+
+
+if __name__ == "__main__":
+    main()

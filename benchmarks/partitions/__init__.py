@@ -1,1 +1,0 @@
-"""How much WAL a slot holds back while its tables are idle."""
