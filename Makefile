@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 export PIP_USER := 0
 
-.PHONY: help packages install install-debezium spark-bundle demo picture acceptance soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle browser demo picture acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -27,7 +27,7 @@ CLASSES := .venv/spark-classes.jsa
 
 $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classes.py | packages
 	@$(call has_pip,.venv) || { python=$$(ops/find-python) && "$$python" -m venv --clear .venv; }
-	@echo "Fetching Python packages into .venv: 626 MB, of which pyspark is 456 MB"
+	@echo "Fetching Python packages into .venv: 706 MB, of which pyspark is 456 MB"
 	@$(PIP) -r requirements.lock
 	@$(PIP) --quiet --no-deps --editable .
 	@install -m 755 ops/spark-submit $(BIN)/spark-submit
@@ -37,13 +37,17 @@ $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classe
 		ops/spark_classes.py
 	@touch $@
 
-demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries
-	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE))
+demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries, ARGS=--page
+	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE)) $(ARGS)
 
 picture: install  ## Draw the README's picture: the demo's terminal
 	$(BIN)/python -m demo.picture
 
-acceptance: install  ## Run every slow and exhaustive test, two at a time
+# 113 MB, so not in `make install`. Where there is none, the tests of a page are skipped.
+browser:
+	@-CHROMIUM=1 ops/install-debian.sh
+
+acceptance: install browser  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 2 --dist worksteal -m slow
 	@echo "More random histories for the delta rules"
@@ -53,8 +57,8 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 	$(BIN)/python -m tests.soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
 		--minutes $(or $(MINUTES),$(if $(FAULTS),100000,20))
 
-# The tests of a file share its servers. xdist would start the files with the fewest tests last,
-# and those take longest.
+# The tests of a file share its servers, and those of Spark a JVM (tests/conftest.py). xdist would
+# start the files with the fewest tests last, and those take longest.
 test: check  ## Run every check and every test but the slow ones, three at a time
 	@echo "Tests on real servers, three at a time"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/unit
@@ -129,14 +133,17 @@ lint-alerts: $(PROMETHEUS)/usr/bin/promtool  ## Check and try the alert rules by
 	$(PROMETHEUS)/usr/bin/promtool check rules ops/prometheus-alerts.yml
 	$(PROMETHEUS)/usr/bin/promtool test rules tests/operations/alerts.test.yml
 
-STAGES := capture apply freshness alternatives catch-up overhead seed growth idle
+STAGES := capture apply freshness catch-up overhead seed hot-groups facts kinds
 BENCHES := $(addprefix bench-,$(STAGES))
-.PHONY: $(BENCHES)
+.PHONY: $(BENCHES) bench-gate
 
 bench: $(BENCHES)  ## Measure every stage, well over an hour; bench-capture and the like for one
 
 $(BENCHES): install
 	$(BIN)/python -m benchmarks.$(subst -,_,$(@:bench-%=%)) $(ARGS)
+
+bench-gate: install  ## Fail where apply, capture or freshness got worse since the last release, or BASE=REVISION
+	$(BIN)/python -m benchmarks.gate $(if $(BASE),--base $(BASE)) $(ARGS)
 
 spark-bundle: install  ## Pack into target/spark what a Spark cluster needs (docs/spark.md)
 	$(BIN)/python ops/spark_bundle.py target/spark
@@ -152,7 +159,7 @@ fix:  ## Format and mend what the linters can
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark \
+		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra delta \
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built

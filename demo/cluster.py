@@ -28,14 +28,20 @@ class ClusterError(RuntimeError):
 
 
 def free_port() -> int:
-    """Return a TCP port that nothing listens on, below those that the kernel gives to clients."""
+    """Return a TCP port that nothing listens on, below those that the kernel gives to clients.
+
+    Another run or test process gets another one, also before a server listens and while it is
+    stopped: a name of the kernel's, without a file, keeps the port until this process ends.
+    """
     while True:
         port = random.randrange(15_000, 30_000)
-        with socket.socket() as probe:
+        with socket.socket() as probe, socket.socket(socket.AF_UNIX) as name:
             try:
                 probe.bind(("127.0.0.1", port))
+                name.bind(f"\0waltally port {port}")
             except OSError:
                 continue
+            os.dup(name.fileno())
             return port
 
 

@@ -28,6 +28,8 @@ class Recount:
 
     Parameters: `%(slot)s`, and `%(purges)s`, the transaction ids whose purged rows still count.
     """
+    purges_since: str | None = None
+    """The fact since whose baseline purged rows count, where it is another one."""
     is_rows: bool = False
     """Whether it holds current rows. Else a group whose values are all zero or null is no group."""
 
@@ -60,7 +62,8 @@ def differences(
     for slot, dsn in sources.items():
         purges = None
         if "%(purges)s" in recount.query:
-            purges = staged_transactions(warehouse, slot, recount.fact, staging, since)
+            fact = recount.purges_since or recount.fact
+            purges = staged_transactions(warehouse, slot, fact, staging, since)
         wanted |= _rows(dsn, sql.SQL(recount.query), recount, {"slot": slot, "purges": purges})
     columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
     table = sql.Identifier(schema, recount.fact)

@@ -55,6 +55,12 @@ class Example:
         return FOLDER / self.name
 
     @property
+    def has_spark_facts(self) -> bool:
+        """Whether spark/apply.py applies some of its facts."""
+        models = self.project.glob("models/*.sql")
+        return any("engine='spark'" in model.read_text() for model in models)
+
+    @property
     def has_warehouse(self) -> bool:
         """Whether facts and change log are in a database of their own, as several sources need."""
         return len(self.slots) > 1

@@ -109,6 +109,15 @@ def odd_text(session: Session) -> int:
     )
 
 
+def rename_service(session: Session) -> int:
+    """A service gets another name, sometimes that of another service."""
+    return session.run(
+        "update services set name = %s where id = %s",
+        f"service {session.rng.randint(1, 60)}",
+        session.rng.choice(session.templates).service_id,
+    )
+
+
 def several_changes_of_one_row(session: Session) -> int:
     """A row is inserted, updated, and sometimes deleted or inserted again in one transaction."""
     chosen = [session.new_id()]

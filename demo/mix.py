@@ -32,6 +32,7 @@ _ALWAYS: Mix = {
     live.move_in_time: 2,
     live.uninteresting_update: 4,
     live.odd_text: 2,
+    live.rename_service: 2,
     live.several_changes_of_one_row: 4,
     live.new_key: 1,
     live.test_key_delete: 2,

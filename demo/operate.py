@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from demo import show
+from demo.cluster import free_port
 from demo.commands import Commands
 from demo.example import Example
 from demo.installation import Installation
@@ -25,10 +26,12 @@ def operate(
     traffic: Sequence[Sessions[Any]],
     seconds: int,
     console: Console,
+    page: bool = False,
 ) -> None:
     """Set up, take the baselines, follow and build under traffic; end it, and apply the rest.
 
-    `warehouse` is the DSN of the facts' database; `seconds` is how long the counts are shown.
+    `warehouse` is the DSN of the facts' database; `seconds` is how long the counts are shown, with
+    a page of them beside it where `page` says so.
     """
     commands.export("DBT_PROJECT_DIR", str(installed.project))
     sources = choose_sources(example, commands)
@@ -38,6 +41,10 @@ def operate(
         commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
         commands.run("dbt", "build", **source)
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
+    apply = ("spark-submit", str(installed.files / "spark" / "apply.py"))
+    appliers = [commands.start(*apply, **source) for source in sources if example.has_spark_facts]
+    if page:
+        serve_page(commands, console)
     watch(example, warehouse, seconds, commands, loaders, console)
     for sessions in traffic:
         sessions.stop()
@@ -45,9 +52,21 @@ def operate(
     console.print(f"The sessions stop after {written:,} changes")
     for loader in loaders:
         commands.stop(loader)
+    for applier in appliers:
+        applier.terminate()
     for source in sources:
         commands.run("loader", "run", "--once", "--build", **source)
+        if example.has_spark_facts:
+            commands.run(*apply, "--once", **source)
     commands.run("dbt", "test")
+
+
+def serve_page(commands: Commands, console: Console) -> None:
+    """Serve examples/dashboard until the demo ends, and print where to look."""
+    port = str(free_port())
+    app = ["uvicorn", "examples.dashboard.app:app", "--timeout-graceful-shutdown", "1"]
+    commands.start(*app, "--port", port)
+    console.print(f"  [bold cyan]Look at http://127.0.0.1:{port}/[/]")
 
 
 def choose_sources(example: Example, commands: Commands) -> list[dict[str, str]]:

@@ -47,9 +47,15 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
         "--wheel", type=Path, metavar="FOLDER", help="run the commands of an installed wheel"
     )
     parser.add_argument(
+        "--page", action="store_true", help="serve examples/dashboard while the counts move"
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="keep the server and the log files at the end"
     )
-    return parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
+    if chosen.page and (chosen.example != "notify" or chosen.wheel):
+        parser.error("--page is Notify's, from the checkout")
+    return chosen
 
 
 def environment(cluster: Cluster, commands: Path, home: Path) -> dict[str, str]:
@@ -136,7 +142,9 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
         f"{len(traffic) * 4} sessions write from here on: {example.about}", soft_wrap=True
     )
 
-    operate(example, installed, warehouse, commands, traffic, chosen.seconds, console)
+    operate(
+        example, installed, warehouse, commands, traffic, chosen.seconds, console, page=chosen.page
+    )
 
     console.print(show.pivot(warehouse, example.corner, example.table))
     wrong = [

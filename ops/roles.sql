@@ -4,9 +4,9 @@
 --   psql -d notify -v part=source -f ops/roles.sql       at the source alone
 --   psql -d warehouse -v part=target -f ops/roles.sql    at the target alone
 --
--- Run it as a superuser before `loader setup`, after it, and after the first `dbt build`: it can grant
--- only on tables that exist. Safe to repeat. It sets no password: use \password waltally_loader at the
--- source and at the target. docs/roles.md says what each right is for.
+-- Run it as a superuser, or as the administrator of a managed server: before `loader setup`, after it, and
+-- after the first `dbt build`. It can grant only on tables that exist. Safe to repeat. It sets no password:
+-- use \password waltally_loader at the source and at the target. docs/roles.md says what each right is for.
 --
 -- What it grants on the source's tables and on the facts follows from what `loader setup` registered.
 -- At a target alone it prints the grants that the source needs: paste them there.
@@ -52,14 +52,20 @@ set local client_min_messages = error;
 -- The loader: follows the slot. It reads no row of a table; the slot gives it the changes.
 select format('create role %I login', :'loader')
 where not exists (select from pg_roles where rolname = :'loader') \gexec
-select format('alter role %I replication', :'loader')
+select case
+    when to_regrole('rds_replication') is null then format('alter role %I replication', :'loader')
+    else format('grant rds_replication to %I', :'loader')
+end
 where not (select rolreplication from pg_roles where rolname = :'loader') \gexec
 grant connect on database :"DBNAME" to :"loader";
 
 -- Spark: a temporary slot for its snapshot. The columns that it reads are granted below.
 select format('create role %I login', :'spark')
 where not exists (select from pg_roles where rolname = :'spark') \gexec
-select format('alter role %I replication', :'spark')
+select case
+    when to_regrole('rds_replication') is null then format('alter role %I replication', :'spark')
+    else format('grant rds_replication to %I', :'spark')
+end
 where not (select rolreplication from pg_roles where rolname = :'spark') \gexec
 grant connect on database :"DBNAME" to :"spark";
 \endif
@@ -69,6 +75,10 @@ select format('create role %I login', missing.name)
 from (values (:'loader'), (:'dbt'), (:'spark'), (:'reader')) as missing (name)
 where not exists (select from pg_roles where rolname = missing.name) \gexec
 grant connect on database :"DBNAME" to :"loader", :"dbt", :"spark", :"reader";
+-- A managed server's administrator is no superuser, and gives objects only to roles that it is a member of.
+select format('grant %I to %I', name, current_user)
+from (values (:'loader'), (:'dbt')) as owners (name)
+where not pg_has_role(name, 'usage') \gexec
 
 -- The loader owns the staging schema, its tables and cdc.apply; dbt owns the facts and the routines that
 -- fill them. The jobs of Spark make tables in a schema of their own: routines search the staging schema,
@@ -136,6 +146,7 @@ from (
     -- A reader asks what a fact is declared as and how far it is, and nothing else there.
     (:'schema', 'fact', 'select', :'reader'),
     (:'schema', 'fact_state', 'select', :'reader'),
+    (:'schema', 'roll_up', 'select', :'reader'),
     (:'schema', 'model_watermark', 'select', :'reader'),
     (:'schema', 'baseline', 'select', :'dbt'),
     (:'schema', 'baseline_group', 'select', :'dbt'),
@@ -147,8 +158,10 @@ from (
     (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),
     (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
     (:'schema', 'fact_state', 'select', :'spark'),
+    (:'schema', 'roll_up', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select', :'spark'),
+    (:'schema', 'computed_group', 'select, insert', :'spark'),
     (:'schema', 'archive_position', 'select, insert, update', :'spark'),
     (:'analytics', 'rejected_changes', 'select', :'spark')
 ) as given (place, name, rights, grantee)
@@ -160,17 +173,27 @@ from (
     ('apply', :'dbt'),
     ('apply', :'spark'),
     ('install_model', :'dbt'),
+    ('install_roll_up', :'dbt'),
+    ('is_kept', :'dbt'),
+    ('suspend_roll_up', :'dbt'),
+    ('slice_size', :'dbt'),
     ('lock_key', :'dbt'),
     ('jsonb_or_null', :'dbt'),
     ('image_value', :'dbt'),
     ('takes', :'dbt'),
-    ('day_of', :'dbt'),
+    ('period_of', :'dbt'),
+    ('time_order', :'dbt'),
+    ('value_at', :'dbt'),
     ('plan_models', :'dbt'),
+    ('plan_roll_ups', :'dbt'),
+    ('apply_computed', :'spark'),
     ('held_since', :'spark'),
     ('lock_key', :'spark'),
     ('plan_models', :'spark'),
+    ('plan_roll_ups', :'spark'),
     ('slice_end', :'spark'),
     ('plan_models', :'reader'),
+    ('plan_roll_ups', :'reader'),
     ('wait_for', :'reader')
 ) as given (name, grantee)
 inner join pg_proc as p

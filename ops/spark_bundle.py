@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 from common import bundle
 
 SPARK = Path(__file__).parents[1] / "spark"
-JOBS = ("seed.py", "audit.py", "archive.py", "replay.py")
+JOBS = ("seed.py", "apply.py", "audit.py", "archive.py", "replay.py")
 IMPORTED = (
     *("typer", "psycopg", "psycopg-binary", "psycopg2-binary"),
     *("pyarrow", "adbc-driver-manager", "adbc-driver-postgresql"),
@@ -32,7 +32,7 @@ IMPORTED = (
 UNUSED = (
     *("__pycache__/*", "*/__pycache__/*", "../*"),
     *("pyarrow/include/*", "pyarrow/includes/*", "pyarrow/src/*"),
-    *("pyarrow/tests/*", "pyarrow/*flight*", "pyarrow/*s3*", "*.pyx", "*.pxd", "*.pxi"),
+    *("pyarrow/tests/*", "pyarrow/*flight*", "*.pyx", "*.pxd", "*.pxi"),
 )
 """Files that nothing of ours opens, a third of the archive."""
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"

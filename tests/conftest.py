@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,24 @@ def pytest_configure(config: pytest.Config) -> None:
         atexit.register(shutil.rmtree, run_folder.make(), ignore_errors=True)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, let all tests of Spark share one JVM."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneJvm(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "tests/spark" if file.startswith("tests/spark/") else file
+
+    return OneJvm(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what takes a minute or more, unless every case is asked for."""
+    """Begin with Spark's tests, and leave out the slow ones, unless every case is asked for."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
     if "WALTALLY_ALL_CASES" in os.environ:
         return
     for item in items:

@@ -6,17 +6,19 @@ order. `demo/recount.py` is the other judge: it counts the source's rows.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, localcontext
+from math import prod
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from waltally.facts import Condition, Dimension, Fact, FactTable
+from waltally.facts import Condition, Dimension, Fact, FactTable, Measure
 
 Change = Mapping[str, Any] | str
 """One wal2json change; text is something that is no change."""
@@ -119,7 +121,9 @@ class Totals:
         """Return what the row is for the fact."""
         dimensions = [_value(each, row) for each in self.fact.dimensions]
         sums = [row[name] for name in self.fact.summed_columns(part)]
-        return [*dimensions, *sums, *(_holds(each, row) for each in self.fact.where)]
+        own = [each.where for each in self.fact.measures if part.name in each.of]
+        met = (value for each in (self.fact.where, *own) for value in _hold(each, row))
+        return [*dimensions, *sums, *met]
 
     def _group(self, part: FactTable, row: Mapping[str, Any]) -> Group | None:
         """Return the group of a row, None where it does not count. Raises Rejected."""
@@ -135,12 +139,22 @@ class Totals:
             if value is not None and not _is_good(dimension, value):
                 raise Rejected
         pairs = zip(self.fact.dimensions, values, strict=True)
-        texts = [value for each, value in pairs if each.type == "text" and each.column and value]
+        texts = [
+            _canonical(each, value)
+            for each, value in pairs
+            if each.type == "text" and each.column and value
+        ]
         if sum(len(text.encode()) for text in texts) > 1800 and len(texts) > 1:
             raise Rejected
+        own = [each.where for each in self.fact.measures if part.name in each.of]
+        if any(None in _hold(where, row) for where in (self.fact.where, *own)):
+            raise Rejected
         for measure in self.fact.measures:
-            if measure.column is not None and part.name in measure.of:
-                _check_sum(measure.type, row[measure.column])
+            if part.name in measure.of and all(_hold(measure.where, row)):
+                for column in measure.columns:
+                    _check_sum("numeric", row[column])
+                if measure.columns:
+                    _check_sum(measure.type, _product(measure, row))
         return tuple(
             self.slot if dimension.kind == "slot" else _canonical(dimension, value)
             for dimension, value in zip(self.fact.dimensions, values, strict=True)
@@ -149,10 +163,10 @@ class Totals:
     def _measures(self, part: FactTable, row: Mapping[str, Any]) -> list[Decimal]:
         return [
             Decimal()
-            if part.name not in measure.of
+            if part.name not in measure.of or not all(_hold(measure.where, row))
             else Decimal(1)
-            if measure.column is None
-            else Decimal(row[measure.column] or 0)
+            if not measure.columns
+            else Decimal(_product(measure, row) or 0)
             for measure in self.fact.measures
         ]
 
@@ -170,10 +184,29 @@ def _value(dimension: Dimension, row: Mapping[str, Any]) -> Any:
     value = row[str(dimension.column)]
     if value is ABSENT or value is None or dimension.kind == "column":
         return value
-    return _day(dimension, value)
+    if dimension.kind == "bucket":
+        if not _NUMBER.fullmatch(value):
+            return BAD
+        below = [each for each in dimension.bounds if Decimal(each) <= Decimal(value)]
+        return below[-1] if below else None
+    if dimension.kind == "path":
+        return _at_path(value, dimension.path)
+    return _period(dimension, value)
 
 
-def _day(dimension: Dimension, value: str) -> Any:
+def _at_path(value: str, path: Iterable[str]) -> Any:
+    try:
+        found = json.loads(value, parse_float=str, parse_int=str)
+        for name in path:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+    except json.JSONDecodeError:
+        return BAD
+    except (LookupError, TypeError):
+        return None
+    return found
+
+
+def _period(dimension: Dimension, value: str) -> Any:
     if not _MOMENT.fullmatch(value):
         return BAD
     try:
@@ -184,14 +217,62 @@ def _day(dimension: Dimension, value: str) -> Any:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=ZoneInfo(dimension.column_timezone or "UTC"))
         moment = moment.astimezone(UTC).astimezone(ZoneInfo(str(dimension.timezone)))
-    day = moment.date().isoformat()
-    return day[:8] + "01" if dimension.kind == "month_of" else day
+    local = moment
+    if dimension.is_instant:
+        if len(value) == 10:
+            return BAD
+        if dimension.unit != "hour":
+            midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=1)
+            since = (local.astimezone(UTC) - midnight.astimezone(UTC)) // timedelta(seconds=1)
+            begins = since - since % int(str(dimension.unit).split()[0])
+            found = midnight.astimezone(UTC) + timedelta(seconds=begins)
+            return found.strftime("%Y-%m-%d %H:%M:%S+00")
+        past = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+        return (local.astimezone(UTC) - past).strftime("%Y-%m-%d %H:%M:%S+00")
+    day = local.date()
+    if dimension.unit == "week":
+        day -= timedelta(days=day.weekday())
+    firsts = {"month": day.month, "quarter": (day.month - 1) // 3 * 3 + 1, "year": 1}
+    if first := firsts.get(str(dimension.unit)):
+        day = day.replace(month=first, day=1)
+    return day.isoformat()
+
+
+def _product(measure: Measure, row: Mapping[str, Any]) -> str | None:
+    factors = [row[column] for column in measure.columns]
+    if None in factors:
+        return None
+    with localcontext(prec=5000):
+        return str(prod(map(Decimal, factors)))
+
+
+def _hold(where: Iterable[Condition], row: Mapping[str, Any]) -> list[Any]:
+    """Return by column whether the conditions on it hold; None where a value cannot be compared."""
+    found: dict[str, Any] = {}
+    for each in where:
+        holds, before = _holds(each, row), found.get(each.column, True)
+        found[each.column] = (
+            False if False in (holds, before) else None if None in (holds, before) else holds
+        )
+    return list(found.values())
 
 
 def _holds(condition: Condition, row: Mapping[str, Any]) -> Any:
     value = row[condition.column]
     if value is ABSENT:
         return ABSENT
+    if condition.has_bound and value is not None:
+        (bound,) = condition.values
+        try:
+            if condition.is_of_numbers:
+                is_above = bool(_NUMBER.fullmatch(value)) and Decimal(value) >= Decimal(bound)
+                is_known = _NUMBER.fullmatch(value) is not None
+            else:
+                is_above = _moment(value) >= _moment(bound)
+                is_known = _MOMENT.fullmatch(value) is not None
+        except ValueError:
+            return None
+        return is_above == (condition.test == "at_least") if is_known else None
     if condition.test == "is_null":
         return (value is None) == condition.is_null
     if value is None:
@@ -199,16 +280,22 @@ def _holds(condition: Condition, row: Mapping[str, Any]) -> Any:
     return (value in condition.values) == (condition.test == "in")
 
 
+def _moment(value: str) -> datetime:
+    return datetime.fromisoformat(value).replace(tzinfo=None)
+
+
 def _canonical(dimension: Dimension, value: Any) -> Any:
-    return str(UUID(value)) if dimension.type == "uuid" and value is not None else value
+    if dimension.type == "uuid" and value is not None:
+        return str(UUID(value))
+    return dimension.labels.get(value, value)
 
 
 def _is_good(dimension: Dimension, value: Any) -> bool:
     if value is BAD:
         return False
-    if dimension.kind == "column" and dimension.type == "text":
+    if dimension.kind in ("column", "path") and dimension.value_type == "text":
         return len(value.encode()) <= 1000
-    if dimension.kind == "column" and dimension.type == "integer":
+    if dimension.kind == "column" and dimension.value_type == "integer":
         return _INTEGER.fullmatch(value) is not None and -(2**31) <= int(value) < 2**31
     return dimension.type != "uuid" or _UUID.fullmatch(value) is not None
 
@@ -220,6 +307,7 @@ def _check_sum(type_: str, value: str | None) -> None:
         raise Rejected
     digits = re.findall(r"\d+", type_)
     decimals = 0 if type_ == "bigint" else int(digits[1]) if digits else None
-    exponent = Decimal(value).normalize().as_tuple().exponent
+    with localcontext(prec=5000):
+        exponent = Decimal(value).normalize().as_tuple().exponent
     if decimals is not None and -int(exponent) > decimals:
         raise Rejected

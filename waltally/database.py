@@ -2,44 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg2
 from psycopg.conninfo import make_conninfo
-from psycopg2 import extensions
+from psycopg2 import extensions, sql
 
 from waltally import login, server_errors, session_settings
 from waltally.errors import LoaderError
 from waltally.server_errors import ServerError
 
+Row = tuple[Any, ...]
+Values = Sequence[object] | Mapping[str, object] | None
 
-def connect(dsn: str, place: str) -> extensions.connection:
+
+class Connection(extensions.connection):
+    """A connection in autocommit mode: each statement is a transaction, or `transaction` is."""
+
+    place = "target"
+    """`source` or `target`, for errors."""
+
+    def ask(self, query: str, values: Values = None, *names: str) -> list[Row]:
+        """Run a statement and return its rows. Raises LoaderError.
+
+        `names` are identifiers for the places {} in it.
+        """
+        statement: str | sql.Composable = query
+        if names:
+            # Beside values a name's % would be a place for one.
+            escaped = names if values is None else [name.replace("%", "%%") for name in names]
+            statement = sql.SQL(query).format(*map(sql.Identifier, escaped))
+        with explained(self.place), self.cursor() as cursor:
+            cursor.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run the block in one transaction. Raises LoaderError."""
+        with explained(self.place), self:
+            yield
+
+
+def connect(dsn: str, place: str) -> Connection:
     """Open a connection with every setting pinned; `place` is `source` or `target`.
 
     Raises LoginRefused or CannotConnect.
     """
     pinned = login.pinned(dsn)
     try:
-        connection = psycopg2.connect(pinned)
+        connection = psycopg2.connect(pinned, connection_factory=Connection)
     except psycopg2.Error as error:
         raise server_errors.login_error(str(error), place) from error
-    with explained(place), connection, connection.cursor() as cursor:
-        cursor.execute(session_settings.PIN_NEWER)
+    connection.place = place
+    connection.autocommit = True
+    connection.ask(session_settings.PIN_NEWER)
     return connection
 
 
-def replication_command(dsn: str, command: str) -> tuple[Any, ...]:
+def replication_command(dsn: str, command: str) -> Row:
     """Run one command of the replication protocol at the source and return its first row.
 
     Raises LoaderError. The row is empty where the command returns none.
     """
     with closing(connect(make_conninfo(dsn, replication="database"), "source")) as connection:
-        connection.autocommit = True
-        with explained("source"), connection.cursor() as cursor:
-            cursor.execute(command)
-            return (cursor.fetchone() or ()) if cursor.description else ()
+        rows = connection.ask(command)
+    return rows[0] if rows else ()
 
 
 @contextmanager

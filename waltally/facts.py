@@ -6,10 +6,13 @@ model's `config.meta.waltally`. `loader setup` registers that; loader and Spark 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from waltally.errors import SettingError
+from waltally.escapes import escaped
 from waltally.tables import Table
 
 VERSION = 1
@@ -17,6 +20,9 @@ VERSION = 1
 
 Declaration = Mapping[str, Any]
 """As JSON: lists keep the order of dimensions and measures, which the ids depend on."""
+
+_TYPE = re.compile(r"[a-z]+(\([0-9]+(, ?[0-9]+)?\))?")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -42,29 +48,30 @@ class Dimension:
 
     name: str
     type: str
-    kind: Literal["column", "date_of", "month_of", "slot"]
+    kind: Literal["column", "period", "bucket", "path", "slot"]
     column: str | None
     """The source column as the declaration calls it; None for the slot."""
+    unit: str | None
+    """Of a period: `hour`, `day`, `week`, `month`, `quarter`, `year`, `900 seconds`; else None."""
     timezone: str | None
-    """Where the calendar day or month is taken; None for other kinds."""
+    """Where the period is taken; None for other kinds."""
     column_timezone: str | None
     """The zone of a timestamp that has none of its own; None for other kinds."""
+    path: tuple[str, ...]
+    """Where the value is in a JSON document; () for other kinds."""
+    bounds: tuple[str, ...]
+    """The lower bounds of buckets; () for other kinds."""
+    labels: Mapping[str, str]
+    """By the text of a value what it is called in the fact."""
+    value_type: str
+    """The type of a value; that of the fact's column but where it has labels."""
     nulls: Literal["leave_out", "count"]
     """`count`: null is a group."""
 
-
-@dataclass(frozen=True)
-class Measure:
-    """A number that is added up: rows, or the values of a column."""
-
-    name: str
-    kind: Literal["count", "sum"]
-    column: str | None
-    """The summed column as the declaration calls it; None for a count."""
-    of: tuple[str, ...]
-    """The names of the tables that it adds up."""
-    type: str
-    """`bigint`, `numeric` or `numeric(p, s)`."""
+    @property
+    def is_instant(self) -> bool:
+        """Whether it is a period that begins at an instant, not on a day."""
+        return self.kind == "period" and self.type == "timestamptz"
 
 
 @dataclass(frozen=True)
@@ -72,22 +79,54 @@ class Condition:
     """Which rows count: all conditions must hold, as in SQL's WHERE, where null is not true."""
 
     column: str
-    test: Literal["in", "not_in", "is_null"]
+    test: Literal["in", "not_in", "is_null", "at_least", "below"]
     values: tuple[str, ...]
-    """The texts of `in` and `not_in`; empty for `is_null`."""
+    """The texts of `in` and `not_in`, or the one bound; empty for `is_null`."""
     is_null: bool | None
     """What `is_null` asks for; None for the other tests."""
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether it compares with a number, or with a date or time in UTC."""
+        return self.test in ("at_least", "below")
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether the bound is a number."""
+        return self.has_bound and _NUMBER.fullmatch(self.values[0]) is not None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that is added up: rows, or the values of a column.
+
+    Of a roll-up it may be one of all values of a group instead, which nothing adds up.
+    """
+
+    name: str
+    kind: Literal["count", "sum", "distinct", "min", "max", "percentile"]
+    columns: tuple[str, ...]
+    """What is summed, as the declaration calls it: a column or a product of two; () of a count."""
+    of: tuple[str, ...]
+    """The names of the tables that it adds up."""
+    type: str
+    """`bigint`, `numeric` or `numeric(p, s)`."""
+    where: tuple[Condition, ...]
+    """Which of the fact's rows it adds up."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact, or the current rows of a table, which are a fact with a row in each group."""
+    """A fact, or the current rows of a table, which are a fact with a row in each group.
+
+    Or a roll-up, which has no tables of its own.
+    """
 
     name: str
     """The model's name."""
     relation: Table
     """Where the model puts its rows; `str(relation)` is its key in model_watermark."""
-    kind: Literal["fact", "current_rows"]
+    kind: Literal["fact", "current_rows", "roll_up"]
     tables: tuple[FactTable, ...]
     dimensions: tuple[Dimension, ...]
     measures: tuple[Measure, ...]
@@ -111,15 +150,24 @@ class Fact:
         """Return the table with this name in the fact."""
         return next(table for table in self.tables if table.name == name)
 
+    def measures_of(self, part: FactTable) -> tuple[Measure, ...]:
+        """Return the measures that a table adds to."""
+        return tuple(each for each in self.measures if part.name in each.of)
+
     def summed_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the columns, as the declaration calls them, that are summed in a table."""
-        found = (each.column for each in self.measures if part.name in each.of)
-        return tuple(dict.fromkeys(column for column in found if column is not None))
+        found = (column for each in self.measures_of(part) for column in each.columns)
+        return tuple(dict.fromkeys(found))
+
+    def conditions(self, part: FactTable) -> tuple[Condition, ...]:
+        """Return the conditions on a table's rows: the fact's, then those of its measures."""
+        own = (condition for each in self.measures_of(part) for condition in each.where)
+        return tuple(dict.fromkeys((*self.where, *own)))
 
     def used_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the columns, as the declaration calls them, that an image of the table needs."""
         dimensions = (each.column for each in self.dimensions)
-        conditions = (each.column for each in self.where)
+        conditions = (each.column for each in self.conditions(part))
         found = (*dimensions, *self.summed_columns(part), *conditions)
         return tuple(dict.fromkeys(column for column in found if column is not None))
 
@@ -155,17 +203,58 @@ def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
             )
             for each in declaration["tables"]
         ),
-        tuple(Dimension(**each) for each in declaration["dimensions"]),
         tuple(
-            Measure(each["name"], each["kind"], each["column"], tuple(each["of"]), each["type"])
+            Dimension(**{**each, "path": tuple(each["path"]), "bounds": tuple(each["bounds"])})
+            for each in declaration["dimensions"]
+        ),
+        tuple(
+            Measure(
+                each["name"],
+                each["kind"],
+                tuple(each["columns"]),
+                tuple(each["of"]),
+                each["type"],
+                _conditions(each["where"]),
+            )
             for each in declaration["measures"]
         ),
-        tuple(
-            Condition(each["column"], each["test"], tuple(each["values"]), each["is_null"])
-            for each in declaration["where"]
-        ),
+        _conditions(declaration["where"]),
         tuple(declaration["key"]),
         declaration,
+    )
+
+
+def parse_roll_up(name: str, relation: Table, installed: Declaration) -> Fact:
+    """Return the roll-up that dbt has installed.
+
+    Raises SettingError for a type that is none of its own: whoever may install roll-ups must not
+    have the role of the reader execute it.
+    """
+    for each in (*installed["dimensions"], *installed["measures"], *installed["values"]):
+        if not _TYPE.fullmatch(each["type"]):
+            raise SettingError(
+                f"The roll-up {name} has a column of type {escaped(each['type'])}, which is none",
+                "`dbt build` installs it again",
+            )
+    blank: dict[str, Any] = {each.name: None for each in fields(Dimension)}
+    blank |= {"kind": "column", "nulls": "count"}
+    dimensions = (
+        Dimension(**blank | {"name": each["name"], "type": each["type"]})
+        for each in installed["dimensions"]
+    )
+    measures = (
+        Measure(each["name"], each["kind"], (), (), each["type"], ())
+        for each in installed["measures"]
+    )
+    return Fact(
+        name, relation, "roll_up", (), tuple(dimensions), tuple(measures), (), (), installed
+    )
+
+
+def _conditions(declared: Iterable[Declaration]) -> tuple[Condition, ...]:
+    return tuple(
+        Condition(each["column"], each["test"], tuple(each["values"]), each["is_null"])
+        for each in declared
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-QUERIES = ("fact", "current_rows", "read_batch", "compute_deltas")
+QUERIES = ("fact", "roll_up", "current_rows", "read_batch", "compute_deltas")
 
 
 def __getattr__(name: str) -> Callable[..., str]:

@@ -1,1 +1,1 @@
-"""Notify: the shipped fact and one by day."""
+"""Notify: the shipped fact, one by day, and services with their names."""

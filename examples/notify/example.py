@@ -69,16 +69,53 @@ _GROUP = tuple((column, column) for column in source.DIMENSIONS)
 DAY = "(created_at at time zone 'UTC' at time zone 'Europe/London')::date"
 NOT_TEST = "key_type not in ('test')"
 
+SERVICES = Recount(
+    "services",
+    keys=("id",),
+    values=("name",),
+    query="select id, name from services",
+    is_rows=True,
+)
+
+BY_SERVICE = Recount(
+    "ft_services",
+    keys=("service_id", "service_name"),
+    values=("live_count", "archived_count", "count", "template_count"),
+    query="""
+        with rows as (
+            select service_id, template_id, 1 as live from notifications
+            union all
+            select service_id, null, 0 from notification_history
+            union all
+            select service_id, null, 0 from truth.purged
+            where xid = any(%(purges)s::bigint[])
+        )
+        select
+            service_id,
+            services.name,
+            sum(live),
+            sum(1 - live),
+            count(*),
+            count(distinct template_id)
+        from rows
+        inner join services on services.id = rows.service_id
+        group by 1, 2
+    """,
+    purges_since="ft_service_stats",
+)
+
 EXAMPLE = Example(
     name="notify",
     slots=("notify_dashboard_replication_slot",),
-    about="inserts, moves, archiving, purges, rollbacks",
+    about="inserts, moves, archiving, purges, services with other names, rollbacks",
     create=create,
     fill=fill,
     traffic=traffic,
     recounts=(
         recount("ft_service_stats", _GROUP),
         recount("ft_service_days", (("bst_date", DAY), *_GROUP), NOT_TEST),
+        SERVICES,
+        BY_SERVICE,
     ),
     total="""select coalesce(sum("count"), 0)::bigint from analytics.ft_service_stats""",
     total_of="notifications",

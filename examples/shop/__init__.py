@@ -1,1 +1,1 @@
-"""A shop: amounts by day and channel, from a table with names that need quotes."""
+"""A shop: amounts by day and channel, parcels by region; its names need quotes."""

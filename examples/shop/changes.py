@@ -1,98 +1,11 @@
-"""Kinds of change to the shop's orders; each returns how many rows it changed."""
+"""Kinds of change to the shop's orders, and the mix; each returns how many rows it changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
-
-from psycopg2.extras import execute_values
-
-from demo.base_session import BaseSession
 from demo.clock import awkward_time
 from demo.worker import Changes
-
-Key = tuple[int, int]
-
-SHOPS = 5
-CHANNELS = ("web", "web", "app", "phone", 'odd "channel", \\ %s', None)
-STATUSES = ("draft", "placed", "sent", "returned")
-
-
-class ShopSession(BaseSession):
-    """A session that writes orders; it deletes and inserts by their keys."""
-
-    def new_keys(self, count: int = 1) -> list[Key]:
-        """Return keys that no row has."""
-        numbers = self.fetch(
-            """select nextval('"Web Shop"."Order numbers"') from generate_series(1, %s)""", count
-        )
-        return [(self.rng.randint(1, SHOPS), number) for number in numbers]
-
-    def some_keys(self, limit: int = 1) -> list[Key]:
-        """Return up to `limit` neighbouring keys from a random one on; none if no row follows."""
-        shop = self.rng.randint(1, SHOPS)
-        [(low, high)] = self.rows(
-            'select min("Order no"), max("Order no") from "Web Shop"."Orders" where "Shop id" = %s',
-            shop,
-        )
-        if low is None:
-            return []
-        found = self.rows(
-            'select "Shop id", "Order no" from "Web Shop"."Orders" '
-            'where ("Shop id", "Order no") >= (%s, %s) order by 1, 2 limit %s',
-            shop,
-            self.rng.randint(low, high),
-            limit,
-        )
-        return [(shop, number) for shop, number in found]
-
-    def amount(self) -> Decimal | None:
-        """Return a price, a refund, a price of many decimals, zero or none."""
-        digits = self.rng.randint(0, 4)
-        value = Decimal(self.rng.randint(-90 * 10**digits, 400 * 10**digits)).scaleb(-digits)
-        return self.rng.choice((value, value, value, Decimal(0), None))
-
-    def insert(self, keys: Sequence[Key]) -> int:
-        """Insert orders in one statement; rows whose key exists already stay as they are."""
-        rows = [
-            (
-                *key,
-                self.rng.choice(CHANNELS),
-                self.rng.choice(STATUSES),
-                awkward_time(self.rng).isoformat() + "Z",
-                self.amount(),
-            )
-            for key in keys
-        ]
-        execute_values(
-            self.cursor,
-            'insert into "Web Shop"."Orders" ("Shop id", "Order no", "Channel", "Status", '
-            '"placedAt", "Total, gross") values %s on conflict do nothing',
-            rows,
-            page_size=len(rows),
-        )
-        return self.cursor.rowcount
-
-    def update(self, assignments: str, keys: Sequence[Key], *values: object) -> int:
-        """Update the orders with these keys."""
-        return self.run(
-            f'update "Web Shop"."Orders" set {assignments} '
-            'where ("Shop id", "Order no") in (select * from unnest(%s::integer[], %s::bigint[]))',
-            *values,
-            [shop for shop, _ in keys],
-            [number for _, number in keys],
-        )
-
-    def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """Delete the orders with these keys and return the keys of those that were there."""
-        found = self.rows(
-            'delete from "Web Shop"."Orders" '
-            'where ("Shop id", "Order no") in (select * from unnest(%s::integer[], %s::bigint[])) '
-            'returning "Shop id", "Order no"',
-            [shop for shop, _ in keys],
-            [number for _, number in keys],
-        )
-        return [(shop, number) for shop, number in found]
+from examples.shop import parcel_changes as parcels
+from examples.shop.session import CHANNELS, SHOPS, STATUSES, ShopSession
 
 
 def place_order(session: ShopSession) -> int:
@@ -112,9 +25,12 @@ def change_status(session: ShopSession) -> int:
 
 
 def reprice(session: ShopSession) -> int:
-    """Orders get another total, or none."""
+    """Orders get another total, or none; or another quantity and price."""
     chosen = session.some_keys(session.rng.randint(1, 5))
-    return session.update('"Total, gross" = %s', chosen, session.amount())
+    if session.rng.random() < 0.5:
+        return session.update('"Total, gross" = %s', chosen, session.amount())
+    quantity = session.rng.randint(0, 12)
+    return session.update('"Quantity" = %s, "Unit price" = %s', chosen, quantity, session.price())
 
 
 def discount(session: ShopSession) -> int:
@@ -208,6 +124,19 @@ CHANGES: Changes[ShopSession] = {
     reinsert_later: 3,
     delete_and_reinsert: 3,
     several_changes_of_one_order: 4,
+    parcels.send: 8,
+    parcels.deliver: 8,
+    parcels.redirect: 3,
+    parcels.lose: 3,
+    parcels.register: 6,
+    parcels.move_house: 6,
+    parcels.marry: 2,
+    parcels.forget: 3,
+    parcels.renumber: 1,
     unrelated: 2,
 }
-TRUNCATES: Changes[ShopSession] = {truncate: 1}
+TRUNCATES: Changes[ShopSession] = {
+    truncate: 1,
+    parcels.truncate_parcels: 1,
+    parcels.truncate_customers: 1,
+}

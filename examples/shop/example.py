@@ -8,7 +8,8 @@ from demo.comparison import Recount
 from demo.example import Example
 from demo.sessions import Sessions
 from demo.source import transaction
-from examples.shop.changes import CHANGES, TRUNCATES, ShopSession
+from examples.shop.changes import CHANGES, TRUNCATES
+from examples.shop.session import ShopSession
 
 _HERE = Path(__file__).parent
 
@@ -23,7 +24,7 @@ def fill(dsn: str, rows: int, seed: int) -> None:
     """Fill the empty tables."""
     with transaction(dsn) as cursor:
         cursor.execute((_HERE / "fill.sql").read_text(), {"rows": rows, "seed": seed})
-        cursor.execute('analyze "Web Shop"."Orders"')
+        cursor.execute('analyze "Web Shop"."Customers", "Web Shop"."Orders", "Web Shop"."Parcels"')
 
 
 def traffic(dsn: str, *, seed: int, rate: float | None, truncates: bool) -> Sessions[ShopSession]:
@@ -35,13 +36,16 @@ def traffic(dsn: str, *, seed: int, rate: float | None, truncates: bool) -> Sess
 ORDERS = Recount(
     "ft_orders",
     keys=("day", "channel"),
-    values=("order_count", "amount", "average_amount"),
+    values=("order_count", "paid_count", "refund_count", "amount", "revenue", "average_amount"),
     query="""
         select
             ("placedAt" at time zone 'Europe/Berlin')::date,
             "Channel",
             count(*),
+            count(*) filter (where "Status" in ('paid', 'sent')),
+            count(*) filter (where "Total, gross" < 0),
             coalesce(sum("Total, gross"), 0),
+            coalesce(sum("Quantity" * "Unit price"), 0),
             round(coalesce(sum("Total, gross"), 0) / count(*), 2)
         from "Web Shop"."Orders"
         where "Status" <> 'draft'
@@ -49,14 +53,62 @@ ORDERS = Recount(
     """,
 )
 
+CUSTOMERS = Recount(
+    "customers",
+    keys=("Customer no",),
+    values=("Name", "Region"),
+    query='select "Customer no", "Name", "Region" from "Web Shop"."Customers"',
+    is_rows=True,
+)
+
+_MONTH = """date_trunc('month', "sentAt" at time zone 'Europe/Berlin')::date"""
+
+PARCELS = Recount(
+    "ft_parcels",
+    keys=("month", "customer_no", "days"),
+    values=("parcel_count",),
+    query=f"""
+        select {_MONTH}, "Customer no", "Days", count(*)
+        from "Web Shop"."Parcels"
+        group by 1, 2, 3
+    """,
+)
+
+REGIONS = Recount(
+    "ft_regions",
+    keys=("month", "region"),
+    values=(
+        "parcel_count",
+        "customer_count",
+        "median_days",
+        "p95_days",
+        "longest_days",
+        "parcels_per_customer",
+    ),
+    query=f"""
+        select
+            {_MONTH},
+            "Region",
+            count(*),
+            count(distinct "Customer no"),
+            percentile_disc(0.5) within group (order by "Days"),
+            percentile_disc(0.95) within group (order by "Days"),
+            max("Days"),
+            round(count(*)::numeric / nullif(count(distinct "Customer no"), 0), 2)
+        from "Web Shop"."Parcels"
+        left join "Web Shop"."Customers" using ("Customer no")
+        group by 1, 2
+    """,
+)
+
 EXAMPLE = Example(
     name="shop",
     slots=("shop",),
-    about="orders, refunds, new prices, deletes, rollbacks",
+    about="orders, refunds, new prices, parcels, customers who move, deletes, rollbacks",
     create=create,
     fill=fill,
     traffic=traffic,
-    recounts=(ORDERS,),
+    recounts=(ORDERS, CUSTOMERS, PARCELS, REGIONS),
     total="select coalesce(sum(order_count), 0)::bigint from analytics.ft_orders",
     total_of="orders",
     table="""

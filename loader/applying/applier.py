@@ -7,12 +7,10 @@ import threading
 import time
 from contextlib import closing
 
-from psycopg2 import extensions
-
 from loader.applying.calls import ModelState, Part, apply, newest_age, newest_rejections
 from loader.capture.events import BuildBroke, Building, Built, Committed, Event, Notify, ignore
 from waltally import lsn
-from waltally.database import connect
+from waltally.database import Connection, connect
 from waltally.errors import BuildFailed, LoaderError, unexpected
 from waltally.settings import Settings
 
@@ -23,6 +21,8 @@ _RETRY_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 """How often to look at models that are behind: a seed, a setup or dbt may make one ready."""
 _LONGEST_PAUSE = 0.1
+_AGE_SECONDS = 0.1
+"""How often to ask how old the newest change is: the question costs a tenth of a small batch."""
 _STOP_SECONDS = 10.0
 """So long a stop waits for a call before it cancels it."""
 
@@ -44,7 +44,7 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
             raise BuildFailed(f"{each.name}: {each.reason}", each.remedy or "")
 
 
-def _apply_all(connection: extensions.connection, settings: Settings) -> list[ModelState]:
+def _apply_all(connection: Connection, settings: Settings) -> list[ModelState]:
     while True:
         states = apply(connection, settings.schema, settings.slot, "all")
         if not any(each.is_behind for each in states):
@@ -74,6 +74,7 @@ class Applier:
         self._said: dict[str, tuple[str, str | None]] = {}
         self._rejected: dict[str, int] = {}
         self._applied: int | None = None
+        self._age_due = 0.0
 
     def start(self) -> None:
         """Begin, with what is staged already."""
@@ -137,17 +138,19 @@ class Applier:
         self._notify(Building())
         started = time.monotonic()
         states = self._front.apply("front")
+        busy = self._front.busy_seconds
         applied = max((each.applied_lsn or 0 for each in states), default=0)
         ages: dict[str, float] = {}
-        if self._applied and applied > self._applied:
+        if self._applied and applied > self._applied and started >= self._age_due:
             age = self._front.newest_age(self._applied, applied)
             ages = {} if age is None else {each.name: age for each in states}
+            self._age_due = started + _AGE_SECONDS
         self._applied = applied
         seconds = time.monotonic() - started
         log.debug("built in %.3f s", seconds)
         self._notify(Built(seconds, ages))
         is_more = any(each.is_behind for each in states)
-        return is_more, 0.0 if is_more else min(_LONGEST_PAUSE, seconds * (1 / self._share - 1))
+        return is_more, 0.0 if is_more else min(_LONGEST_PAUSE, busy * (1 / self._share - 1))
 
     def _apply_behind(self) -> bool:
         """Return whether there is more to apply."""
@@ -180,10 +183,18 @@ class _Session:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connection: extensions.connection | None = None
+        self._connection: Connection | None = None
+        self.busy_seconds = 0.0
+        """How long the last call computed; its commit waits for the disk and takes no core."""
 
     def apply(self, part: Part) -> list[ModelState]:
-        return apply(self._connected(), self._settings.schema, self._settings.slot, part)
+        connection = self._connected()
+        started = time.monotonic()
+
+        def computed() -> None:
+            self.busy_seconds = time.monotonic() - started
+
+        return apply(connection, self._settings.schema, self._settings.slot, part, computed)
 
     def newest_age(self, begin: int, end: int) -> float | None:
         settings = self._settings
@@ -207,18 +218,17 @@ class _Session:
             self._connection.close()
         self._connection = None
 
-    def _connected(self) -> extensions.connection:
+    def _connected(self) -> Connection:
         if self._connection is None:
             self._connection = _connect(self._settings)
         return self._connection
 
 
-def _connect(settings: Settings) -> extensions.connection:
+def _connect(settings: Settings) -> Connection:
     connection = connect(settings.target, "target")
-    with connection, connection.cursor() as cursor:
-        # Facts and watermarks are one transaction: a server that loses the last commit loses both.
-        cursor.execute("set synchronous_commit to local")
-        cursor.execute("set application_name to 'waltally apply'")
+    # Facts and watermarks are one transaction: a server that loses the last commit loses both.
+    connection.ask("set synchronous_commit to local")
+    connection.ask("set application_name to 'waltally apply'")
     return connection
 
 

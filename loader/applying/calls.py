@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from psycopg2 import extensions, sql
-
 from waltally import failpoints, lsn
-from waltally.database import explained
+from waltally.database import Connection
 
 Part = Literal["all", "front", "behind"]
 """The models that follow, at one position; those that are behind them, one at a call; or both."""
@@ -28,18 +27,20 @@ class ModelState:
 
 
 def apply(
-    connection: extensions.connection, schema: str, slot: str, part: Part
+    connection: Connection,
+    schema: str,
+    slot: str,
+    part: Part,
+    computed: Callable[[], None] = lambda: None,
 ) -> list[ModelState]:
     """Apply what is staged, in one transaction. Raises LoaderError.
 
-    Front tells of the models that follow alone.
+    Front tells of the models that follow alone. `computed` is called before the commit.
     """
-    call = sql.SQL(
-        "select model_name, state, reason, remedy, applied_lsn, is_behind from {}.apply(%s, %s)"
-    ).format(sql.Identifier(schema))
-    with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute(call, (slot, part))
-        rows = cursor.fetchall()
+    call = "select model_name, state, reason, remedy, applied_lsn, is_behind from {}.apply(%s, %s)"
+    with connection.transaction():
+        rows = connection.ask(call, (slot, part), schema)
+        computed()
         failpoints.reach("before-apply-commit")
     return [
         ModelState(name, state, reason, remedy, lsn.parse(at) if at else None, is_behind)
@@ -47,30 +48,29 @@ def apply(
     ]
 
 
-def newest_rejections(connection: extensions.connection, schema: str, slot: str) -> dict[str, int]:
+def newest_rejections(connection: Connection, schema: str, slot: str) -> dict[str, int]:
     """Return, by model, the newest change that it could not count; nothing where it counted all."""
-    query = sql.SQL(
+    rows = connection.ask(
         "select model_name, rejected_lsn from {}.model_watermark "
-        "where slot_name = %s and rejected_lsn is not null"
-    ).format(sql.Identifier(schema))
-    with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute(query, (slot,))
-        return {model: lsn.parse(rejected) for model, rejected in cursor.fetchall()}
+        "where slot_name = %s and rejected_lsn is not null",
+        (slot,),
+        schema,
+    )
+    return {model: lsn.parse(rejected) for model, rejected in rows}
 
 
 def newest_age(
-    connection: extensions.connection, schema: str, slot: str, begin: int, end: int
+    connection: Connection, schema: str, slot: str, begin: int, end: int
 ) -> float | None:
     """Return how long ago, in seconds, the newest change between two positions was committed.
 
     None where there is none. Raises LoaderError.
     """
-    query = sql.SQL(
+    rows = connection.ask(
         "select extract(epoch from clock_timestamp() - committed_at)::float8 from {}.change_log "
         "where slot_name = %s and commit_lsn >= %s and commit_lsn < %s "
-        "order by slot_name desc, commit_lsn desc, ordinal desc limit 1"
-    ).format(sql.Identifier(schema))
-    with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute(query, (slot, lsn.show(begin), lsn.show(end)))
-        row = cursor.fetchone()
-    return None if row is None else max(0.0, row[0])
+        "order by slot_name desc, commit_lsn desc, ordinal desc limit 1",
+        (slot, lsn.show(begin), lsn.show(end)),
+        schema,
+    )
+    return max(0.0, rows[0][0]) if rows else None

@@ -10,16 +10,17 @@ from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from psycopg2.extras import Json
 
 from loader.capture import wal2json
 from loader.capture.messages import Change, Decode, Message
-from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.staging.records import Registration
+from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.facts import Fact, needed_columns
 from waltally.followed import Kept
 from waltally.settings import Settings
-from waltally.tables import Table, literal
+from waltally.tables import Table
 
 KeptColumns = Mapping[tuple[str, str], frozenset[str]]
 """By schema and table, the columns that are kept."""
@@ -30,9 +31,9 @@ _NOTE = b'"note":"withheld by --columns: not the form of wal2json"}'
 # The bytes of names come in the source's encoding, as they do in a change.
 _QUERY = """
 select
-    n.nspname,
-    c.relname,
-    a.attname,
+    n.nspname::text,
+    c.relname::text,
+    a.attname::text,
     exists (
         select from pg_index as i
         where i.indrelid = c.oid and a.attnum = any(i.indkey)
@@ -41,7 +42,7 @@ select
     convert_to(n.nspname::text, getdatabaseencoding()),
     convert_to(c.relname::text, getdatabaseencoding()),
     convert_to(a.attname::text, getdatabaseencoding())
-from jsonb_to_recordset('WANTED') as wanted (schema text, name text)
+from jsonb_to_recordset(%s) as wanted (schema text, name text)
 inner join pg_namespace as n on n.nspname = wanted.schema
 inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
 inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -83,7 +84,7 @@ class SourceColumn(NamedTuple):
 
 
 def decoder(
-    connection: ReplicationConnection,
+    source: Connection,
     settings: Settings,
     registered: Registration,
     encoding: str,
@@ -96,12 +97,15 @@ def decoder(
     """
     if not settings.columns:
         return dict.fromkeys(registered.tables), decode
-    try:
-        rows = connection.query(_query(registered.tables))
-    except ProtocolError as error:
-        raise protocol_error(error, settings.slot) from error
+    wanted = [{"schema": table.schema, "name": table.name} for table in registered.tables]
     is_utf8 = encoding == "UTF8"
-    found = [_source_column(row, "utf-8" if is_utf8 else "latin-1") for row in rows]
+    codec = "utf-8" if is_utf8 else "latin-1"
+    found = [
+        SourceColumn(
+            Table(schema, table), name, is_key, *(bytes(each).decode(codec) for each in spelled)
+        )
+        for schema, table, name, is_key, *spelled in source.ask(_QUERY, (Json(wanted),))
+    ]
     chosen = columns_to_keep(found, settings.columns, registered.facts)
     spelled: dict[tuple[str, str], set[str]] = {}
     kept: dict[Table, set[str]] = {table: set() for table in registered.tables}
@@ -181,14 +185,3 @@ def _bytewise(keep: Callable[[Change], Change]) -> Callable[[Change], Change]:
     same structure.
     """
     return lambda change: keep(change.decode("latin-1").encode()).decode().encode("latin-1")
-
-
-def _query(tables: tuple[Table, ...]) -> str:
-    wanted = [{"schema": table.schema, "name": table.name} for table in tables]
-    return _QUERY.replace("'WANTED'", literal(msgspec.json.encode(wanted).decode()))
-
-
-def _source_column(row: tuple[str | None, ...], codec: str) -> SourceColumn:
-    schema, table, name, is_key, *spelled = (str(field) for field in row)
-    names = (bytes.fromhex(text[2:]).decode(codec) for text in spelled)
-    return SourceColumn(Table(schema, table), name, is_key == "t", *names)

@@ -6,13 +6,11 @@ import logging
 from contextlib import closing
 from threading import Event
 
-from psycopg2 import extensions
-
 from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
 from loader.preflight import slot_facts
 from waltally import lsn
-from waltally.database import connect, explained
+from waltally.database import Connection, connect
 from waltally.errors import TRANSIENT, LoaderError
 from waltally.settings import Settings
 
@@ -63,9 +61,9 @@ def _one_session(
         log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position_lsn))
         session.follow(until)
         is_there = until is not None and run_state.position_lsn >= until
-        if stop.is_set() or is_there or not session.is_outdated:
+        if stop.is_set() or is_there or not session.outdated:
             return True
-        log.info(session.why_outdated)
+        log.info(session.outdated)
         return False
 
 
@@ -74,7 +72,7 @@ def _end_of_source(settings: Settings) -> int:
         return mark_end(connection)
 
 
-def mark_end(connection: extensions.connection) -> int:
+def mark_end(connection: Connection) -> int:
     """Return a position that the stream passes only after everything committed by now.
 
     It is the end of a logical message. The message flushes the WAL up to itself, so an idle server
@@ -84,9 +82,7 @@ def mark_end(connection: extensions.connection) -> int:
     server = slot_facts.read_server(connection)
     if server.in_recovery:
         return server.wal_end
-    with explained("source"), connection, connection.cursor() as cursor:
-        cursor.execute("set local synchronous_commit to 'local'")
-        cursor.execute("select pg_logical_emit_message(true, 'waltally', '')")
-        row = cursor.fetchone()
-    assert row is not None
-    return lsn.parse(row[0])
+    with connection.transaction():
+        connection.ask("set local synchronous_commit to 'local'")
+        ((end,),) = connection.ask("select pg_logical_emit_message(true, 'waltally', '')")
+    return lsn.parse(end)

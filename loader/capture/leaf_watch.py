@@ -13,16 +13,14 @@ import time
 from threading import Event
 from typing import TypeVar
 
-from psycopg2 import extensions
-
 from loader.capture.altered_tables import not_in_log
 from loader.capture.copy_rows import Stopped
 from loader.capture.leaf_names import LeafNames, tables_of
 from loader.capture.moved_rows import MovedRows
+from loader.preflight.findings import declared_leaves, leaf_findings
 from loader.preflight.leaf_catalog import LeafCatalog
-from loader.preflight.leaf_findings import declared_leaves, leaf_findings
 from loader.staging.records import Registration
-from waltally.database import connect
+from waltally.database import Connection, connect
 from waltally.errors import Interrupted, combine
 from waltally.followed import Followed, Kept, begun_anew, renewed
 from waltally.leaves import Root, judge, unfinished
@@ -38,9 +36,7 @@ _POLL_SECONDS = 0.01
 class LeafWatch:
     """The partitioned tables of one session, with a connection of its own."""
 
-    def __init__(
-        self, connection: extensions.connection, registered: Registration, position_lsn: int
-    ) -> None:
+    def __init__(self, connection: Connection, registered: Registration, position_lsn: int) -> None:
         """Read and judge them. Raises LoaderError, TableUnfit for a leaf that is declared too."""
         self._connection = connection
         self._registered = registered
@@ -169,7 +165,7 @@ class LeafWatch:
 
 def open_leaf_watch(
     source: str,
-    asked: extensions.connection,
+    asked: Connection,
     registered: Registration,
     position_lsn: int,
 ) -> LeafWatch | None:
@@ -180,7 +176,6 @@ def open_leaf_watch(
     if not LeafCatalog(asked, registered.tables, {}).roots:
         return None
     connection = connect(source, "source")
-    connection.autocommit = True
     try:
         return LeafWatch(connection, registered, position_lsn)
     except BaseException:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import pq
 
 from loader.capture.messages import Keepalive
-from loader.preflight.slot_errors import slot_finding
+from loader.preflight.remedies import slot_finding
 from loader.preflight.slot_state import RENEW
 from waltally import lsn
 from waltally.errors import LoaderError, RowTooLarge, SlotLost

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from loader.capture import source_monitor, wal2json
-from loader.capture.messages import Change, Decode, Keepalive, Message
-from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.messages import Keepalive, Message
+from loader.capture.protocol import ProtocolError
 from loader.capture.queue import MessageQueue
+from loader.capture.stream import Stream
 from waltally.errors import CannotConnect, LoaderError, unexpected
 
 _BUNDLE_SIZE = 128 * 1024
@@ -33,29 +33,15 @@ class SlotReader:
     not make the server end the connection.
     """
 
-    def __init__(
-        self,
-        connection: ReplicationConnection,
-        queue: MessageQueue,
-        position: int,
-        status_seconds: float,
-        monitor: source_monitor.SourceMonitor,
-        decode: Decode = wal2json.decode,
-        withheld: Callable[[str], Change | None] = wal2json.withheld,
-        join: Callable[[list[Message]], list[Message]] = list,
-    ) -> None:
-        """`position` is durable already; a status goes out at least every `status_seconds`.
-
-        `monitor` knows whether a silent server still works for us. `decode` reads a payload and
-        returns None where there is nothing to store. `withheld` reads a warning of the server.
-        `join` gets all messages in order, and may hold changes back until their commit.
-        """
-        self._decode = decode
-        self._withheld = withheld
-        self._join = join
-        self._monitor = monitor
+    def __init__(self, stream: Stream, queue: MessageQueue, position: int) -> None:
+        """What is before `position` is durable already."""
+        leaves = stream.leaves
+        self._decode = stream.decode
+        self._withheld = wal2json.withheld if leaves is None else leaves.names.withheld
+        self._join = list if leaves is None else leaves.moved.join
+        self._monitor = stream.monitor
         self._reason: LoaderError | None = None
-        self._connection = connection
+        self._connection = stream.replication
         self._queue = queue
         self._flushed_lsn = position
         self._sent_lsn = 0
@@ -63,7 +49,7 @@ class SlotReader:
         self._heard_at = time.monotonic()
         self._asked = False
         self._explain_at = 0.0
-        self._status_seconds = status_seconds
+        self._status_seconds = stream.found.status_seconds
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slot reader", daemon=True)
 

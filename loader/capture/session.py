@@ -6,7 +6,6 @@ import logging
 import time
 from threading import Event
 
-from loader.capture import wal2json
 from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import Batcher
 from loader.capture.copy_rows import CopyRows, Stopped
@@ -49,16 +48,13 @@ class Session:
         except BaseException:
             self._log.close()
             raise
-        self._encoding_checker = stream.encoding_checker
-        self._writes_own_wal = stream.writes_own_wal
+        self._stream = stream
         position = stream.position_lsn
         queue = MessageQueue()
         self._batcher = Batcher(settings.slot, position, clock=time.monotonic)
         self._rows = CopyRows(queue, self._batcher, stop)
         run_state.position_lsn = position
-        self._registration = stream.registration
         self._registered = stream.registration.number
-        self._leaves = stream.leaves
         self._followed = stream.followed
         self._has_other_leaves = False
         self._asked_at = time.monotonic()
@@ -74,47 +70,30 @@ class Session:
             self._held.hold(found.server.wal_end, found.record.position_lsn)
             confirmed = slot.confirmed_flush_lsn or 0
         self._idle_since = time.monotonic()
-        self._monitor = stream.monitor
         self._timeline = found.timeline
-        self._reader = SlotReader(
-            stream.replication,
-            queue,
-            confirmed,
-            found.status_seconds,
-            stream.monitor,
-            stream.decode,
-            wal2json.withheld if stream.leaves is None else stream.leaves.names.withheld,
-            list if stream.leaves is None else stream.leaves.moved.join,
-        )
+        self._reader = SlotReader(stream, queue, confirmed)
         self._reader.start()
         plain = stream.registration.tables if stream.leaves is None else ()
         stream.monitor.start(found.pid, self._reader.stop, plain)
 
     @property
-    def is_outdated(self) -> bool:
-        """Whether what is to be followed has changed since the session began."""
-        return (
-            self._has_other_leaves
-            or self._monitor.has_partitioned
-            or self._monitor.has_other_ddl_notes
-            or self._registered != self._registration.number
-        )
-
-    @property
-    def why_outdated(self) -> str:
-        """What has changed what is to be followed."""
+    def outdated(self) -> str:
+        """What has changed what is to be followed since the session began; empty for nothing."""
+        monitor = self._stream.monitor
         if self._has_other_leaves:
             return "a partitioned table has other partitions"
-        if self._monitor.has_partitioned:
+        if monitor.has_partitioned:
             return "a table is partitioned now"
-        if self._monitor.has_other_ddl_notes:
+        if monitor.has_other_ddl_notes:
             return "the source has begun or ceased to tell of DDL"
-        return "`loader setup` has changed what is to be followed"
+        if self._registered != self._stream.registration.number:
+            return "`loader setup` has changed what is to be followed"
+        return ""
 
     def follow(self, until: int | None) -> None:
         """Store what comes until the stop event is set or everything before `until` is stored.
 
-        Ends early where it `is_outdated`: a new session then follows the other tables. Raises
+        Ends early where it is `outdated`: a new session then follows the other tables. Raises
         LoaderError where either side breaks; what was not committed comes again.
         """
         try:
@@ -147,12 +126,12 @@ class Session:
         """Free the slot and close the target."""
         self._run_state.open_since = None
         self._reader.close()
-        self._monitor.close()
+        self._stream.monitor.close()
         self._log.close()
-        if self._leaves is not None:
-            self._leaves.close()
-        if self._encoding_checker is not None:
-            self._encoding_checker.close()
+        if self._stream.leaves is not None:
+            self._stream.leaves.close()
+        if self._stream.encoding_checker is not None:
+            self._stream.encoding_checker.close()
 
     def _follow(self, until: int | None) -> None:
         batcher, rows = self._batcher, self._rows
@@ -160,8 +139,8 @@ class Session:
             # Or a slot that is only ever followed up to a position would never be confirmed.
             until = self._held.wanted(until)
         while not self._is_done(until):
-            self._run_state.wal_end = self._monitor.wal_end
-            if self._monitor.timeline.number != self._timeline.number:
+            self._run_state.wal_end = self._stream.monitor.wal_end
+            if self._stream.monitor.timeline.number != self._timeline.number:
                 self._note_timeline()
                 self._log.commit()
             self._confirm_held()
@@ -169,7 +148,7 @@ class Session:
                 self._store_batch()
             elif not batcher.in_transaction and (self._idles() or self._is_asked()):
                 self._store_position()
-                if self._writes_own_wal:
+                if self._stream.writes_own_wal:
                     self._own_wal_end = self._log.wal_position()
             elif time.monotonic() - self._asked_at >= _LOOK_SECONDS:
                 self._registered, self._is_awaited = self._log.look()
@@ -191,7 +170,7 @@ class Session:
         It is promoted, or its primary was. All that it has sent is in its history, so the position
         is of the new timeline too; with the old one the next session would take it for lost.
         """
-        timeline = self._monitor.ask_timeline()
+        timeline = self._stream.monitor.ask_timeline()
         if timeline.number != self._timeline.number:
             self._timeline = timeline
             self._log.write_source(timeline.number, timeline.began_at, on_standby=True)
@@ -199,7 +178,7 @@ class Session:
     def _is_done(self, until: int | None) -> bool:
         is_there = until is not None and self._batcher.received_lsn >= until
         # In the middle of a transaction nothing is stored yet: the new session begins before it.
-        return self._stop.is_set() or is_there or self.is_outdated
+        return self._stop.is_set() or is_there or bool(self.outdated)
 
     def _store_batch(self) -> None:
         """Append one batch and move the position with it, then let it be confirmed."""
@@ -232,7 +211,7 @@ class Session:
             self._log.rollback()
             self._has_other_leaves = True
             return
-        if self._monitor.is_standby:
+        if self._stream.monitor.is_standby:
             self._note_timeline()
         changes, transactions = batcher.rows, batcher.transactions
         since = run_state.open_since = run_state.open_since or time.monotonic()
@@ -258,19 +237,19 @@ class Session:
 
     def _is_log_whole(self) -> bool:
         """Whether the batch holds everything of all leaves; write down what it lacks otherwise."""
-        leaves = self._leaves
+        leaves = self._stream.leaves
         if leaves is not None and not leaves.are_as_read(self._batcher.xids, self._stop):
             return False
         noted = None if leaves is None else leaves.take_noted(self._followed)
         followed = self._followed if noted is None else noted
         roots = {} if leaves is None else leaves.roots
-        altered = altered_tables(self._batcher.altered, self._registration, roots)
+        altered = altered_tables(self._batcher.altered, self._stream.registration, roots)
         for _, finding in altered.values():
             log.warning(finding.sentence)
         if noted is not None or altered:
             starts = {table: start for table, (start, _) in altered.items()}
             followed = begun_anew(followed, starts)
-            self._log.write_followed(self._registration, followed, roots)
+            self._log.write_followed(self._stream.registration, followed, roots)
             self._followed = followed
         return True
 
@@ -291,6 +270,6 @@ class Session:
         after which it lets go.
         """
         step = self._batcher.received_lsn - max(self._batcher.flushed_lsn, self._own_wal_end)
-        least = 0 if self._monitor.holds_much else _IDLE_BYTES
+        least = 0 if self._stream.monitor.holds_much else _IDLE_BYTES
         is_due = time.monotonic() - self._idle_since >= _IDLE_SECONDS
         return step > MUCH_WAL or (step > least and is_due)

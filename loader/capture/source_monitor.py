@@ -20,12 +20,12 @@ from contextlib import suppress
 
 import psycopg2
 from psycopg.conninfo import make_conninfo
-from psycopg2 import extensions
 
-from loader.preflight import ddl_notes, leaf_catalog, standby_facts
-from loader.preflight.timelines import Timeline, read_timeline
+from loader.preflight import ddl_notes, leaf_catalog
+from loader.preflight.ask_source import synchronous_finding
+from loader.preflight.slot_state import Timeline, read_timeline
 from waltally import lsn
-from waltally.database import connect, explained
+from waltally.database import Connection, connect
 from waltally.errors import CannotConnect, Interrupted, LoaderError, unexpected
 from waltally.tables import Table
 
@@ -95,13 +95,13 @@ class SourceMonitor:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source monitor", daemon=True)
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
-        self._connection: extensions.connection | None = self._connect()
+        self._connection: Connection | None = connect(self._dsn, "source")
         self._ddl_notes = self._ask(f"select {ddl_notes.INSTALLED}")[0]
         self.has_other_ddl_notes = False
         """Whether the source began or ceased to tell of DDL since this was made."""
 
     @property
-    def connection(self) -> extensions.connection:
+    def connection(self) -> Connection:
         """The connection, for questions before the thread is started."""
         assert self._connection is not None
         return self._connection
@@ -173,11 +173,6 @@ class SourceMonitor:
             self._shut_down_socket()
             self._thread.join(_CLOSE_SECONDS)
 
-    def _connect(self) -> extensions.connection:
-        connection = connect(self._dsn, "source")
-        connection.autocommit = True
-        return connection
-
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
@@ -202,7 +197,7 @@ class SourceMonitor:
         with self._checks:
             self._begun += 1
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection = connect(self._dsn, "source")
         names, has_slot, wal_end, restart_lsn, has_partitioned, notes = self._ask(self._query)
         before, self.wal_end = self.wal_end, lsn.parse(str(wal_end or "0/0"))
         self._restart_lsn = lsn.parse(str(restart_lsn or wal_end or "0/0"))
@@ -216,7 +211,7 @@ class SourceMonitor:
         self._answered_at = time.monotonic()
         self.has_partitioned = bool(has_partitioned)
         self.has_other_ddl_notes = notes != self._ddl_notes
-        if names and (finding := standby_facts.synchronous_finding(self._connection)) is not None:
+        if names and (finding := synchronous_finding(self._connection)) is not None:
             self._stop_stream(finding)
 
     def _wake_server(self) -> None:
@@ -256,9 +251,8 @@ class SourceMonitor:
             time.sleep(0.02)
 
     def _ask(self, query: str) -> tuple[object, ...]:
-        with explained("source"), self.connection.cursor() as cursor:
-            cursor.execute(query, {"slot": self._slot, "pid": self._pid})
-            return cursor.fetchone() or ()
+        rows = self.connection.ask(query, {"slot": self._slot, "pid": self._pid})
+        return rows[0] if rows else ()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from loader.capture import columns, handshake, wal2json
-from loader.capture.handshake import Handshake
+from psycopg.conninfo import make_conninfo
+
+from loader.capture import columns, wal2json
 from loader.capture.leaf_watch import LeafWatch, open_leaf_watch
 from loader.capture.messages import Decode
 from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.undecodable import EncodingChecker
-from loader.preflight import ddl_notes, slot_facts, standby_facts, table_identity
+from loader.preflight import ddl_notes, slot_facts, table_identity
+from loader.preflight.ask_source import synchronous_finding
+from loader.preflight.server_facts import STANDBYS_DECODE_SINCE
 from loader.preflight.slot_admin import origin_name
-from loader.preflight.slot_state import why_not_followable
+from loader.preflight.slot_facts import SLOT_STATE, slot_state
+from loader.preflight.slot_state import (
+    Server,
+    SlotState,
+    Timeline,
+    read_timeline,
+    why_not_followable,
+)
 from loader.staging.change_log import ChangeLog
 from loader.staging.records import Registration, SlotPosition
-from waltally import failpoints
+from waltally import failpoints, login, lsn, session_settings
+from waltally.database import Connection
 from waltally.errors import Interrupted, NotSetUp
 from waltally.followed import Followed, renewed
+from waltally.server_errors import standby
 from waltally.settings import Settings
+from waltally.tables import Table
 
 log = logging.getLogger("loader")
 
@@ -58,27 +71,28 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
     name = settings.slot
     with ExitStack() as on_failure:
         try:
-            replication = handshake.connect_replication(settings.source)
+            replication = connect_replication(settings.source)
             on_failure.callback(replication.finish)
-            found = handshake.shake_hands(replication, name, change_log.record)
-            place = handshake.beside(settings.source, replication)
+            found = shake_hands(replication, name, change_log.record)
+            place = beside(settings.source, replication)
             monitor = SourceMonitor(place, name, found.timeline, found.server.in_recovery)
             on_failure.callback(monitor.close)
             finding = why_not_followable(name, found.server, found.state, found.record)
-            finding = finding or standby_facts.synchronous_finding(monitor.connection)
+            finding = finding or synchronous_finding(monitor.connection)
             if finding is not None:
                 raise finding
             registered = change_log.registration()
-            _check_tables(settings, change_log, replication, registered)
+            _check_tables(settings, change_log, monitor.connection, registered)
             change_log.use_encoding(found.encoding)
-            beside = handshake.beside(settings.source, replication)
             at = found.record.position_lsn
-            leaves = open_leaf_watch(beside, monitor.connection, registered, at)
+            leaves = open_leaf_watch(place, monitor.connection, registered, at)
             read: Decode = wal2json.decode
             if leaves is not None:
                 on_failure.callback(leaves.close)
                 read = leaves.names.reading(read)
-            kept, decode = columns.decoder(replication, settings, registered, found.encoding, read)
+            kept, decode = columns.decoder(
+                monitor.connection, settings, registered, found.encoding, read
+            )
             checker = None
             if check_encoding_to > found.record.position_lsn:
                 checker = EncodingChecker(settings.target, found.encoding, check_encoding_to)
@@ -88,8 +102,8 @@ def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: in
             tables = registered.tables
             if leaves is not None:
                 tables = leaves.with_leaves(tables)
-            prefix = ddl_notes.read_prefix(replication.query)
-            handshake.start(replication, name, position, tables, found.origin, prefix)
+            prefix = ddl_notes.read_prefix(monitor.connection)
+            start(replication, name, position, tables, found.origin, prefix)
             # Only the owner of the slot moves the record and the slot. We own it from here on, so
             # both are read and checked again.
             change_log.acquire_slot_lock()
@@ -156,7 +170,7 @@ def _check_again(name: str, monitor: SourceMonitor, found: Handshake, record: Sl
 def _check_tables(
     settings: Settings,
     change_log: ChangeLog,
-    replication: ReplicationConnection,
+    source: Connection,
     registered: Registration,
 ) -> None:
     """Raise NotSetUp where nothing is registered, TableUnfit for a table that is missing.
@@ -167,11 +181,98 @@ def _check_tables(
     if not registered.tables:
         raise NotSetUp(f"No fact is registered for the slot {settings.slot}", "run `loader setup`")
     wanted = table_identity.wanted(registered.facts)
-    ((text,),) = replication.query(table_identity.query(wanted))
-    found = json.loads(str(text))
+    found = table_identity.read_current(source, wanted)
     for table in wanted:
         if str(table) not in found:
             raise table_identity.missing_finding(table)
     counted = table_identity.read_counted(change_log.connection, settings.schema, settings.slot)
     for finding in table_identity.replaced_findings(registered.facts, counted, found):
         log.warning(finding.sentence)
+
+
+@dataclass(frozen=True)
+class Handshake:
+    """What server and target say of the slot before anything is streamed."""
+
+    state: SlotState | None
+    """The slot, None where the server has none of this name."""
+    record: SlotPosition
+    server: Server
+    timeline: Timeline
+    """The timeline that the server is on, with where it left the former ones."""
+    origin: int | None
+    """The number of the loader's replication origin, None where it has none."""
+    pid: int
+    """The process that serves the connection."""
+    encoding: str
+    """How the source stores text. Changes come in it, whatever client_encoding says."""
+    status_seconds: float
+    """How often to send feedback so that the server does not end the connection."""
+
+
+def connect_replication(source: str) -> ReplicationConnection:
+    """Open a replication connection to the source's database. Raises LoaderError."""
+    try:
+        connection = ReplicationConnection(
+            make_conninfo(login.pinned(source), replication="database")
+        )
+        connection.query(session_settings.PIN_NEWER)
+    except ProtocolError as error:
+        raise protocol_error(error, "") from error
+    return connection
+
+
+def beside(source: str, replication: ReplicationConnection) -> str:
+    """Return the string for a connection to the server that `replication` is at."""
+    return make_conninfo(source, **replication.place)
+
+
+def shake_hands(
+    connection: ReplicationConnection, slot: str, record: Callable[[], SlotPosition]
+) -> Handshake:
+    """Ask the server, and `record` for the slot's row in the target.
+
+    Raises ProtocolError, IsStandby and what `record` raises.
+    """
+    in_recovery = connection.query("select pg_is_in_recovery()") == [("t",)]
+    if in_recovery and connection.server_version < STANDBYS_DECODE_SINCE:
+        raise standby()
+    # In this order, because another loader may move all three: the slot is never ahead of the
+    # record, and the record is never ahead of the end of the WAL.
+    rows = connection.query(f"{SLOT_STATE} '{slot}'")
+    found = record()
+    ((system, number, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
+    timeline = read_timeline(int(str(number)), lambda command: connection.query(command)[0])
+    ((pid, encoding, timeout, origin),) = connection.query(
+        "select pg_backend_pid(), current_setting('server_encoding'), "
+        "(select setting from pg_settings where name = 'wal_sender_timeout'), "
+        "(select roident from pg_replication_origin "
+        f"where roname = '{origin_name(slot)}')"
+    )
+    milliseconds = int(str(timeout))
+    return Handshake(
+        slot_state(rows[0]) if rows else None,
+        found,
+        Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline),
+        timeline,
+        None if origin is None else int(str(origin)),
+        int(str(pid)),
+        str(encoding),
+        min(10.0, milliseconds / 4000) if milliseconds else 10.0,
+    )
+
+
+def start(
+    connection: ReplicationConnection,
+    slot: str,
+    position: int,
+    tables: tuple[Table, ...],
+    ignored_origin: int | None,
+    message_prefix: str | None = None,
+) -> None:
+    """Start to stream the slot. Raises SlotInUse and other LoaderErrors."""
+    names = [(table.schema, table.name) for table in tables]
+    try:
+        connection.start(slot, position, wal2json.options(names, ignored_origin, message_prefix))
+    except ProtocolError as error:
+        raise protocol_error(error, slot) from error

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 
-from psycopg2 import errors as pg
-
 from loader.capture import wal2json
 from loader.capture.messages import Begin, Change, Decode, Message
-from waltally.database import connect, explained
+from waltally.database import connect
+from waltally.errors import EncodingUnfit
 
 
 class EncodingChecker:
@@ -61,11 +60,8 @@ class EncodingChecker:
 
     def _text(self, sent: bytes) -> str | None:
         """Return what the bytes are as text; None where the target has no character for one."""
-        with explained("target"), self._connection, self._connection.cursor() as cursor:
-            try:
-                cursor.execute("select convert_from(%s, %s)", (sent, self._encoding))
-            except (pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):
-                return None
-            row = cursor.fetchone()
-        assert row is not None
-        return str(row[0])
+        try:
+            ((text,),) = self._connection.ask("select convert_from(%s, %s)", (sent, self._encoding))
+        except EncodingUnfit:
+            return None
+        return str(text)

@@ -2,26 +2,98 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
+import psycopg2
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
-from psycopg2 import extensions
+from psycopg.conninfo import make_conninfo
 
 from loader.capture.events import RunState
-from loader.monitoring.sampler import Sampler
 from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock
 from loader.preflight import slot_facts
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import TargetState
+from waltally.database import Connection, connect
+from waltally.errors import LoaderError
 from waltally.settings import Settings
 
 _WAL_STATES = ("reserved", "extended", "unreserved", "lost")
 _FACT_STATES = ("follows", "waits", "failed")
+
+
+_METRICS = {
+    "waltally_source_up": (
+        "1 where the source answered in the last 15 seconds; where 0, its figures are absent.",
+    ),
+    "waltally_target_up": (
+        "1 where the target answered in the last 15 seconds; where 0, its figures are absent.",
+    ),
+    "waltally_batch_open_seconds": (
+        "How long the batch that is not committed yet has been open; 0 where none is.",
+    ),
+    "waltally_position_bytes": ("The position of record, as bytes of the source's WAL.",),
+    "waltally_source_wal_bytes": ("Where the source's WAL ends.",),
+    "waltally_lag_bytes": ("WAL of the source beyond the position of record.",),
+    "waltally_lag_seconds": (
+        "How long ago the source's WAL ended at the position of record; 0 where less than "
+        "16 KiB lie beyond it.",
+    ),
+    "waltally_slot_exists": ("1 where the source has the slot.",),
+    "waltally_wal_held_bytes": ("WAL on the source's disk for the slot.",),
+    "waltally_safe_wal_size_bytes": (
+        "WAL the source may still write before the slot is lost; absent where "
+        "max_slot_wal_keep_size sets no limit.",
+    ),
+    "waltally_wal_status": (
+        "1 for the state of the slot's WAL: reserved, extended, unreserved or lost.",
+        "status",
+    ),
+    "waltally_slot_invalidated": (
+        "1 for why the server has given the slot up; absent where it has not, and before "
+        "PostgreSQL 16.",
+        "reason",
+    ),
+    "waltally_slot_inactive_seconds": (
+        "How long nobody has followed the slot; absent while somebody does, and before "
+        "PostgreSQL 17.",
+    ),
+    "waltally_slot_idle_left_seconds": (
+        "How long the slot may still go without a follower before the server gives it up; "
+        "absent while somebody follows it, and where idle_replication_slot_timeout sets no "
+        "limit.",
+    ),
+    "waltally_fact_lag_bytes": (
+        "WAL between the fact's watermark and the position of record; 0 where nothing staged "
+        "is left to apply.",
+        "fact",
+    ),
+    "waltally_fact_lag_seconds": (
+        "How long staged changes wait to be applied; 0 where nothing staged is left to apply.",
+        "fact",
+    ),
+    "waltally_has_rejected_changes": (
+        "1 where the fact met changes it could not count, until a new seed has counted them.",
+        "fact",
+    ),
+    "waltally_fact_state": (
+        "1 for the fact's state: follows, waits or failed; `loader status` says why.",
+        *("fact", "state"),
+    ),
+    "waltally_baseline_age_seconds": ("How old the fact's baseline is.", "fact"),
+}
+"""By name, the meaning and the labels beside the slot."""
+
+_Sample = tuple[Any, ...]
+"""A name, a value, and the labels beside the slot."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +124,7 @@ class GaugeCollector(Collector):
     def failed_facts(self) -> int:
         """Return how many facts have failed, 0 where the target does not answer."""
         target = self._target.latest
-        return sum(each.state == "failed" for each in target.facts) if target else 0
+        return sum(each["state"] == "failed" for each in target.facts) if target else 0
 
     def start(self) -> None:
         """Begin to ask both servers."""
@@ -70,158 +142,30 @@ class GaugeCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield what is known now, waiting for nothing."""
-        source, target = self._source.latest, self._target.latest
-        yield self._gauge(
-            "waltally_source_up",
-            "1 where the source answered in the last 15 seconds; where 0, its figures are absent.",
-            float(source is not None),
-        )
-        yield self._gauge(
-            "waltally_target_up",
-            "1 where the target answered in the last 15 seconds; where 0, its figures are absent.",
-            float(target is not None),
-        )
-        open_since = self._run_state.open_since
-        yield self._gauge(
-            "waltally_batch_open_seconds",
-            "How long the batch that is not committed yet has been open; 0 where none is.",
-            time.monotonic() - open_since if open_since else 0.0,
-        )
-        if self._run_state.position_lsn:
-            yield self._gauge(
-                "waltally_position_bytes",
-                "The position of record, as bytes of the source's WAL.",
-                self._run_state.position_lsn,
-            )
-        if source is not None:
-            yield from self._of_source(source)
-        if target is not None:
-            yield from self._of_target(target)
-
-    def _of_source(self, source: SourceSample) -> Iterator[GaugeMetricFamily]:
-        yield self._gauge(
-            "waltally_source_wal_bytes", "Where the source's WAL ends.", source.server.wal_end
-        )
-        if source.position:
-            yield self._gauge(
-                "waltally_lag_bytes",
-                "WAL of the source beyond the position of record.",
-                max(0, source.server.wal_end - source.position),
-            )
-            yield self._gauge(
-                "waltally_lag_seconds",
-                "How long ago the source's WAL ended at the position of record; 0 where less than "
-                "16 KiB lie beyond it.",
-                source.lag_seconds,
-            )
-        state = source.state
-        yield self._gauge(
-            "waltally_slot_exists",
-            "1 where the source has the slot.",
-            float(state is not None),
-        )
-        if state is None:
-            return
-        held = wal_held(state, source.server)
-        if held is not None:
-            yield self._gauge(
-                "waltally_wal_held_bytes", "WAL on the source's disk for the slot.", held
-            )
-        if state.safe_wal_size is not None:
-            yield self._gauge(
-                "waltally_safe_wal_size_bytes",
-                "WAL the source may still write before the slot is lost; absent where "
-                "max_slot_wal_keep_size sets no limit.",
-                state.safe_wal_size,
-            )
-        family = GaugeMetricFamily(
-            "waltally_wal_status",
-            "1 for the state of the slot's WAL: reserved, extended, unreserved or lost.",
-            labels=["slot", "status"],
-        )
-        for status in _WAL_STATES:
-            is_so = float(state.wal_status == status)
-            family.add_metric([self._settings.slot, status], is_so)
-        yield family
-        yield from self._of_idle_slot(state)
-
-    def _of_idle_slot(self, state: SlotState) -> Iterator[GaugeMetricFamily]:
-        """Yield families that have a series only where there is something to say."""
         slot = self._settings.slot
-        invalidated = GaugeMetricFamily(
-            "waltally_slot_invalidated",
-            "1 for why the server has given the slot up; absent where it has not, and before "
-            "PostgreSQL 16.",
-            labels=["slot", "reason"],
-        )
-        inactive = GaugeMetricFamily(
-            "waltally_slot_inactive_seconds",
-            "How long nobody has followed the slot; absent while somebody does, and before "
-            "PostgreSQL 17.",
-            labels=["slot"],
-        )
-        left = GaugeMetricFamily(
-            "waltally_slot_idle_left_seconds",
-            "How long the slot may still go without a follower before the server gives it up; "
-            "absent while somebody follows it, and where idle_replication_slot_timeout sets no "
-            "limit.",
-            labels=["slot"],
-        )
-        if state.invalidation_reason is not None:
-            invalidated.add_metric([slot, state.invalidation_reason], 1.0)
-        if state.inactive_seconds is not None:
-            inactive.add_metric([slot], state.inactive_seconds)
-            if state.idle_timeout_seconds:
-                left.add_metric(
-                    [slot], max(0.0, state.idle_timeout_seconds - state.inactive_seconds)
-                )
-        yield from (invalidated, inactive, left)
+        families = {
+            name: GaugeMetricFamily(name, meaning, labels=["slot", *labels])
+            for name, (meaning, *labels) in _METRICS.items()
+        }
+        for name, value, *labels in self._samples():
+            families[name].add_metric([slot, *labels], value)
+        yield from families.values()
 
-    def _of_target(self, target: TargetState) -> Iterator[GaugeMetricFamily]:
-        lag_bytes = self._by_fact(
-            "waltally_fact_lag_bytes",
-            "WAL between the fact's watermark and the position of record; 0 where nothing staged "
-            "is left to apply.",
-        )
-        lag_seconds = self._by_fact(
-            "waltally_fact_lag_seconds",
-            "How long ago the fact was applied; 0 where nothing staged is left to apply.",
-        )
-        rejected = self._by_fact(
-            "waltally_has_rejected_changes",
-            "1 where the fact met changes it could not count, until a new seed has counted them.",
-        )
-        states = GaugeMetricFamily(
-            "waltally_fact_state",
-            "1 for the fact's state: follows, waits or failed; `loader status` says why.",
-            labels=["slot", "fact", "state"],
-        )
-        age = self._by_fact("waltally_baseline_age_seconds", "How old the fact's baseline is.")
-        for state in target.facts:
-            labels = [self._settings.slot, state.relation]
-            for name in _FACT_STATES:
-                states.add_metric([*labels, name], float(state.state == name))
-            if state.baseline is not None:
-                age.add_metric(labels, target.age(state.baseline.counted_at))
-            mark = state.watermark
-            if mark is None:
-                continue
-            behind = max(0, target.record.position_lsn - mark.applied_lsn)
-            is_behind = mark.waits_since is not None
-            lag_bytes.add_metric(labels, behind if is_behind else 0)
-            lag_seconds.add_metric(labels, target.age(mark.moved_at) if is_behind else 0)
-            rejected.add_metric(labels, float(mark.rejected_lsn is not None))
-        yield from (lag_bytes, lag_seconds, rejected, states, age)
+    def _samples(self) -> Iterator[_Sample]:
+        source, target = self._source.latest, self._target.latest
+        open_since = self._run_state.open_since
+        yield "waltally_source_up", source is not None
+        yield "waltally_target_up", target is not None
+        open_for = time.monotonic() - open_since if open_since else 0.0
+        yield "waltally_batch_open_seconds", open_for
+        if self._run_state.position_lsn:
+            yield "waltally_position_bytes", self._run_state.position_lsn
+        if source is not None:
+            yield from _of_source(source)
+        for fact in target.facts if target is not None else ():
+            yield from _of_fact(fact)
 
-    def _gauge(self, name: str, meaning: str, value: float) -> GaugeMetricFamily:
-        family = GaugeMetricFamily(name, meaning, labels=["slot"])
-        family.add_metric([self._settings.slot], value)
-        return family
-
-    def _by_fact(self, name: str, meaning: str) -> GaugeMetricFamily:
-        return GaugeMetricFamily(name, meaning, labels=["slot", "fact"])
-
-    def _ask_source(self, connection: extensions.connection) -> SourceSample:
+    def _ask_source(self, connection: Connection) -> SourceSample:
         # The position is read first, so the end of the WAL cannot be before it.
         position = self._run_state.position_lsn
         state = slot_facts.read_state(connection, self._settings.slot)
@@ -229,12 +173,103 @@ class GaugeCollector(Collector):
         now = time.monotonic()
         target = self._target.latest
         if target is not None:
-            since = now - target.age(target.moved_at)
+            since = now - target.moved_age
             self._clock.add_earlier(since, target.record.position_lsn)
         self._clock.add(now, server.wal_end)
         return SourceSample(state, server, position, self._clock.seconds_behind(position, now))
 
-    def _ask_target(self, connection: extensions.connection) -> TargetState | None:
+    def _ask_target(self, connection: Connection) -> TargetState | None:
         return target_state.read_target_state(
             connection, self._settings.schema, self._settings.slot
         )
+
+
+def _of_source(source: SourceSample) -> Iterator[_Sample]:
+    state, wal_end = source.state, source.server.wal_end
+    yield "waltally_source_wal_bytes", wal_end
+    if source.position:
+        yield "waltally_lag_bytes", max(0, wal_end - source.position)
+        yield "waltally_lag_seconds", source.lag_seconds
+    yield "waltally_slot_exists", state is not None
+    if state is None:
+        return
+    held = wal_held(state, source.server)
+    if held is not None:
+        yield "waltally_wal_held_bytes", held
+    if state.safe_wal_size is not None:
+        yield "waltally_safe_wal_size_bytes", state.safe_wal_size
+    for status in _WAL_STATES:
+        yield "waltally_wal_status", state.wal_status == status, status
+    if state.invalidation_reason is not None:
+        yield "waltally_slot_invalidated", 1, state.invalidation_reason
+    if state.inactive_seconds is not None:
+        yield "waltally_slot_inactive_seconds", state.inactive_seconds
+        if state.idle_timeout_seconds:
+            left = max(0.0, state.idle_timeout_seconds - state.inactive_seconds)
+            yield "waltally_slot_idle_left_seconds", left
+
+
+def _of_fact(state: Mapping[str, Any]) -> Iterator[_Sample]:
+    fact, baseline = state["relation"], state["baseline"]
+    for name in _FACT_STATES:
+        yield "waltally_fact_state", state["state"] == name, fact, name
+    if baseline is not None:
+        yield "waltally_baseline_age_seconds", baseline["age_seconds"], fact
+    if state["applied_lsn"] is not None:
+        yield "waltally_fact_lag_bytes", state["lag_bytes"], fact
+        yield "waltally_fact_lag_seconds", state["lag_seconds"], fact
+        yield "waltally_has_rejected_changes", state["rejected_lsn"] is not None, fact
+
+
+log = logging.getLogger("loader")
+
+T = TypeVar("T")
+
+REFRESH_SECONDS = 5.0
+_STALE_SECONDS = 15.0
+"""An older answer is not served: the server is down or frozen."""
+
+
+class Sampler(Generic[T]):
+    """Keeps the newest answer of one server; reading it never waits."""
+
+    def __init__(self, dsn: str, place: str, ask: Callable[[Connection], T]) -> None:
+        """`place` is `source` or `target`; `ask` may raise LoaderError."""
+        self._dsn = make_conninfo(dsn, application_name="waltally metrics")
+        self._place = place
+        self._ask = ask
+        self._answer: tuple[float, T] | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{place} sampler", daemon=True)
+
+    @property
+    def latest(self) -> T | None:
+        """The newest answer, None where it is older than 15 seconds."""
+        answer = self._answer
+        if answer is None or time.monotonic() - answer[0] > _STALE_SECONDS:
+            return None
+        return answer[1]
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ask no more. A thread that waits for a frozen server ends with the process."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._ask_on_one_connection()
+            except (LoaderError, psycopg2.Error) as error:
+                self._answer = None
+                log.debug("no answer of the %s: %s", self._place, error)
+                self._stop.wait(REFRESH_SECONDS)
+
+    def _ask_on_one_connection(self) -> None:
+        with closing(connect(self._dsn, self._place)) as connection:
+            connection.ask("set statement_timeout to '5s'")
+            while not self._stop.is_set():
+                self._answer = (time.monotonic(), self._ask(connection))
+                self._stop.wait(REFRESH_SECONDS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loader.capture.events import BuildBroke, Built, Committed, Event, Failed, Following, RunState
 from waltally.errors import LoaderError
-from waltally.plural import plural
+from waltally.units import plural
 
 STALLED_SECONDS = 60.0
 """Where nothing was stored for so long although there is something to store, the run stalls."""

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from loader.capture.events import BuildBroke, Building, Built, Event, Failed, Following, RunState
-from loader.staging.units import duration, size
 from waltally import lsn
 from waltally.escapes import escaped
-from waltally.plural import plural
+from waltally.units import duration, plural, size
 
 _LONG_BUILD_SECONDS = 2.0
 """A shorter build is not worth a word of its own: there may be two in each second."""
@@ -23,30 +22,28 @@ class Stage:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._is_following = False
-        self._waits = False
+        self.following = "connecting"
+        """Why nothing is read, empty where the slot is followed."""
         self._building_since: float | None = None
-        self._built_at: float | None = None
-        self._broke_at: float | None = None
+        self._last: tuple[str, float] | None = None
 
     def __call__(self, event: Event) -> None:
         """Take an event."""
         match event:
             case Following():
-                self._is_following, self._waits = True, False
+                self.following = ""
             case Failed():
-                self._is_following, self._waits = False, True
+                self.following = "not connected, trying again"
             case Building():
                 self._building_since = self._clock()
-            case Built():
-                self._built_at, self._building_since = self._clock(), None
-                self._broke_at = None
-            case BuildBroke():
-                self._broke_at, self._building_since = self._clock(), None
+            case Built() | BuildBroke():
+                is_built = isinstance(event, Built)
+                self._last = ("built" if is_built else "the last build failed", self._clock())
+                self._building_since = None
 
     @property
     def is_building(self) -> bool:
-        """Whether a build is under way, or dbt is being loaded for the first one."""
+        """Whether a build is under way."""
         return self._building_since is not None
 
     @property
@@ -56,29 +53,13 @@ class Stage:
         return since is not None and self._clock() - since > _LONG_BUILD_SECONDS
 
     @property
-    def following(self) -> str:
-        """Why nothing is read, empty where the slot is followed."""
-        if self._is_following:
-            return ""
-        return "not connected, trying again" if self._waits else "connecting"
-
-    @property
     def build(self) -> str:
         """What the builds are at; empty before the first one, and in a run that does not build."""
         # Another thread takes the events, so each is read once.
-        now, since, built, broke = (
-            self._clock(),
-            self._building_since,
-            self._built_at,
-            self._broke_at,
-        )
-        if broke is not None:
-            return f"the last build failed {duration(now - broke)} ago"
-        if since is not None and built is None:
-            return f"the first build began {duration(now - since)} ago"
-        if since is not None and now - since > _LONG_BUILD_SECONDS:
-            return f"a build began {duration(now - since)} ago"
-        return "" if built is None else f"built {duration(now - built)} ago"
+        now, since, last = self._clock(), self._building_since, self._last
+        if since is not None and (last is None or now - since > _LONG_BUILD_SECONDS):
+            last = ("a build began", since)
+        return "" if last is None else f"{last[0]} {duration(now - last[1])} ago"
 
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from decimal import MAX_PREC, Context, Decimal, localcontext
 from typing import Any
 
 import psycopg2
-from psycopg2 import errors as pg
-from psycopg2 import extensions, sql
+from psycopg2 import sql
 
-from loader.monitoring import rejections
+from loader.monitoring.findings import rejection_remedy
 from loader.monitoring.stats_query import Query, parse_query
-from loader.staging.fact_states import rejected_reasons
+from loader.monitoring.text_lines import REMEDY, aligned
 from loader.staging.records import say_state
-from waltally.database import connect, explained
+from loader.staging.target_state import rejected_reasons
+from waltally.database import Connection, connect
 from waltally.errors import NotSetUp, SettingError
-from waltally.facts import Fact, parse
-from waltally.plural import plural
+from waltally.facts import Fact, Measure, parse, parse_roll_up
 from waltally.tables import Table
+from waltally.units import ago, plural
 
 JSON_VERSION = 2
 """Increased whenever a field of the JSON changes its meaning or is removed."""
@@ -28,6 +28,10 @@ JSON_VERSION = 2
 _REGISTERED = """
 select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
 from {}.fact order by fact_name, registered_at desc
+"""
+_ROLL_UPS = """
+select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration
+from {}.roll_up order by fact_name
 """
 
 _READABLE = """
@@ -106,21 +110,29 @@ class Stats:
         }
 
 
-def read_facts(connection: extensions.connection, schema: str) -> list[Fact]:
+def read_facts(target: Connection, schema: str) -> list[Fact]:
     """Return the registered facts of all slots. Raises NotSetUp, MissingRight."""
-    with explained("target"), connection, connection.cursor() as cursor:
-        try:
-            cursor.execute(sql.SQL(_REGISTERED).format(sql.Identifier(schema)))
-        except (pg.UndefinedTable, pg.InvalidSchemaName):
-            raise NotSetUp(
-                f"No fact is registered in schema {schema} of the target", "run `loader setup`"
-            ) from None
-        facts = [parse(name, Table(*place), said) for name, *place, said in cursor.fetchall()]
+    try:
+        rows = target.ask(_REGISTERED, None, schema)
+    except NotSetUp:
+        rows = []
+    place = Table(schema, "roll_up").quoted
+    may_read = target.ask("select has_table_privilege(to_regclass(%s), 'select')", (place,))
+    rolled = target.ask(_ROLL_UPS, None, schema) if may_read == [(True,)] else []
+    facts = [parse(name, Table(*place), said) for name, *place, said in rows]
+    facts += [parse_roll_up(name, Table(*place), said) for name, *place, said in rolled]
     if not facts:
         raise NotSetUp(
             f"No fact is registered in schema {schema} of the target", "run `loader setup`"
         )
     return facts
+
+
+def list_facts(target: str, schema: str) -> dict[str, list[str]]:
+    """Return the dimensions of each fact, by its name. Raises as `read_stats`."""
+    with closing(connect(target, "target")) as connection:
+        facts = read_facts(connection, schema)
+    return {fact.name: [each.name for each in fact.dimensions] for fact in facts}
 
 
 def read_stats(
@@ -133,39 +145,32 @@ def read_stats(
     MissingRight, CannotConnect, LoginRefused.
     """
     with closing(connect(target, "target")) as connection:
-        connection.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        connection.set_session(isolation_level="REPEATABLE READ", readonly=True, autocommit=True)
         query = parse_query(read_facts(connection, schema), name, where, by)
         registered = query.fact.relation
         relation = Table(dbt_schema or registered.schema, registered.name)
-        with explained("target"), connection, connection.cursor() as cursor:
-            cursor.execute(
+        with connection.transaction():
+            if not connection.ask(
                 "select 1 from pg_class inner join pg_namespace as n on n.oid = relnamespace "
                 "where nspname = %s and relname = %s",
                 (relation.schema, relation.name),
-            )
-            if cursor.fetchone() is None:
+            ):
                 raise NotSetUp(f"There is no table {relation} at the target", "`dbt build`")
-            lines = _lines(cursor, query, relation)
+            lines = _lines(connection, query, relation)
             return Stats(
                 query,
                 lines,
                 _totals(query.fact, lines),
-                *_freshness(cursor, schema, query.fact, relation),
+                *_freshness(connection, schema, query.fact, relation),
             )
 
 
-def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dict[str, Any]]:
+def _lines(target: Connection, query: Query, relation: Table) -> list[dict[str, Any]]:
     """Return a line per group that is asked for, of the groups that have anything."""
     fact = query.fact
     types = {each.name: each.type for each in fact.dimensions}
     keys = [sql.Identifier(name) for name in query.by]
-    # Current rows have a row for each row of the source and no column that counts them.
-    sums: list[sql.Composable] = [
-        sql.SQL("sum({})").format(sql.Identifier(each.name))
-        if fact.kind == "fact"
-        else sql.SQL("count(*)::numeric")
-        for each in fact.measures
-    ]
+    sums = [_total(fact, each) for each in fact.measures]
     # Values are literals: beside parameters a name's % would be one too.
     conditions = [
         sql.SQL("{} = {}::{}").format(
@@ -182,33 +187,55 @@ def _lines(cursor: extensions.cursor, query: Query, relation: Table) -> list[dic
         else sql.SQL(""),
     )
     try:
-        cursor.execute(statement)
+        with target.cursor() as cursor:
+            cursor.execute(statement)
+            rows = cursor.fetchall()
     except psycopg2.DataError as error:
         raise SettingError(
             f"A value does not fit its dimension: {error.diag.message_primary}",
             "write values of these types: " + ", ".join(f"{n} {types[n]}" for n in query.where),
         ) from None
     names = [*query.by, *(each.name for each in fact.measures)]
-    found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    counts = [each.name for each in fact.measures]
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    counts = [each.name for each in fact.measures if _is_added(each)] or names
     return [line for line in found if any(line[name] for name in counts)]
+
+
+def _total(fact: Fact, measure: Measure) -> sql.Composable:
+    """Return a measure over the groups of a line; null where several groups have no common one."""
+    name = sql.Identifier(measure.name)
+    if fact.kind == "current_rows":
+        # They have a row for each row of the source and no column that counts them.
+        return sql.SQL("count(*)::numeric")
+    if not _is_added(measure):
+        return sql.SQL("case when count(*) = 1 then (array_agg({}))[1] end").format(name)
+    return sql.SQL("sum({})").format(name)
+
+
+def _is_added(measure: Measure) -> bool:
+    return measure.kind in ("count", "sum")
 
 
 def _totals(fact: Fact, lines: list[dict[str, Any]]) -> dict[str, Any]:
     # A sum keeps every digit, however many there are.
     with localcontext(Context(prec=MAX_PREC)):
-        return {each.name: sum(line[each.name] or 0 for line in lines) for each in fact.measures}
+        found: dict[str, Any] = {}
+        for each in fact.measures:
+            values = [line[each.name] for line in lines]
+            if _is_added(each):
+                found[each.name] = sum(value or 0 for value in values)
+            else:
+                found[each.name] = values[0] if len(values) == 1 else None
+        return found
 
 
 def _freshness(
-    cursor: extensions.cursor, schema: str, fact: Fact, relation: Table
+    target: Connection, schema: str, fact: Fact, relation: Table
 ) -> tuple[list[Freshness] | None, list[str] | None]:
     """Return how fresh the fact is and what it lacks; None where a reader may not see that."""
-    cursor.execute(_READABLE, (schema, list(_STAGING), len(_STAGING)))
-    if cursor.fetchone() != (True,):
+    if target.ask(_READABLE, (schema, list(_STAGING), len(_STAGING))) != [(True,)]:
         return None, None
-    cursor.execute(sql.SQL(_FRESHNESS).format(sql.Identifier(schema)), (str(relation),))
-    rows = cursor.fetchall()
+    rows = target.ask(_FRESHNESS, (str(relation),), schema)
     if not rows:
         return None, None
     found, notes = [], []
@@ -220,11 +247,11 @@ def _freshness(
         if applied:
             found.append(Freshness(slot, applied, moved_at.isoformat(), position, is_behind))
         if rejected:
-            reasons = rejected_reasons(cursor, str(relation), slot)
+            reasons = rejected_reasons(target, str(relation), slot)
             count = "Some changes" if reasons is None else plural(sum(reasons.values()), "change")
             notes.append(
                 f"{count}, of all groups, could not be counted, the newest at {rejected}. "
-                f"Try: {rejections.remedy(fact.name, reasons)}"
+                f"Try: {rejection_remedy(fact.name, reasons)}"
             )
         if lacking := sum((left_out or {}).values()):
             are = "lacks a dimension and is" if lacking == 1 else "lack a dimension and are"
@@ -237,3 +264,55 @@ def _json(value: Any) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else str(value)
     return value if value is None or isinstance(value, (int, bool)) else str(value)
+
+
+def render(stats: Stats) -> list[str]:
+    """Return the lines as a table with totals, and how fresh they are."""
+    by = stats.query.by
+    measures = [each.name for each in stats.query.fact.measures]
+    rows = [[*by, *measures]]
+    rows += [[_shown(line[name]) for name in rows[0]] for line in stats.lines if by]
+    last = ["total" if not number else "" for number in range(len(by))]
+    rows.append([*last, *(_shown(stats.totals[name]) for name in measures)])
+    lines = aligned(rows, right=range(len(by), len(rows[0])))
+    # In a narrow terminal a longer rule would be two.
+    rule = "-" * min(80, max(map(len, lines)))
+    where = ", ".join(f"{name} = {value}" for name, value in stats.query.where.items())
+    return [
+        f"{stats.query.fact.relation}" + (f" where {where}" if where else ""),
+        "",
+        lines[0],
+        rule,
+        *lines[1:-1],
+        *([rule] if len(lines) > 2 else []),
+        lines[-1],
+        "",
+        *_freshness_lines(stats.freshness),
+        # The remedy in a line of its own, so that it can be pasted.
+        *(line for note in stats.notes or [] for line in _note(note)),
+    ]
+
+
+def _note(note: str) -> list[str]:
+    said, separator, remedy = note.rpartition(f" {REMEDY}")
+    return [said, f"{REMEDY}{remedy}"] if separator else [note]
+
+
+def _freshness_lines(freshness: list[Freshness] | None) -> list[str]:
+    if freshness is None:
+        return [
+            "It is unknown how fresh and complete this is: there is no watermark that this role "
+            "may read."
+        ]
+    return [
+        f"applied {ago(each.moved_at)}, "
+        + ("and more is staged" if each.is_behind else "and nothing more is staged")
+        + f" (position {each.applied_lsn} of slot {each.slot})"
+        for each in freshness
+    ]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "null" if value is None else str(value)

@@ -26,7 +26,7 @@ def parse_query(facts: Sequence[Fact], name: str, where: Sequence[str], by: str)
     fact = next((each for each in facts if each.name == name), None)
     if fact is None:
         raise SettingError(
-            f"There is no fact {name}" if name else "No fact is named",
+            f"There is no fact {name}",
             "name one of: "
             + "; ".join(f"{each.name} (by {format_names(_dimensions(each))})" for each in facts),
         )

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
-from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
-from loader.monitoring import rejections
-from loader.monitoring.summary import summarize
-from loader.monitoring.thresholds import Thresholds, passed
+from loader.monitoring.findings import Thresholds, passed, rejection_remedy, summarize
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
-from loader.preflight import failover, slot_facts, standby_facts
+from loader.preflight import failover, slot_facts
+from loader.preflight.ask_source import ask_server, synchronous_finding
 from loader.preflight.findings import table_findings, tables_replaced
 from loader.preflight.slot_state import Server, SlotState
 from loader.staging import target_state
-from loader.staging.records import Baseline, FactState, TargetState, say_state
+from loader.staging.records import TargetState, say_state
 from waltally import lsn
 from waltally.database import connect
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
-from waltally.plural import plural
 from waltally.settings import Settings
+from waltally.units import plural
 
 JSON_VERSION = 3
 """Increased whenever a field of the JSON changes its meaning or is removed."""
@@ -45,10 +45,10 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
                 registered = found.registration
                 findings += table_findings(registered.facts, source)
                 findings += tables_replaced(settings, source, target, registered.facts)
-        synchronous = standby_facts.synchronous_finding(source)
+        synchronous = synchronous_finding(source)
         findings += [synchronous] if synchronous else []
         if state is not None and state.is_failover:
-            waits = failover.waiting_note(failover.ask(source))
+            waits = failover.waiting_note(ask_server(source, settings.slot))
             findings += [Unhealthy(*waits)] if waits else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
@@ -112,121 +112,63 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
 
 def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
     if found is None:
-        return {
-            **_exact(None, None),
-            "position": None,
-            "facts": [],
-            "last_error": None,
-        }
+        exact = {"exact_as_of": None, "exact_age_seconds": None}
+        return {**exact, "position": None, "facts": [], "last_error": None}
     position = found.record.position_lsn
     behind = max(0, server.wal_end - position)
-    applied = [each.watermark for each in found.facts if each.watermark]
-    moments = [mark.newest_commit_at for mark in applied if mark.newest_commit_at]
+    applied = [each for each in found.facts if each["applied_lsn"] is not None]
+    moments = [(each["exact_as_of"], each["exact_age_seconds"]) for each in applied]
+    oldest = (None, None) if applied else (found.newest_commit_at, found.newest_commit_age)
+    as_of, age = max((each for each in moments if each[0]), key=itemgetter(1), default=oldest)
     return {
-        **_exact(found, min(moments, default=None if applied else found.newest_commit_at)),
+        "exact_as_of": as_of,
+        "exact_age_seconds": age,
         "position": {
             "lsn": lsn.show(position),
             "start_lsn": lsn.show(found.record.start_lsn),
-            "moved_at": found.moved_at.isoformat(),
+            "moved_at": found.moved_at,
             "lag_bytes": behind,
-            "lag_seconds": found.age(found.moved_at) if behind > IDLE_WAL_BYTES else 0.0,
+            "lag_seconds": found.moved_age if behind > IDLE_WAL_BYTES else 0.0,
             "stored_changes": found.record.stored_changes,
-            "newest_commit_at": _iso(found.newest_commit_at),
+            "newest_commit_at": found.newest_commit_at,
         },
-        "facts": [_fact(found, each) for each in found.facts],
-        "last_error": None
-        if found.last_error is None or found.last_error_at is None
-        else {
-            "message": found.last_error,
-            "at": found.last_error_at.isoformat(),
-            "age_seconds": found.age(found.last_error_at),
-        },
+        "facts": [
+            {
+                **{field: value for field, value in fact.items() if field != "fact_name"},
+                "rejected_remedy": _remedy(fact) if fact["rejected_lsn"] else None,
+            }
+            for fact in found.facts
+        ],
+        "last_error": found.last_error,
     }
 
 
-def _exact(found: TargetState | None, moment: datetime | None) -> dict[str, Any]:
-    return {
-        "exact_as_of": _iso(moment),
-        "exact_age_seconds": found.age(moment) if found and moment else None,
-    }
+def _remedy(fact: Mapping[str, Any]) -> str:
+    return rejection_remedy(fact["fact_name"], fact["rejected_reasons"])
 
 
-def _fact(found: TargetState, state: FactState) -> dict[str, Any]:
-    mark = state.watermark
-    position = found.record.position_lsn
-    waits_since = mark.waits_since if mark else None
-    rejected = mark.rejected if mark else {}
-    return {
-        "name": state.name,
-        "relation": state.relation,
-        "is_registered": state.is_registered,
-        "rows": state.rows,
-        "state": state.state,
-        "reason": state.reason,
-        "remedy": state.remedy,
-        "is_finding": state.is_finding,
-        "applied_lsn": _show(mark.applied_lsn if mark else None),
-        "moved_at": _iso(mark.moved_at if mark else None),
-        "lag_bytes": max(0, position - mark.applied_lsn) if mark and waits_since else 0,
-        # A source that was quiet for long is not behind for long.
-        "lag_seconds": found.age(max(mark.moved_at, waits_since)) if mark and waits_since else 0.0,
-        **_exact(found, mark.newest_commit_at if mark else None),
-        "rejected_lsn": _show(mark.rejected_lsn if mark else None),
-        "rejected_count": None if rejected is None else sum(rejected.values()),
-        "rejected_reasons": rejected,
-        "rejected_remedy": rejections.remedy(state.fact_name, rejected)
-        if mark and mark.rejected_lsn
-        else None,
-        "left_out": mark.left_out if mark else None,
-        "built_on": mark.baseline_id if mark else None,
-        "baseline": None if state.baseline is None else _baseline(found, state.baseline),
-    }
-
-
-def _baseline(found: TargetState, baseline: Baseline) -> dict[str, Any]:
-    reasons = baseline.rejected
-    return {
-        "id": baseline.id,
-        "snapshot_lsn": lsn.show(baseline.snapshot_lsn),
-        "counted_at": baseline.counted_at.isoformat(),
-        "age_seconds": found.age(baseline.counted_at),
-        "rejected_count": None if reasons is None else sum(reasons.values()),
-        "rejected_reasons": reasons,
-    }
-
-
-def _states(found: TargetState) -> list[LoaderError]:
-    """Return a finding for each fact whose state only a person can change."""
-    return [
-        Unhealthy(f"The fact {say_state(each.name, each.state, each.reason)}", each.remedy or "")
-        for each in found.facts
-        if each.is_finding
-    ]
-
-
-def _rejected(found: TargetState) -> list[LoaderError]:
-    """Return a finding for each fact that could not count all changes."""
-    findings: list[LoaderError] = []
+def _states(found: TargetState) -> Iterator[LoaderError]:
+    """Yield a finding for each fact whose state only a person can change."""
     for each in found.facts:
-        mark = each.watermark
-        if mark is None or mark.rejected_lsn is None:
-            continue
-        reasons = mark.rejected
-        count = "some changes" if reasons is None else plural(sum(reasons.values()), "change")
-        why = "; ".join(f"{reason} ({n:,})" for reason, n in (reasons or {}).items())
-        findings.append(
-            Unhealthy(
-                f"The fact {each.name} could not count {count}, the newest at "
-                f"{lsn.show(mark.rejected_lsn)}" + (f": {why}" if why else ""),
-                rejections.remedy(each.fact_name, reasons),
+        if each["is_finding"]:
+            said = say_state(each["name"], each["state"], each["reason"])
+            yield Unhealthy(f"The fact {said}", each["remedy"] or "")
+
+
+def _rejected(found: TargetState) -> Iterator[LoaderError]:
+    """Yield a finding for each fact that could not count all changes."""
+    for each in found.facts:
+        if each["rejected_lsn"] is not None:
+            reasons = each["rejected_reasons"] or {}
+            count = each["rejected_count"]
+            changes = "some changes" if count is None else plural(count, "change")
+            why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
+            yield Unhealthy(
+                f"The fact {each['name']} could not count {changes}, the newest at "
+                f"{each['rejected_lsn']}" + (f": {why}" if why else ""),
+                _remedy(each),
             )
-        )
-    return findings
 
 
 def _show(position: int | None) -> str | None:
     return None if position is None else lsn.show(position)
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import time
@@ -13,19 +14,18 @@ import typer
 
 from loader.monitoring.text_lines import REMEDY, aligned, echo
 from loader.staging.records import say_state
-from loader.staging.units import ago, duration, size
 from waltally.errors import TRANSIENT, LoaderError
-from waltally.plural import plural
+from waltally.units import ago, duration, plural, size
 
 _REFRESH_SECONDS = 2.0
 _CLEAR = "\x1b[2J\x1b[H"
 """What empties a terminal and goes to its first line."""
 
 
-def show(body: dict[str, Any], rate: float | None = None) -> None:
-    """Print the report; a terminal shows in colour whether all is well."""
+def show(body: dict[str, Any], rate: float | None = None, rows: int = 0) -> None:
+    """Print the report, or what of it fits into so many rows; in colour whether all is well."""
     well = "yellow" if body["summary"]["remedy"] else "green"
-    echo(render(body, rate), first=well if body["healthy"] else "red")
+    echo(render(body, rate), first=well if body["healthy"] else "red", rows=rows)
 
 
 def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
@@ -65,7 +65,9 @@ def watch(report: Callable[[], dict[str, Any]]) -> None:
             else:
                 since = asked_at - before[0] if before else 0.0
                 _begin_page()
-                show(body, _rate(before[1], body, since) if before else None)
+                # The verdict is the first line, and must not scroll out of a small pane.
+                rows = shutil.get_terminal_size().lines - 1
+                show(body, _rate(before[1], body, since) if before else None, rows)
                 before = asked_at, body
             sys.stdout.flush()
             time.sleep(_REFRESH_SECONDS)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
-from psycopg2 import errors as pg
-from psycopg2 import extensions, sql
-
 from loader.staging.records import say_state
-from loader.staging.units import duration
 from waltally import lsn
-from waltally.database import connect, explained
+from waltally.database import Connection, Row, connect
 from waltally.errors import NotReached, NotSetUp, combine
 from waltally.settings import Settings
+from waltally.units import duration
 
 _NOW = """
 select case
@@ -38,43 +35,26 @@ def wait(settings: Settings, position: int | None, timeout: float) -> None:
     """
     deadline = time.monotonic() + timeout
     with closing(connect(settings.target, "target")) as target:
-        target.autocommit = True
         _states(target, settings)
         if position is None:
-            with (
-                closing(connect(settings.source, "source")) as source,
-                explained("source"),
-                source.cursor() as cursor,
-            ):
-                cursor.execute(_NOW)
-                ((now,),) = cursor.fetchall()
+            with closing(connect(settings.source, "source")) as source:
+                ((now,),) = source.ask(_NOW)
             position = lsn.parse(now)
-        call = sql.SQL(_WAIT).format(sql.Identifier(settings.schema))
         while True:
             left = max(0.0, deadline - time.monotonic())
-            with explained("target"), target.cursor() as cursor:
-                part = min(left, _ONE_CALL_SECONDS)
-                cursor.execute(call, (settings.slot, lsn.show(position), part))
-                ((is_there,),) = cursor.fetchall()
-            if is_there:
+            values = (settings.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS))
+            if target.ask(_WAIT, values, settings.schema) == [(True,)]:
                 return
             if left == 0.0:
                 raise _not_reached(_states(target, settings), settings.slot, position, timeout)
 
 
-def _states(
-    target: extensions.connection, settings: Settings
-) -> list[tuple[str, str, str | None, str | None, str | None]]:
+def _states(target: Connection, settings: Settings) -> list[Row]:
     """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
-    with explained("target"), target.cursor() as cursor:
-        try:
-            cursor.execute(
-                sql.SQL(_STATES).format(sql.Identifier(settings.schema)), (settings.slot,)
-            )
-        except (pg.InvalidSchemaName, pg.UndefinedTable):
-            found = []
-        else:
-            found = cursor.fetchall()
+    try:
+        found = target.ask(_STATES, (settings.slot,), settings.schema)
+    except NotSetUp:
+        found = []
     if not found:
         raise NotSetUp(
             f"No model of the slot {settings.slot} is registered in schema {settings.schema} of "
@@ -84,12 +64,7 @@ def _states(
     return found
 
 
-def _not_reached(
-    states: list[tuple[str, str, str | None, str | None, str | None]],
-    slot: str,
-    position: int,
-    timeout: float,
-) -> NotReached:
+def _not_reached(states: list[Row], slot: str, position: int, timeout: float) -> NotReached:
     standing = [
         NotReached(say_state(name, state, reason), remedy or "")
         for name, state, reason, remedy, _ in states

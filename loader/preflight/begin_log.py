@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from psycopg2 import extensions
-
-from loader.preflight import slot_facts
 from loader.preflight.register_facts import Wanted, read_tables, register_facts
 from loader.preflight.slot_admin import (
     STANDBY_SNAPSHOT,
@@ -17,12 +14,11 @@ from loader.preflight.slot_admin import (
     foreign_slot_finding,
 )
 from loader.preflight.slot_facts import SlotFacts
-from loader.preflight.slot_record import write_record
 from loader.preflight.slot_state import Server, SlotState, standby_finding
-from loader.staging.pruned import hold_off_prunes
+from loader.staging.partitions import hold_off_prunes
 from loader.staging.target_state import clear_last_error
 from waltally import lsn
-from waltally.database import explained
+from waltally.database import Connection
 from waltally.errors import SlotInUse, SlotMoved
 from waltally.settings import Settings
 
@@ -35,8 +31,8 @@ def begin_log(
     settings: Settings,
     wanted: Wanted,
     facts: SlotFacts,
-    source: extensions.connection,
-    target: extensions.connection,
+    source: Connection,
+    target: Connection,
     timeout: int,
     renew: bool,
     failover: bool,
@@ -70,9 +66,9 @@ def begin_log(
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
         done += keep_on_standbys(settings, state) if failover else []
     # One transaction: nobody finds a slot without its facts, or a fact without its log.
-    with explained("target"), target, target.cursor() as cursor:
-        write_record(cursor, settings, facts.server, start)
-        done += register_facts(cursor, settings, wanted, tables)
+    with target.transaction():
+        write_record(target, settings, facts.server, start)
+        done += register_facts(target, settings, wanted, tables)
     clear_last_error(target, settings.schema, settings.slot)
     return done
 
@@ -117,10 +113,68 @@ def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:
     return [f"standbys may keep a copy of the slot {settings.slot} from now on; {_CHECK_STANDBYS}"]
 
 
-def writable(
-    server: Server, source: extensions.connection, target: extensions.connection
-) -> extensions.connection:
-    """Return the connection that writes what the source's cluster has: a standby takes nothing."""
-    if server.in_recovery and slot_facts.read_server(target).is_same_cluster(server):
-        return target
-    return source
+# A new log may begin before the old one ended: on another cluster, or on one that was restored.
+# Old rows at or after the new start are deleted so that they cannot mix with new ones.
+_DELETE_FROM_START = (
+    "delete from {}.logged_table where slot_name = %(slot)s",
+    "delete from {}.change_log where slot_name = %(slot)s and commit_lsn >= %(start)s",
+    *(
+        f"delete from {{0}}.{table} where (slot_name, fact_name) in (select slot_name, fact_name "
+        "from {0}.baseline where slot_name = %(slot)s and snapshot_lsn >= %(start)s)"
+        for table in ("baseline_rejection", "baseline_group", "baseline")
+    ),
+    # What the same cluster deleted there it has again. Positions of another cluster mean nothing.
+    "delete from {0}.archived_delete using {0}.slot_position as log "
+    "where archived_delete.slot_name = %(slot)s and log.slot_name = %(slot)s "
+    "and commit_lsn >= %(start)s and log.system_identifier = %(system)s",
+    "update {}.archived_delete set commit_lsn = %(start)s::pg_lsn - 1 "
+    "where slot_name = %(slot)s and commit_lsn >= %(start)s",
+    # 0/0 is before the log's start: a build is refused until there is a new baseline.
+    "update {}.model_watermark set applied_lsn = '0/0' "
+    "where slot_name = %(slot)s and applied_lsn >= %(start)s",
+    # A reader of somebody's own finds that the log starts later than where it is.
+    "update {}.reader_position set applied_lsn = '0/0' "
+    "where slot_name = %(slot)s and applied_lsn >= %(start)s",
+)
+_WRITE = """
+insert into {}.slot_position (
+    slot_name, system_identifier, source_database, timeline, timeline_began_lsn, start_lsn,
+    position_lsn
+)
+values (%s, %s, %s, %s, %s, %s, %s)
+on conflict (slot_name) do update set
+    system_identifier = excluded.system_identifier,
+    source_database = excluded.source_database,
+    timeline = excluded.timeline,
+    timeline_began_lsn = excluded.timeline_began_lsn,
+    start_lsn = excluded.start_lsn,
+    position_lsn = excluded.position_lsn,
+    moved_at = now(),
+    pruned_from_lsn = null
+"""
+
+
+def write_record(target: Connection, settings: Settings, server: Server, start: int) -> None:
+    """Begin the log at `start`, in the open transaction."""
+    timeline = server.timeline
+    began_at = None if timeline is None else timeline.began_at
+    for statement in _DELETE_FROM_START:
+        values = {
+            "slot": settings.slot,
+            "start": lsn.show(start),
+            "system": server.system_identifier,
+        }
+        target.ask(statement, values, settings.schema)
+    target.ask(
+        _WRITE,
+        (
+            settings.slot,
+            server.system_identifier,
+            server.database,
+            None if timeline is None else timeline.number,
+            None if began_at is None else lsn.show(began_at),
+            lsn.show(start),
+            lsn.show(start),
+        ),
+        settings.schema,
+    )

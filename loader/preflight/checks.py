@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loader.preflight.remedies import (
-    RELOAD,
-    RESTART,
+    decoding_remedy,
+    physical_slot,
     plugin_names,
     plugin_remedy,
     replication_remedy,
     senders_remedy,
+    setting_remedy,
     slots_remedy,
 )
 from loader.preflight.server_facts import STANDBYS_DECODE_SINCE, ServerFacts
@@ -46,7 +47,7 @@ def standby_feedback(facts: ServerFacts) -> LoaderError | None:
     return IsStandby(
         "The standby does not tell its primary which rows the slot needs, and would lose the slot: "
         "hot_standby_feedback is off",
-        f"on the standby: alter system set hot_standby_feedback = on; {RELOAD}",
+        f"on the standby: {setting_remedy(facts.provider, 'hot_standby_feedback', 'on')}",
     )
 
 
@@ -57,8 +58,8 @@ def standby_slot(facts: ServerFacts) -> LoaderError | None:
     return IsStandby(
         "The standby streams without a slot of its primary, so the primary forgets which rows are "
         "needed whenever the standby is away: primary_slot_name is not set",
-        "on the primary: select pg_create_physical_replication_slot('waltally_standby', true); "
-        f"then on the standby: alter system set primary_slot_name = 'waltally_standby'; {RELOAD}",
+        f"on the primary: {physical_slot('waltally_standby')} then on the standby: "
+        + setting_remedy(facts.provider, "primary_slot_name", "'waltally_standby'"),
     )
 
 
@@ -68,7 +69,7 @@ def wal_level(facts: ServerFacts) -> LoaderError | None:
         return None
     return WalLevelTooLow(
         f"The source runs with wal_level = {facts.wal_level}, logical decoding needs logical",
-        f"alter system set wal_level = 'logical'; {RESTART}",
+        decoding_remedy(facts.provider),
     )
 
 
@@ -78,7 +79,7 @@ def replication_right(facts: ServerFacts) -> LoaderError | None:
         return None
     return MissingRight(
         f"The role {facts.role} lacks REPLICATION at the source",
-        replication_remedy(facts.role, facts.has_rds_replication),
+        replication_remedy(facts.role, facts.provider),
     )
 
 
@@ -88,7 +89,7 @@ def plugin_allowed(facts: ServerFacts) -> LoaderError | None:
         return None
     return PluginNotAllowed(
         "The source does not allow wal2json: output_plugin_libraries does not list it",
-        plugin_remedy(facts.allowed_plugins),
+        plugin_remedy(facts.allowed_plugins, facts.provider),
     )
 
 
@@ -98,7 +99,7 @@ def free_slot(facts: ServerFacts) -> LoaderError | None:
         return None
     return NoFreeSlot(
         f"All {facts.slots_limit} replication slots of the source are in use",
-        slots_remedy(facts.slots_limit),
+        slots_remedy(facts.slots_limit, facts.provider),
     )
 
 
@@ -108,7 +109,7 @@ def free_sender(facts: ServerFacts) -> LoaderError | None:
         return None
     return NoFreeSlot(
         f"All {facts.senders_limit} WAL senders of the source are in use",
-        senders_remedy(facts.senders_limit),
+        senders_remedy(facts.senders_limit, facts.provider),
     )
 
 

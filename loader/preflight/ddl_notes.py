@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from waltally.database import Connection
 from waltally.tables import quoted
 
 _SQL = Path(__file__).with_name("note_ddl.sql")
@@ -32,31 +32,28 @@ where
 """
 _PREFIX = "select prefix from waltally.ddl_prefix"
 
-Ask = Callable[[str], Sequence[Sequence[object]]]
-"""Executes a query and returns its rows."""
 
-
-def read_prefix(ask: Ask) -> str | None:
+def read_prefix(source: Connection) -> str | None:
     """Return what the messages begin with; None where there are none, or not for this role."""
-    ((is_readable,),) = ask(_IS_READABLE)
-    if is_readable not in (True, "t"):
+    if source.ask(_IS_READABLE) != [(True,)]:
         return None
-    rows = ask(_PREFIX)
+    rows = source.ask(_PREFIX)
     return str(rows[0][0]) if rows else None
 
 
-def missing_note(ask: Ask, database: str, role: str) -> str | None:
-    """Return how the source can be made to tell the role of DDL; None where it does."""
-    if read_prefix(ask) is not None:
+def missing_note(source: Connection) -> str | None:
+    """Return how the source can be made to tell this role of DDL; None where it does."""
+    if read_prefix(source) is not None:
         return None
-    ((installed,),) = ask(f"select {INSTALLED}")
+    ((installed,),) = source.ask(f"select {INSTALLED}")
+    role = source.info.user
     if installed is not None:
         return (
             "The source tells of DDL, but not this role. To let it know, as who ran note_ddl.sql: "
             f"grant usage on schema waltally to {quoted(role)}; grant select on "
             f"waltally.ddl_prefix to {quoted(role)}; -- then restart `loader run`"
         )
-    command = ["psql", "-d", database, "-v", f"loader={role}", "-f", str(_SQL)]
+    command = ["psql", "-d", source.info.dbname, "-v", f"loader={role}", "-f", str(_SQL)]
     return (
         "Not noticed: DDL that changes rows and writes no change of them (set unlogged, alter "
         "column … using, columns or schemas that change names). To have the facts wait for a seed "

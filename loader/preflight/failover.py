@@ -1,19 +1,16 @@
-"""What a slot needs so that standbys keep a copy of it and the loader goes on after a failover.
+"""What a slot needs so that standbys keep a copy of it and the loader survives a failover. Pure.
 
 PostgreSQL 17 and later: a slot made with `failover` is copied by each standby that is set up for
-it. The facts are asked in plain SQL, the judging is pure.
+it.
 Source: PostgreSQL documentation, "Replication Slot Synchronization".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from psycopg2 import extensions
-
-from loader.preflight.remedies import RELOAD, RESTART_STANDBY
+from loader.preflight.checks import keeping_findings
+from loader.preflight.remedies import RELOAD, RESTART_STANDBY, physical_slot
+from loader.preflight.server_facts import ServerFacts
 from loader.preflight.slot_state import SlotState
-from waltally.database import explained
 from waltally.errors import IsStandby, LoaderError, SettingError
 from waltally.tables import literal
 
@@ -22,72 +19,14 @@ FAILOVER_SINCE = 170_000
 
 _SLOT_OF_STANDBY = "waltally_standby"
 
-_FACTS = """
-select
-    current_setting('server_version_num')::int,
-    current_setting('server_version'),
-    pg_is_in_recovery(),
-    current_setting('wal_level'),
-    current_setting('hot_standby_feedback')::boolean,
-    current_setting('primary_slot_name') <> '',
-    -- No row for a role that may not read it.
-    (select setting ~ 'dbname *=' from pg_settings where name = 'primary_conninfo'),
-    current_setting('sync_replication_slots', true)::boolean,
-    array(
-        select trim(both ' "' from name)
-        from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
-        where trim(name) <> ''
-    ),
-    array(
-        select slot_name::text from pg_replication_slots
-        where slot_type = 'physical' and not temporary
-        order by slot_name
-    ),
-    array(
-        select slot_name::text from pg_replication_slots
-        where slot_type = 'physical' and active
-    )
-"""
 
-
-@dataclass(frozen=True)
-class FailoverFacts:
-    """What a server says of copies of slots; of a primary or of a standby."""
-
-    version: int
-    version_name: str
-    in_recovery: bool
-    wal_level: str
-    sends_feedback: bool
-    has_primary_slot: bool
-    names_database: bool | None
-    """Whether primary_conninfo names one; None where this role may not read it."""
-    copies_slots: bool | None
-    """sync_replication_slots; None before PostgreSQL 17."""
-    waits_for: list[str]
-    """synchronized_standby_slots: the standbys that the loader must not get ahead of."""
-    standby_slots: list[str]
-    """The physical slots there are; also of backups."""
-    streaming: list[str]
-    """Those that somebody streams from."""
-
-
-def ask(source: extensions.connection) -> FailoverFacts:
-    """Return the server's facts. Raises LoaderError."""
-    with explained("source"), source, source.cursor() as cursor:
-        cursor.execute(_FACTS)
-        row = cursor.fetchone()
-    assert row is not None
-    return FailoverFacts(*row)
-
-
-def unable(facts: FailoverFacts) -> list[LoaderError]:
+def unable(facts: ServerFacts) -> list[LoaderError]:
     """Return why the server cannot have a slot that its standbys keep."""
     if facts.version < FAILOVER_SINCE:
         return [
             SettingError(
                 "Standbys keep a slot only from PostgreSQL 17 on, and the source is "
-                f"{facts.version_name}",
+                f"{facts.version // 10_000}",
                 "leave --failover and LOADER_FAILOVER out; after a failover: `loader setup --renew`"
                 " and a new seed",
             )
@@ -103,7 +42,7 @@ def unable(facts: FailoverFacts) -> list[LoaderError]:
     return []
 
 
-def primary_note(facts: FailoverFacts) -> list[str]:
+def primary_note(facts: ServerFacts) -> list[str]:
     """Return what is missing at the primary so that a failover needs no new seed."""
     if facts.waits_for:
         return []
@@ -117,7 +56,7 @@ def primary_note(facts: FailoverFacts) -> list[str]:
     ]
 
 
-def waiting_note(facts: FailoverFacts) -> tuple[str, str] | None:
+def waiting_note(facts: ServerFacts) -> tuple[str, str] | None:
     """Return why the loader stands still for standbys that are away, and the remedy."""
     away = [each for each in facts.waits_for if each not in facts.streaming]
     if not away:
@@ -132,18 +71,13 @@ def waiting_note(facts: FailoverFacts) -> tuple[str, str] | None:
     )
 
 
-def physical_slot(name: str) -> str:
-    """Return the SQL that makes a slot for a standby, holding WAL from now on."""
-    return f"select pg_create_physical_replication_slot({literal(name)}, true);"
-
-
 def standby_findings(
-    facts: FailoverFacts, name: str, slot: SlotState | None, database: str
+    facts: ServerFacts, name: str, slot: SlotState | None, database: str
 ) -> list[LoaderError]:
     """Return what keeps a standby from having a copy of the slot that goes on after a promotion."""
     if facts.version < FAILOVER_SINCE:
         return unable(facts)
-    found: list[LoaderError] = []
+    found = keeping_findings(facts)
 
     def add(is_wrong: bool, what: str, remedy: str) -> None:
         if is_wrong:
@@ -158,17 +92,6 @@ def standby_findings(
         not facts.copies_slots,
         "sync_replication_slots is off",
         f"on the standby: alter system set sync_replication_slots = on; {RELOAD}",
-    )
-    add(
-        not facts.sends_feedback,
-        "hot_standby_feedback is off",
-        f"on the standby: alter system set hot_standby_feedback = on; {RELOAD}",
-    )
-    add(
-        not facts.has_primary_slot,
-        "primary_slot_name is not set",
-        f"on the primary: {physical_slot(_SLOT_OF_STANDBY)} then on the standby: alter system set "
-        f"primary_slot_name = {literal(_SLOT_OF_STANDBY)}; {RELOAD}",
     )
     add(
         facts.names_database is False,

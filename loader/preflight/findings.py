@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from psycopg2 import extensions
-
-from loader.preflight import checks, leaf_findings, standby_facts, table_checks, table_identity
-from loader.preflight.ask_source import ask_server, ask_table
+from loader.preflight import checks, table_checks, table_identity
+from loader.preflight.ask_source import ask_server, ask_table, synchronous_finding
 from loader.preflight.leaf_catalog import LeafCatalog
 from loader.preflight.slot_facts import SlotFacts
+from loader.preflight.table_checks import identity_change
+from loader.staging import migrate
 from loader.staging.registration import other_slot
-from waltally.database import explained
-from waltally.errors import LoaderError, NotSetUp, SettingError
-from waltally.facts import Fact, source_tables
+from waltally.database import Connection
+from waltally.errors import IdentityTooNarrow, LoaderError, NotSetUp, SettingError, TableUnfit
+from waltally.facts import Fact, identity_columns, source_tables
+from waltally.leaves import Root
 from waltally.settings import Settings
+from waltally.tables import Table
 
 
 def source_findings(
-    settings: Settings, facts: Sequence[Fact], source: extensions.connection
+    settings: Settings, facts: Sequence[Fact], source: Connection
 ) -> list[LoaderError]:
     """Return everything at the source that must be put right before a slot is made."""
     server = checks.server_findings(ask_server(source, settings.slot))
     found = server + table_findings(facts, source)
-    synchronous = standby_facts.synchronous_finding(source)
+    synchronous = synchronous_finding(source)
     return found if synchronous is None else [*found, synchronous]
 
 
-def table_findings(facts: Sequence[Fact], source: extensions.connection) -> list[LoaderError]:
+def table_findings(facts: Sequence[Fact], source: Connection) -> list[LoaderError]:
     """Return what is wrong with the source's tables."""
     found: list[LoaderError] = []
     wanted = table_identity.wanted(facts)
     for table in wanted:
         found += table_checks.table_findings(ask_table(source, table, facts), facts)
     roots = LeafCatalog(source, wanted, {}).roots
-    found += leaf_findings.declared_leaves(roots, wanted)
-    return found + leaf_findings.leaf_findings(source, roots, facts)
+    found += declared_leaves(roots, wanted)
+    return found + leaf_findings(source, roots, facts)
 
 
 def declaration_findings(facts: Sequence[Fact]) -> list[LoaderError]:
@@ -58,7 +60,7 @@ def declaration_findings(facts: Sequence[Fact]) -> list[LoaderError]:
     ]
 
 
-def zone_findings(facts: Sequence[Fact], target: extensions.connection) -> list[LoaderError]:
+def zone_findings(facts: Sequence[Fact], target: Connection) -> list[LoaderError]:
     """Return which time zones the target, where the days are computed, does not know by name.
 
     It would take any other text too, such as UTC+3, and other programs read that the other way.
@@ -69,47 +71,45 @@ def zone_findings(facts: Sequence[Fact], target: extensions.connection) -> list[
             for zone in (each.timezone, each.column_timezone):
                 if zone is not None:
                     zones.setdefault(zone, fact.name)
-    with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(
-            "select zone from unnest(%s::text[]) as zone "
-            "where zone <> all (select name from pg_timezone_names)",
-            (list(zones),),
-        )
-        unknown = [zone for (zone,) in cursor.fetchall()]
+    unknown = target.ask(
+        "select zone from unnest(%s::text[]) as zone "
+        "where zone <> all (select name from pg_timezone_names)",
+        (list(zones),),
+    )
     return [
         SettingError(
             f"{zones[zone]} takes days in the time zone {zone!r}, which the target does not know",
             "write a name of: select name from pg_timezone_names; such as Europe/London or UTC",
         )
-        for zone in unknown
+        for (zone,) in unknown
     ]
 
 
 def other_slot_findings(
-    settings: Settings, facts: Sequence[Fact], target: extensions.connection
+    settings: Settings, facts: Sequence[Fact], target: Connection
 ) -> list[LoaderError]:
     """Return a finding for each fact that another slot feeds and that cannot tell them apart."""
-    found: list[LoaderError] = []
-    for fact in facts:
-        if fact.has_slot_dimension:
-            continue
-        other = other_slot(target, settings.schema, settings.slot, fact)
-        if other is not None:
-            found.append(
-                SettingError(
-                    f"The fact {fact.name} is fed by the slot {other}: the slot {settings.slot} "
-                    "would mix its rows with those",
-                    "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the "
-                    f"sources apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for "
-                    f"good: loader teardown --purge --slot {other}",
-                )
-            )
-    return found
+    if not migrate.version(target, settings.schema):
+        return []
+    others = {
+        fact.name: other_slot(target, settings.schema, settings.slot, fact)
+        for fact in facts
+        if not fact.has_slot_dimension
+    }
+    return [
+        SettingError(
+            f"The fact {name} is fed by the slot {other}: the slot {settings.slot} would mix its "
+            "rows with those",
+            "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the sources "
+            f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
+            f"loader teardown --purge --slot {other}",
+        )
+        for name, other in others.items()
+        if other is not None
+    ]
 
 
-def encoding_findings(
-    source: extensions.connection, target: extensions.connection
-) -> list[LoaderError]:
+def encoding_findings(source: Connection, target: Connection) -> list[LoaderError]:
     """Return why the target cannot hold the source's text; empty where it can."""
     names = [c.info.parameter_status("server_encoding") or "" for c in (source, target)]
     unfit = checks.encodings_fit(*names)
@@ -118,8 +118,8 @@ def encoding_findings(
 
 def record_findings(
     settings: Settings,
-    source: extensions.connection,
-    target: extensions.connection,
+    source: Connection,
+    target: Connection,
     facts: SlotFacts,
     counted: Sequence[Fact],
 ) -> list[LoaderError]:
@@ -131,11 +131,111 @@ def record_findings(
 
 def tables_replaced(
     settings: Settings,
-    source: extensions.connection,
-    target: extensions.connection,
+    source: Connection,
+    target: Connection,
     counted: Sequence[Fact],
 ) -> list[LoaderError]:
     """Return which tables or columns are no longer those that the facts counted."""
     before = table_identity.read_counted(target, settings.schema, settings.slot)
     now = table_identity.read_current(source, table_identity.wanted(counted))
     return table_identity.replaced_findings(counted, before, now)
+
+
+_LISTED = 5
+"""How many leaves a sentence names; the remedy has all."""
+
+# As `table_checks.identity_wide` judges, for all leaves at once.
+_NARROW = """
+select c.oid::bigint
+from pg_class as c
+where
+    c.oid = any(%(leaves)s::oid[])
+    and c.relreplident <> 'f'
+    and not coalesce((
+        select array_agg(a.attname::text) @> %(needed)s::text[]
+        from pg_index as i
+        cross join unnest(i.indkey) with ordinality as k (attnum, place)
+        inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+        where
+            i.indrelid = c.oid
+            and k.place <= i.indnkeyatts
+            and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary end
+    ), false)
+"""
+
+
+def leaf_findings(
+    source: Connection, roots: Mapping[Table, Root], facts: Sequence[Fact]
+) -> list[LoaderError]:
+    """Return what is wrong with the leaves of the tables. Raises LoaderError."""
+    counted = source_tables(facts)
+    found: list[LoaderError] = []
+    for table, root in roots.items():
+        found += unfit_leaves(table, root)
+        if table in counted and (narrow := narrow_leaves(source, table, root, facts)) is not None:
+            found.append(narrow)
+    return found
+
+
+def unfit_leaves(table: Table, root: Root) -> list[LoaderError]:
+    """Return which leaves have rows that change without WAL."""
+    found: list[LoaderError] = []
+    for each in root.members:
+        if each.is_unfit:
+            is_foreign = each.kind == "f"
+            found.append(
+                TableUnfit(
+                    f"The partition {each.table} of {table} is "
+                    + ("a foreign table" if is_foreign else "not logged")
+                    + ", so its changes reach no slot",
+                    f"alter table {_parent(root, each.parent).quoted} "
+                    f"detach partition {each.table.quoted};"
+                    if is_foreign
+                    else f"alter table {each.table.quoted} set logged;",
+                )
+            )
+    return found
+
+
+def narrow_leaves(
+    source: Connection, table: Table, root: Root, facts: Sequence[Fact]
+) -> LoaderError | None:
+    """Return which leaves have a replica identity without what the facts need of an old row.
+
+    A new leaf does not inherit the identity of its parent.
+    """
+    needed = identity_columns(facts, table)
+    leaves = [each.oid for each in root.members if each.kind != "p" and not each.is_unfit]
+    rows = source.ask(_NARROW, {"leaves": leaves, "needed": list(needed)})
+    found = {oid for (oid,) in rows}
+    if not found:
+        return None
+    narrow = [each.table for each in root.members if each.oid in found]
+    # What the facts need of the table they need of each leaf, which has the same columns.
+    asked = (ask_table(source, leaf, facts, table) for leaf in narrow)
+    names = ", ".join(map(str, narrow[:_LISTED]))
+    more = f" and {len(narrow) - _LISTED} more" if len(narrow) > _LISTED else ""
+    return IdentityTooNarrow(
+        f"The replica identity of the partitions {names}{more} of {table} does not carry all of "
+        f"{', '.join(needed) or 'a key'}: deletes and moves between groups could not be counted",
+        " ".join(identity_change(each, needed)[0] for each in asked),
+    )
+
+
+def declared_leaves(roots: Mapping[Table, Root], tables: Iterable[Table]) -> list[LoaderError]:
+    """Return which tables are to be followed both by themselves and as a part of another."""
+    named = set(tables)
+    return [
+        TableUnfit(
+            f"{each.table} is a partition of {table}, and both are to be followed: a change could "
+            "have one name only",
+            f"take one of them out of the declarations; {table} has all rows",
+        )
+        for table, root in roots.items()
+        for each in root.members[1:]
+        if each.table in named
+    ]
+
+
+def _parent(root: Root, oid: int) -> Table:
+    return next(each.table for each in root.members if each.oid == oid)

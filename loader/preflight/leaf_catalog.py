@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from psycopg2 import extensions
-
 from waltally import lsn
-from waltally.database import explained
+from waltally.database import Connection
 from waltally.leaves import Member, Root, member
 from waltally.tables import Table, literal
 
@@ -68,12 +66,12 @@ select
         select coalesce(jsonb_agg(jsonb_build_array(
             label, oid::bigint, parent::bigint, attached, born, named, kind, persistence,
             schema, name, is_rewritten
-        ) order by label, parent <> 0, oid), '[]')::text
+        ) order by label, parent <> 0, oid), '[]')
         from members
     ),
     {_FINGERPRINT},
     (
-        select coalesce(jsonb_agg(known.oid), '[]')::text
+        select coalesce(jsonb_agg(known.oid), '[]')
         from jsonb_to_recordset('KNOWN') as known (oid bigint, schema text, name text)
         where
             exists (select from pg_class as c where c.oid = known.oid)
@@ -86,7 +84,7 @@ select
     case
         when pg_is_in_recovery() then pg_last_wal_replay_lsn()
         else pg_current_wal_insert_lsn()
-    end::text
+    end
 """
 _CHECK = f"{_MEMBERS} select {_FINGERPRINT}, pg_current_snapshot()::text"
 # The columns of the primary key that no partition depends on, in the bytes of a change.
@@ -108,7 +106,7 @@ select root.label, coalesce((
                 on b.attrelid = p.partrelid and b.attnum = any(p.partattrs)
             where other.label = root.label and b.attname = a.attname
         )
-), '[]')::text
+), '[]')
 from members as root
 where root.parent = 0
 """
@@ -136,7 +134,7 @@ class LeafCatalog:
 
     def __init__(
         self,
-        connection: extensions.connection,
+        connection: Connection,
         tables: Iterable[Table],
         before: Mapping[Table, Root],
     ) -> None:
@@ -150,14 +148,16 @@ class LeafCatalog:
             for each in root.members
         ]
         query = _READ.replace("'WANTED'", wanted)
-        members, fingerprint, present, read_lsn = self._ask(query.replace("'KNOWN'", _json(known)))
+        ((members, fingerprint, present, read_lsn),) = connection.ask(
+            query.replace("'KNOWN'", _json(known))
+        )
         self._fingerprint = fingerprint
-        self.present: frozenset[int] = frozenset(json.loads(str(present)))
+        self.present: frozenset[int] = frozenset(present)
         """The oids of stored members that exist, or whose names have another table."""
-        self.read_lsn = lsn.parse(str(read_lsn))
+        self.read_lsn = lsn.parse(read_lsn)
         """Everything that the catalog showed was committed before this."""
         by_label: dict[str, list[Member]] = {}
-        for label, *row in json.loads(str(members)):
+        for label, *row in members:
             by_label.setdefault(label, []).append(member(row))
         self.roots: dict[Table, Root] = {
             found[0].table: Root(self.read_lsn, tuple(found)) for found in by_label.values()
@@ -165,13 +165,8 @@ class LeafCatalog:
         """By partitioned table; the first member is the table itself."""
 
     def look_again(self) -> tuple[bool, str]:
-        """Return whether all is as it was read, and the snapshot that shows it.
-
-        The connection must be in autocommit mode: this is asked for each batch.
-        """
-        with explained("source"), self._connection.cursor() as cursor:
-            cursor.execute(self._check)
-            ((fingerprint, snapshot),) = cursor.fetchall()
+        """Return whether all is as it was read, and the snapshot that shows it."""
+        ((fingerprint, snapshot),) = self._connection.ask(self._check)
         return fingerprint == self._fingerprint, str(snapshot)
 
     def spell(self, tables: Sequence[Table]) -> list[bytes]:
@@ -180,26 +175,18 @@ class LeafCatalog:
             {"place": place, "schema": table.schema, "name": table.name}
             for place, table in enumerate(tables)
         ]
-        with explained("source"), self._connection, self._connection.cursor() as cursor:
-            cursor.execute(_SPELL.replace("'WANTED'", _json(listed)))
-            return [bytes.fromhex(spelled) for (spelled,) in cursor.fetchall()]
+        rows = self._connection.ask(_SPELL.replace("'WANTED'", _json(listed)))
+        return [bytes.fromhex(spelled) for (spelled,) in rows]
 
     def lasting_keys(self) -> dict[str, tuple[str, ...]]:
         """Return by `schema.name` the key's columns that stay when a row moves between leaves.
 
         They are the bytes of a change as Latin-1; none where the table has no such key.
         """
-        with explained("source"), self._connection, self._connection.cursor() as cursor:
-            cursor.execute(_KEYS.replace("'WANTED'", self._wanted))
-            return {
-                label: tuple(bytes.fromhex(name).decode("latin-1") for name in json.loads(names))
-                for label, names in cursor.fetchall()
-            }
-
-    def _ask(self, query: str) -> tuple[object, ...]:
-        with explained("source"), self._connection, self._connection.cursor() as cursor:
-            cursor.execute(query)
-            return cursor.fetchone() or ()
+        return {
+            label: tuple(bytes.fromhex(name).decode("latin-1") for name in names)
+            for label, names in self._connection.ask(_KEYS.replace("'WANTED'", self._wanted))
+        }
 
 
 def has_partitioned(tables: Iterable[Table]) -> str:

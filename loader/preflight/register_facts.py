@@ -6,15 +6,13 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from psycopg2 import extensions
-
 from loader.preflight import table_identity
+from loader.preflight.dbt_project import Declared
 from loader.preflight.leaf_catalog import LeafCatalog
-from loader.preflight.manifest import Declared
-from loader.staging import logged_tables, registration
+from loader.staging import registration
 from loader.staging.records import Registration
 from loader.staging.registration import Difference
-from waltally.database import explained
+from waltally.database import Connection
 from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
@@ -30,6 +28,8 @@ class Wanted:
     """The dbt project that declares the facts."""
     forget: frozenset[str]
     """Registered facts of other projects that may be forgotten."""
+    roll_ups: tuple[str, ...] = ()
+    """The names of the declared roll-ups, which dbt installs; setup forgets the others."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -39,7 +39,7 @@ class Wanted:
     @classmethod
     def of(cls, declared: Declared, forget: Iterable[str] = ()) -> Wanted:
         """Return what these declarations ask for."""
-        return cls(declared.facts, declared.project, frozenset(forget))
+        return cls(declared.facts, declared.project, frozenset(forget), declared.roll_ups)
 
 
 def unchanged(registered: Registration, wanted: Wanted) -> list[Fact]:
@@ -48,16 +48,14 @@ def unchanged(registered: Registration, wanted: Wanted) -> list[Fact]:
     return [each for each in registered.facts if declared.get(each.name) == each.declaration]
 
 
-def foreign_findings(
-    target: extensions.connection, settings: Settings, wanted: Wanted
-) -> list[LoaderError]:
+def foreign_findings(target: Connection, settings: Settings, wanted: Wanted) -> list[LoaderError]:
     """Return which facts of other dbt projects setup would forget, or count by another declaration.
 
     A fact of which no project is known may stay as it is declared here.
     """
-    with explained("target"), target, target.cursor() as cursor:
-        registered = registration.read_registered(cursor, settings.schema, settings.slot)
-        projects = registration.read_projects(cursor, settings.schema, settings.slot)
+    with target.transaction():
+        registered = registration.read_registration(target, settings.schema, settings.slot)
+        projects = registration.read_projects(target, settings.schema, settings.slot)
     declared = {fact.name: fact.declaration for fact in wanted.facts}
     lost = []
     for fact in registered.facts:
@@ -79,14 +77,12 @@ def foreign_findings(
     ]
 
 
-def read_tables(
-    source: extensions.connection, settings: Settings, wanted: Wanted
-) -> list[dict[str, object]]:
+def read_tables(source: Connection, settings: Settings, wanted: Wanted) -> list[dict[str, object]]:
     """Return the rows of logged_table for the wanted tables. Raises LoaderError."""
     identities = table_identity.read_current(source, table_identity.wanted(wanted.facts))
     roots = LeafCatalog(source, wanted.tables, {}).roots
     return [
-        logged_tables.row(
+        registration.logged_row(
             *(settings.slot, table, roots.get(table)),
             **identities.get(str(table), {"column_numbers": {}}),
             held_since={},
@@ -96,21 +92,25 @@ def read_tables(
 
 
 def register_facts(
-    cursor: extensions.cursor, settings: Settings, wanted: Wanted, tables: list[dict[str, object]]
+    target: Connection, settings: Settings, wanted: Wanted, tables: list[dict[str, object]]
 ) -> list[str]:
-    """Register what differs, in the transaction of the cursor; return what to say.
+    """Register what differs, in the open transaction; return what to say.
 
     `tables` is what `read_tables` returned.
     """
-    registered = registration.read_registered(cursor, settings.schema, settings.slot)
+    registered = registration.read_registration(target, settings.schema, settings.slot)
     changes = registration.difference(registered, wanted.facts)
-    logged_tables.register(cursor, settings.schema, settings.slot, tables)
+    registration.register_tables(target, settings.schema, settings.slot, tables)
     if changes:
-        registration.register(cursor, settings.schema, settings.slot, wanted.facts, changes)
-    registration.write_project(cursor, settings.schema, settings.slot, wanted.project)
-    if not changes:
-        return []
-    return _said(changes, is_first=not registered.facts)
+        registration.register(target, settings.schema, settings.slot, wanted.facts, changes)
+    registration.write_project(target, settings.schema, settings.slot, wanted.project)
+    said = [
+        f"forgot {name}, which is no longer declared; its table stays"
+        for name in registration.forget_roll_ups(
+            target, settings.schema, wanted.project, wanted.roll_ups
+        )
+    ]
+    return said + (_said(changes, is_first=not registered.facts) if changes else [])
 
 
 def _said(changes: Difference, is_first: bool) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from loader.preflight.providers import ADMINISTRATORS, Provider, find_provider
 
 STANDBYS_DECODE_SINCE = 160_000
 """The first version, as server_version_num has it, whose standbys have logical slots."""
@@ -16,8 +19,8 @@ class ServerFacts:
     in_recovery: bool
     wal_level: str
     may_replicate: bool
-    has_rds_replication: bool
-    """Whether the server gives the right by a role of this name, as Amazon RDS does."""
+    administrators: str | None
+    """The role that tells which provider manages the server; None where `alter system` is ours."""
     allowed_plugins: str | None
     """The setting output_plugin_libraries; None where it is missing or may not be read."""
     slots_used: int
@@ -31,9 +34,24 @@ class ServerFacts:
     """Whether it tells its primary, where it has one, which rows it needs: hot_standby_feedback."""
     primary_slot: str
     """The slot of its primary that it streams from; empty where none is set."""
+    names_database: bool | None = None
+    """Whether primary_conninfo names one; None where this role may not read it."""
+    copies_slots: bool | None = None
+    """sync_replication_slots; None before PostgreSQL 17."""
+    waits_for: Sequence[str] = ()
+    """synchronized_standby_slots: the standbys that the loader must not get ahead of."""
+    standby_slots: Sequence[str] = ()
+    """The physical slots there are; also of backups."""
+    streaming: Sequence[str] = ()
+    """Those that somebody streams from."""
+
+    @property
+    def provider(self) -> Provider | None:
+        """Who manages the server; None where settings are changed by SQL."""
+        return find_provider(self.administrators)
 
 
-SERVER = """
+SERVER = f"""
 select
     current_user::text,
     pg_is_in_recovery(),
@@ -44,7 +62,7 @@ select
             where rolname = 'rds_replication'
             and pg_has_role(current_user, oid, 'usage')
         ),
-    exists (select 1 from pg_roles where rolname = 'rds_replication'),
+    {ADMINISTRATORS},
     -- No row for a role that may not read it, where current_setting() would raise.
     (select setting from pg_settings where name = 'output_plugin_libraries'),
     (select count(*) from pg_replication_slots),
@@ -54,7 +72,23 @@ select
     current_setting('max_wal_senders')::int,
     current_setting('server_version_num')::int,
     current_setting('hot_standby_feedback')::boolean,
-    current_setting('primary_slot_name')
+    current_setting('primary_slot_name'),
+    (select setting ~ 'dbname *=' from pg_settings where name = 'primary_conninfo'),
+    current_setting('sync_replication_slots', true)::boolean,
+    array(
+        select trim(both ' "' from name)
+        from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
+        where trim(name) <> ''
+    ),
+    array(
+        select slot_name::text from pg_replication_slots
+        where slot_type = 'physical' and not temporary
+        order by slot_name
+    ),
+    array(
+        select slot_name::text from pg_replication_slots
+        where slot_type = 'physical' and active
+    )
 """
 
 """ServerFacts, given the slot's name; for whatever driver there is."""

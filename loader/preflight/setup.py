@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from psycopg2 import extensions
-
 from loader.preflight import failover as failover_slots
 from loader.preflight import slot_facts
 from loader.preflight.ask_source import ask_server
-from loader.preflight.begin_log import begin_log, keep_on_standbys, writable
+from loader.preflight.begin_log import begin_log, keep_on_standbys
 from loader.preflight.checks import keeping_findings
 from loader.preflight.ddl_notes import missing_note
 from loader.preflight.findings import (
@@ -27,14 +25,15 @@ from loader.preflight.register_facts import (
     register_facts,
     unchanged,
 )
-from loader.preflight.remedies import RELOAD
+from loader.preflight.remedies import setting_remedy
 from loader.preflight.slot_admin import (
     create_slot,
     make_origin,
 )
 from loader.staging import migrate, registration
 from loader.staging.target_state import clear_last_error
-from waltally.database import connect, explained
+from waltally import locks
+from waltally.database import Connection, connect
 from waltally.errors import (
     IsStandby,
     LoaderError,
@@ -53,7 +52,7 @@ def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[Lo
     With `failover` and a standby as the source: what keeps it from taking the slot over.
     """
     with closing(connect(settings.source, "source")) as source:
-        copies = failover_slots.ask(source)
+        copies = ask_server(source, settings.slot)
         if failover and copies.in_recovery:
             state = slot_facts.read_state(source, settings.slot)
             return failover_slots.standby_findings(copies, settings.slot, state, source.info.dbname)
@@ -70,7 +69,7 @@ def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[Lo
         with closing(_target(settings, found)) as target:
             found += encoding_findings(source, target)
             found += zone_findings(wanted.facts, target)
-            found += _other_slots(settings, wanted, target)
+            found += other_slot_findings(settings, wanted.facts, target)
             if any(isinstance(each, IsStandby) for each in found):
                 return found
             facts = slot_facts.read_facts(settings, source, target)
@@ -103,20 +102,12 @@ def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[Lo
             return found
 
 
-def _target(settings: Settings, found: list[LoaderError]) -> extensions.connection:
+def _target(settings: Settings, found: list[LoaderError]) -> Connection:
     """Connect to the target. Where that fails, raise it together with the source's findings."""
     try:
         return connect(settings.target, "target")
     except LoaderError as error:
         raise combine([*found, error]) from None
-
-
-def _other_slots(
-    settings: Settings, wanted: Wanted, target: extensions.connection
-) -> list[LoaderError]:
-    if not migrate.version(target, settings.schema):
-        return []
-    return other_slot_findings(settings, wanted.facts, target)
 
 
 def set_up(
@@ -130,22 +121,22 @@ def set_up(
     """
     done: list[str] = []
     with closing(connect(settings.source, "source")) as source:
-        found = failover_slots.unable(failover_slots.ask(source)) if failover else []
+        found = failover_slots.unable(ask_server(source, settings.slot)) if failover else []
         found += declaration_findings(wanted.facts)
         found += source_findings(settings, wanted.facts, source)
         with closing(_target(settings, found)) as target:
             found += encoding_findings(source, target)
             found += zone_findings(wanted.facts, target)
-            found += _other_slots(settings, wanted, target)
+            found += other_slot_findings(settings, wanted.facts, target)
             if found:
                 raise combine(found)
             done += [
                 f"applied {name} in schema {settings.schema}"
                 for name in migrate.upgrade(target, settings.schema)
             ]
-            _acquire_setup_lock(target, settings)
-            # Again, now that no other setup can come between.
-            if found := _other_slots(settings, wanted, target):
+            # Two slots at once could each find that no other one feeds a fact. So we look again.
+            target.ask("select pg_advisory_lock(%s)", (locks.key("registration", settings.schema),))
+            if found := other_slot_findings(settings, wanted.facts, target):
                 raise combine(found)
             facts = slot_facts.read_facts(settings, source, target)
             if facts.record is not None and (found := foreign_findings(target, settings, wanted)):
@@ -156,8 +147,8 @@ def set_up(
                 if found := record_findings(settings, source, target, facts, counted):
                     raise combine(found)
                 tables = read_tables(source, settings, wanted)
-                with explained("target"), target, target.cursor() as cursor:
-                    done += register_facts(cursor, settings, wanted, tables)
+                with target.transaction():
+                    done += register_facts(target, settings, wanted, tables)
                 if failover:
                     done += keep_on_standbys(settings, facts.state)
                 clear_last_error(target, settings.schema, settings.slot)
@@ -165,7 +156,7 @@ def set_up(
             if found := keeping_findings(ask_server(source, settings.slot)):
                 raise combine(found)
             done += begin_log(settings, wanted, facts, source, target, timeout, renew, failover)
-            if make_origin(writable(facts.server, source, target), settings.slot):
+            if make_origin(slot_facts.writable(facts.server, source, target), settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
             done += _notes(source, failover)
     return done
@@ -174,36 +165,19 @@ def set_up(
 def ddl_note(settings: Settings) -> list[str]:
     """Return how the source can be made to tell of DDL, where it does not. Raises LoaderError."""
     with closing(connect(settings.source, "source")) as source:
-
-        def ask(query: str) -> list[tuple[object, ...]]:
-            with explained("source"), source, source.cursor() as cursor:
-                cursor.execute(query)
-                return cursor.fetchall()
-
-        note = missing_note(ask, source.info.dbname, source.info.user)
+        note = missing_note(source)
     return [] if note is None else [note]
 
 
-def _notes(source: extensions.connection, failover: bool) -> list[str]:
+def _notes(source: Connection, failover: bool) -> list[str]:
     """Return what may make the slot end later, with the SQL that prevents it."""
-    notes = failover_slots.primary_note(failover_slots.ask(source)) if failover else []
+    server = ask_server(source, "")
+    notes = failover_slots.primary_note(server) if failover else []
     timeout = slot_facts.read_idle_timeout(source)
     if timeout is not None:
+        keep = setting_remedy(server.provider, "idle_replication_slot_timeout", "0")
         notes.append(
             f"the source gives the slot up once nobody has followed it for {timeout} "
-            "(idle_replication_slot_timeout). To keep it: "
-            f"alter system set idle_replication_slot_timeout = 0; {RELOAD}"
+            f"(idle_replication_slot_timeout). To keep it: {keep}"
         )
     return notes
-
-
-def _acquire_setup_lock(target: extensions.connection, settings: Settings) -> None:
-    """Wait until no other setup in the schema runs; hold the lock until the session ends.
-
-    Two slots at once could each find that no other one feeds a fact.
-    """
-    with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(
-            "select pg_advisory_lock(hashtext('waltally setup of a slot'), hashtext(%s))",
-            (settings.schema,),
-        )

@@ -6,17 +6,19 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
-from loader.preflight.slot_errors import slot_finding
+from loader.preflight.ask_source import ask_server
+from loader.preflight.providers import Provider
+from loader.preflight.remedies import slot_finding
 from loader.preflight.slot_facts import SlotFacts
 from waltally import lsn
-from waltally.database import explain, replication_command
+from waltally.database import Connection, explain, replication_command
 from waltally.errors import (
     LoaderError,
     NotOurs,
     SlotCreationBlocked,
     SlotInUse,
 )
-from waltally.open_transactions import WRITERS, Writers, describe, ends_of_prepared
+from waltally.open_transactions import WRITERS, describe, ends_of_prepared
 from waltally.server_errors import ServerError
 
 STANDBY_SNAPSHOT = "select pg_log_standby_snapshot(); -- as a superuser"
@@ -24,7 +26,7 @@ STANDBY_SNAPSHOT = "select pg_log_standby_snapshot(); -- as a superuser"
 
 
 def create_slot(
-    source: extensions.connection,
+    source: Connection,
     name: str,
     timeout: int,
     *,
@@ -50,13 +52,13 @@ def create_slot(
             )
             row = cursor.fetchone()
     except pg.QueryCanceled:
-        if _is_standby(source):
+        if source.ask("select pg_is_in_recovery()") == [(True,)]:
             raise SlotCreationBlocked(
                 f"The slot could not be made within {timeout} s: a standby waits until its primary "
                 "logs which transactions run",
                 f"run `loader setup` again, and meanwhile on the primary: {STANDBY_SNAPSHOT}",
             ) from None
-        writers = _writers(source)
+        writers = source.ask(WRITERS, {"xids": None})
         raise SlotCreationBlocked(
             f"The slot could not be made within {timeout} s: it waits for transactions "
             f"that were writing when it began, {describe(writers)}",
@@ -64,7 +66,9 @@ def create_slot(
             + ends_of_prepared(writers),
         ) from None
     except psycopg2.Error as error:
-        if (finding := creation_finding(error, source)) is not None:
+        if (
+            finding := creation_finding(error, source, ask_server(source, name).provider)
+        ) is not None:
             raise finding from None
         raise explain(error, "source") from error
     assert row is not None
@@ -76,22 +80,12 @@ def enable_failover(dsn: str, name: str) -> None:
     replication_command(dsn, f'ALTER_REPLICATION_SLOT "{name}" (FAILOVER true)')
 
 
-def _is_standby(source: extensions.connection) -> bool:
-    with source, source.cursor() as cursor:
-        cursor.execute("select pg_is_in_recovery()")
-        return cursor.fetchone() == (True,)
-
-
-def creation_finding(error: psycopg2.Error, source: extensions.connection) -> LoaderError | None:
+def creation_finding(
+    error: psycopg2.Error, source: extensions.connection, provider: Provider | None = None
+) -> LoaderError | None:
     """Return why the server does not make a slot, None where the reason is another."""
     major = source.server_version // 10_000
-    return slot_finding(ServerError.of(error), "", source.info.user, major)
-
-
-def _writers(source: extensions.connection) -> Writers:
-    with source, source.cursor() as cursor:
-        cursor.execute(WRITERS, {"xids": None})
-        return cursor.fetchall()
+    return slot_finding(ServerError.of(error), "", source.info.user, major, provider)
 
 
 def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:
@@ -129,10 +123,10 @@ def another_name(name: str) -> str:
     return f"{name[:54]}_waltally"
 
 
-def drop_slot(source: extensions.connection, name: str) -> None:
+def drop_slot(source: Connection, name: str) -> None:
     """Drop the slot. Raises SlotInUse while somebody follows it."""
     try:
-        with source, source.cursor() as cursor:
+        with source.cursor() as cursor:
             cursor.execute("select pg_drop_replication_slot(%s)", (name,))
     except pg.ObjectInUse as error:
         raise SlotInUse(
@@ -147,7 +141,7 @@ def origin_name(slot: str) -> str:
     return f"waltally_{slot}"
 
 
-def make_origin(source: extensions.connection, name: str) -> bool:
+def make_origin(source: Connection, name: str) -> bool:
     """Make the origin that tags the loader's own writes; False where it exists or we may not."""
     return _origin(
         source,
@@ -157,7 +151,7 @@ def make_origin(source: extensions.connection, name: str) -> bool:
     )
 
 
-def drop_origin(source: extensions.connection, name: str) -> bool:
+def drop_origin(source: Connection, name: str) -> bool:
     """Drop the origin; False where there is none or we may not."""
     return _origin(
         source,
@@ -167,10 +161,10 @@ def drop_origin(source: extensions.connection, name: str) -> bool:
     )
 
 
-def _origin(source: extensions.connection, query: str, name: str) -> bool:
+def _origin(source: Connection, query: str, name: str) -> bool:
     """Run a statement about the origin; False where the role may not: that costs only speed."""
     try:
-        with source, source.cursor() as cursor:
+        with source.cursor() as cursor:
             cursor.execute(query, {"name": origin_name(name)})
             return cursor.rowcount > 0
     except psycopg2.Error:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from psycopg2 import extensions
-
 from loader.preflight.server_facts import TIMELINE
-from loader.preflight.slot_state import Server, SlotState, why_not_followable
-from loader.preflight.timelines import Timeline, read_timeline
+from loader.preflight.slot_state import (
+    Server,
+    SlotState,
+    Timeline,
+    read_timeline,
+    why_not_followable,
+)
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
-from waltally.database import explained, replication_command
+from waltally.database import Connection, replication_command
 from waltally.errors import LoaderError
 from waltally.settings import Settings
 
@@ -59,9 +62,7 @@ class SlotFacts:
         return why_not_followable(self.slot, self.server, self.state, self.record)
 
 
-def read_facts(
-    settings: Settings, source: extensions.connection, target: extensions.connection
-) -> SlotFacts:
+def read_facts(settings: Settings, source: Connection, target: Connection) -> SlotFacts:
     """Ask both sides. Raises LoaderError where one cannot be asked.
 
     What has become of former timelines is asked over a replication connection, only where there are
@@ -79,18 +80,14 @@ def read_facts(
     return SlotFacts(settings.slot, state, record, server)
 
 
-def read_server(source: extensions.connection) -> Server:
+def read_server(source: Connection) -> Server:
     """Return who the source is, over a plain connection. Raises LoaderError."""
-    with explained("source"), source, source.cursor() as cursor:
-        cursor.execute(
-            "select (select system_identifier::text from pg_control_system()), "
-            "current_database(), pg_is_in_recovery(), case when pg_is_in_recovery() "
-            "then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, "
-            f"{TIMELINE}"
-        )
-        row = cursor.fetchone()
-    assert row is not None
-    system, database, in_recovery, wal_end, timeline = row
+    ((system, database, in_recovery, wal_end, timeline),) = source.ask(
+        "select (select system_identifier::text from pg_control_system()), "
+        "current_database(), pg_is_in_recovery(), case when pg_is_in_recovery() "
+        "then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, "
+        f"{TIMELINE}"
+    )
     return Server(
         system,
         database,
@@ -114,20 +111,18 @@ def _with_history(settings: Settings, server: Server) -> Server:
     return replace(server, timeline=timeline)
 
 
-def read_idle_timeout(source: extensions.connection) -> str | None:
+def read_idle_timeout(source: Connection) -> str | None:
     """Return after how long without a follower the server gives a slot up; None for never."""
-    with explained("source"), source, source.cursor() as cursor:
-        cursor.execute("select nullif(current_setting('idle_replication_slot_timeout', true), '0')")
-        row = cursor.fetchone()
-    return None if row is None else row[0]
+    ((timeout,),) = source.ask(
+        "select nullif(current_setting('idle_replication_slot_timeout', true), '0')"
+    )
+    return None if timeout is None else str(timeout)
 
 
-def read_state(connection: extensions.connection, slot: str) -> SlotState | None:
+def read_state(connection: Connection, slot: str) -> SlotState | None:
     """Return the slot's row, None where there is none. Raises LoaderError."""
-    with explained("source"), connection, connection.cursor() as cursor:
-        cursor.execute(f"{SLOT_STATE} %s", (slot,))
-        row = cursor.fetchone()
-    return slot_state(row) if row else None
+    rows = connection.ask(f"{SLOT_STATE} %s", (slot,))
+    return slot_state(rows[0]) if rows else None
 
 
 def slot_state(row: Sequence[object]) -> SlotState:
@@ -151,3 +146,10 @@ def slot_state(row: Sequence[object]) -> SlotState:
         temporary == "true",
         copy in ("t", "True"),
     )
+
+
+def writable(server: Server, source: Connection, target: Connection) -> Connection:
+    """Return the connection that writes what the source's cluster has: a standby takes nothing."""
+    if server.in_recovery and read_server(target).is_same_cluster(server):
+        return target
+    return source

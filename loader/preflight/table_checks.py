@@ -6,12 +6,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from loader.preflight.check_constraints import SPECIAL, kept_out
-from loader.preflight.table_facts import Check, TableFacts
+from loader.preflight.table_facts import Check, TableFacts, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, FactTable, identity_columns
 from waltally.tables import quoted
+from waltally.units import size
 
 _SUMMED = ("smallint", "integer", "bigint", "numeric")
+_NUMBERS = (*_SUMMED, "real", "double precision")
+_LARGE = 1_000_000
+"""Rows from which on it matters which identity costs less."""
 _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
@@ -169,13 +173,29 @@ def types_suit(found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]) -> It
     """A calendar day needs a date or a timestamp; a sum needs numbers that add up exactly."""
     said = set()
     for fact, part in feeds:
-        dated = {
-            part.column(each.column)
+        periods = [
+            (part.column(each.column), each.unit)
             for each in fact.dimensions
-            if each.kind in ("date_of", "month_of") and each.column is not None
+            if each.kind == "period" and each.column is not None
+        ]
+        hours = sorted(
+            {part.column(str(each.column)) for each in fact.dimensions if each.is_instant}
+        )
+        dated = sorted({name for name, unit in periods if name not in hours})
+        by_kind = {
+            kind: sorted({part.column(str(d.column)) for d in fact.dimensions if d.kind == kind})
+            for kind in ("bucket", "path")
         }
+        bounds = [each for each in fact.conditions(part) if each.has_bound]
+        numbers = [part.column(each.column) for each in bounds if each.is_of_numbers]
+        times = [part.column(each.column) for each in bounds if not each.is_of_numbers]
         for names, fit, use, remedy in (
-            (sorted(dated), _DATED, "the day of", "take a date or a timestamp"),
+            (dated, _DATED, "the day of", "take a date or a timestamp"),
+            (by_kind["bucket"], _NUMBERS, "buckets of", "take a column of numbers"),
+            (by_kind["path"], ("json", "jsonb"), "a path of", "take a json or jsonb column"),
+            (hours, _DATED[1:], "the hour of", "take a timestamp; a date has no hours"),
+            (numbers, _NUMBERS, "a number as the bound of", "give a date or time, or use 'in'"),
+            (times, _DATED, "a date or time as the bound of", "give a number, or use 'in'"),
             (
                 [part.column(each) for each in fact.summed_columns(part)],
                 _SUMMED,
@@ -212,28 +232,51 @@ def identity_wide(found: TableFacts, needed: Sequence[str]) -> LoaderError | Non
 
 
 def identity_remedy(found: TableFacts, needed: Sequence[str]) -> str:
-    """Return the SQL that gives the table an identity wide enough, and why it is no better one."""
+    """Return the SQL that gives the table an identity wide enough, and why it is no index."""
     statements, why = identity_change(found, needed)
-    return f"{statements} -- an index would write less WAL, but {why}" if why else statements
+    return f"{statements} -- {why}" if why else statements
 
 
 def identity_change(found: TableFacts, needed: Sequence[str]) -> tuple[str, str]:
-    """Return the SQL that gives the table an identity wide enough, and why no index can."""
+    """Return the SQL that gives the table an identity wide enough, and why it is no index."""
     table = found.table
     choose = f"alter table {table.quoted} replica identity"
     if found.wide_index is not None:
         return f"{choose} using index {quoted(found.wide_index)};", ""
     nullable = [name for name in needed if not found.columns.get(name)]
-    if nullable or not found.primary_key:
-        why = f"{', '.join(nullable)} may be null" if nullable else "the table has no primary key"
-        return f"{choose} full;", why
+    documents = [name for name in needed if found.types.get(name) in ("json", "jsonb")]
+    if nullable or documents or not found.primary_key:
+        why = "the table has no primary key"
+        if nullable or documents:
+            kept_out = "be null" if nullable else "be too large for it"
+            why = f"{', '.join(nullable or documents)} may {kept_out}"
+        return f"{choose} full;", f"no index can be the identity: {why}"
+    columns = list(dict.fromkeys((*found.primary_key, *needed)))
+    if _is_full_cheaper(found.writes):
+        taken = size(found.writes.rows * (6 + 16 * len(columns)))
+        return (
+            f"{choose} full;",
+            f"an index would take about {taken} and, by the table's statistics, write more WAL",
+        )
     index = quoted(_free_name(table.name, "_replica_identity", found.names_taken))
-    columns = ", ".join(map(quoted, dict.fromkeys((*found.primary_key, *needed))))
     return (
-        f"create unique index concurrently {index} on {table.quoted} ({columns}); "
+        f"create unique index concurrently {index} on {table.quoted} "
+        f"({', '.join(map(quoted, columns))}); "
         f"{choose} using index {index};",
         "",
     )
+
+
+def _is_full_cheaper(writes: Writes) -> bool:
+    """Whether an index would have written more WAL than old rows in full; docs/sizing.md has more.
+
+    Measured on Notify's history: bytes of WAL of a covering index of five columns. An old row in
+    full is about as long as the row.
+    """
+    if writes.rows < _LARGE:
+        return False
+    by_index = 125 * writes.inserts + 210 * writes.updates + 50 * writes.deletes
+    return writes.size / writes.rows * (writes.updates + writes.deletes) < by_index
 
 
 def _free_name(start: str, end: str, taken: frozenset[str]) -> str:

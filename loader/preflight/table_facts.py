@@ -36,6 +36,19 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Writes:
+    """What the server's statistics say was written to a table, and how much there is of it."""
+
+    rows: float
+    """As the planner takes it; -1 where the table was never analysed."""
+    size: float
+    """In bytes, with what is out of line, without indexes."""
+    inserts: float = 0
+    updates: float = 0
+    deletes: float = 0
+
+
+@dataclass(frozen=True)
 class TableFacts:
     """A source table as the catalog has it."""
 
@@ -66,6 +79,7 @@ class TableFacts:
     numbers: Mapping[str, Number] = field(default_factory=dict)
     """By needed column whose type can have NaN, which the stream says as null; a domain's has not
     the form of a number there."""
+    writes: Writes = Writes(-1, 0)
 
 
 _TABLE = f"""
@@ -214,7 +228,14 @@ select
         where
             a.attrelid = c.oid and a.attname = any({{columns}}) and not a.attisdropped
             and a.atttypid in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype)
-    )
+    ),
+    array[
+        c.reltuples,
+        pg_table_size(c.oid),
+        pg_stat_get_tuples_inserted(c.oid),
+        pg_stat_get_tuples_updated(c.oid),
+        pg_stat_get_tuples_deleted(c.oid)
+    ]::double precision[]
 from wanted
 inner join pg_class as c on c.oid = wanted.oid
 """
@@ -261,4 +282,5 @@ def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
             name: Number(has_precision, [Check(*each) for each in checks])
             for name, (has_precision, checks) in (row[13] or {}).items()
         },
+        Writes(*row[14]),
     )

@@ -6,9 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from psycopg2 import extensions, sql
-
-from waltally.database import explained
+from waltally.database import Connection
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
 from waltally.facts import Fact, needed_columns, source_tables
 from waltally.tables import Table, literal
@@ -98,23 +96,17 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
     }
 
 
-def read_counted(
-    target: extensions.connection, schema: str, slot: str
-) -> dict[str, TableIdentities]:
+def read_counted(target: Connection, schema: str, slot: str) -> dict[str, TableIdentities]:
     """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
-    with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(sql.SQL(COUNTED).format(sql.Identifier(schema)), (slot,))
-        return {name: identities or {} for name, _, identities in cursor.fetchall()}
+    rows = target.ask(COUNTED, (slot,), schema)
+    return {name: identities or {} for name, _, identities in rows}
 
 
-def read_current(
-    source: extensions.connection, wanted: Mapping[Table, Sequence[str]]
-) -> TableIdentities:
+def read_current(source: Connection, wanted: Mapping[Table, Sequence[str]]) -> TableIdentities:
     """Return the tables' identities now. Raises LoaderError."""
-    with explained("source"), source, source.cursor() as cursor:
-        cursor.execute(query(wanted))
-        row = cursor.fetchone()
-    return json.loads(row[0]) if row else {}
+    ((found,),) = source.ask(query(wanted))
+    identities: TableIdentities = json.loads(found)
+    return identities
 
 
 def replaced_findings(

@@ -6,21 +6,19 @@ from contextlib import closing
 
 import psycopg2
 from psycopg2 import errors as pg
-from psycopg2 import extensions, sql
 
 from loader.preflight import slot_facts
-from loader.preflight.begin_log import writable
 from loader.preflight.slot_admin import drop_origin, drop_slot, foreign_slot_finding
+from loader.preflight.slot_facts import writable
 from loader.staging import migrate
 from loader.staging.layout import PARTITION_NAME
-from loader.staging.pruned import IS_LIKE_THE_LOG
-from loader.staging.target_state import SLOT_POSITIONS, slot_position
-from waltally.database import connect, explained
-from waltally.errors import NotOurs, SlotInUse
+from loader.staging.partitions import IS_LIKE_THE_LOG
+from waltally.database import Connection, connect
+from waltally.errors import LoaderError, NotOurs, SlotInUse
 from waltally.settings import Settings, jobs_schema
 from waltally.tables import Table, quoted
 
-_MADE = "select jsonb_array_elements(made) from {}"
+_MADE = "select jsonb_array_elements(made) from {}.schema_migration"
 # The functions that dbt has installed give a type of ours, and cdc.apply alone may call them.
 # They are taken from the catalog: dbt's role could choose the names that it registers.
 _INSTALLED = """
@@ -33,6 +31,26 @@ where
     and p.pronamespace <> given.typnamespace
     and pg_has_role(p.proowner, 'usage')
 """
+# The triggers that keep roll-ups would stop whoever writes to a fact from now on.
+_KEEPING = """
+with keeping as (
+    select p.oid
+    from pg_proc as p
+    where
+        p.prosecdef
+        and pg_has_role(p.proowner, 'usage')
+        and (
+            p.proname like '%%\\_\\_keep\\_%%' and strpos(p.prosrc, %(schema)s || '.is_kept(') > 0
+            or p.proname like '%%\\_\\_fill' and strpos(p.prosrc, %(schema)s || '.outcome') > 0
+        )
+)
+
+select 'trigger', format('%%I on %%s', t.tgname, t.tgrelid::regclass)
+from keeping
+inner join pg_trigger as t on t.tgfoid = keeping.oid
+union all
+select 'function', keeping.oid::regprocedure::text from keeping
+"""
 _OF_A_SLOT = (
     "baseline_rejection",
     "baseline_group",
@@ -40,6 +58,7 @@ _OF_A_SLOT = (
     "fact",
     "archive_position",
     "archived_delete",
+    "computed_group",
     "installed_model",
     "model_watermark",
     "reader_position",
@@ -89,8 +108,8 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
                 "stop the loader first",
             )
         is_staged = bool(migrate.version(target, settings.schema))
-        with explained("target"), target, target.cursor() as cursor:
-            said = _clear(cursor, settings, purge) if is_staged else []
+        with target.transaction():
+            said = _clear(target, settings, purge) if is_staged else []
             # After the tables were dropped and before that is committed: if the slot cannot be
             # dropped, it keeps its row and the command can be repeated.
             if facts.state is not None:
@@ -104,62 +123,60 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
     return done + said
 
 
-def _clear(cursor: extensions.cursor, settings: Settings, purge: bool) -> list[str]:
+def _clear(target: Connection, settings: Settings, purge: bool) -> list[str]:
     """Delete the slot's row, or what is staged for it, or all of it; return what to say."""
     # Readers are not ended, and new readers wait behind this lock for 30 s at most.
-    cursor.execute("set local lock_timeout to '30s'")
+    target.ask("set local lock_timeout to '30s'")
     if not purge:
-        _delete(cursor, settings, ("slot_position",))
+        _delete(target, settings, ("slot_position",))
         return []
-    if others := _other_slots(cursor, settings):
-        _delete(cursor, settings, _OF_A_SLOT)
+    if others := _other_slots(target, settings):
+        _delete(target, settings, _OF_A_SLOT)
         return [
             f"deleted what schema {settings.schema} held for the slot; it still holds "
             + ", ".join(others)
         ]
     jobs = jobs_schema(settings.schema)
-    cursor.execute(_LEFT_BY_JOBS, (jobs,))
-    for (table,) in cursor.fetchall():
-        cursor.execute(sql.SQL("drop table {}").format(sql.Identifier(jobs, table)))
-    _drop_tables(cursor, settings.schema)
-    return [_drop_schema(cursor, name) for name in (settings.schema, jobs)]
+    for (table,) in target.ask(_LEFT_BY_JOBS, (jobs,)):
+        target.ask("drop table {}.{}", None, jobs, table)
+    _drop_tables(target, settings.schema)
+    return [_drop_schema(target, name) for name in (settings.schema, jobs)]
 
 
-def _other_slots(cursor: extensions.cursor, settings: Settings) -> list[str]:
-    query = sql.SQL(f"{SLOT_POSITIONS} where slot_name <> %s order by slot_name")
-    cursor.execute(query.format(sql.Identifier(settings.schema)), (settings.slot,))
-    return [slot_position(row).slot_name for row in cursor.fetchall()]
+def _other_slots(target: Connection, settings: Settings) -> list[str]:
+    query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
+    return [name for (name,) in target.ask(query, (settings.slot,), settings.schema)]
 
 
-def _delete(cursor: extensions.cursor, settings: Settings, tables: tuple[str, ...]) -> None:
+def _delete(target: Connection, settings: Settings, tables: tuple[str, ...]) -> None:
     for table in tables:
-        cursor.execute(
-            sql.SQL("delete from {} where slot_name = %s").format(
-                sql.Identifier(settings.schema, table)
-            ),
-            (settings.slot,),
-        )
+        delete = "delete from {}.{} where slot_name = %s"
+        target.ask(delete, (settings.slot,), settings.schema, table)
 
 
-def _drop_tables(cursor: extensions.cursor, schema: str) -> None:
+def _drop_tables(target: Connection, schema: str) -> None:
     """Drop what the migrations have noted that they made. Raises NotOurs."""
-    cursor.execute(sql.SQL(_MADE).format(sql.Identifier(schema, "schema_migration")))
     made: dict[str, list[str]] = {"view": [], "table": [], "function": [], "type": []}
-    for ((kind, identity),) in cursor.fetchall():
+    for ((kind, identity),) in target.ask(_MADE, None, schema):
         made[kind].append(identity)
     place = {"schema": quoted(schema), "log": Table(schema, "change_log").quoted}
-    cursor.execute(_LEFT_OVER, place)
-    made["table"] += [Table(schema, name).quoted for (name,) in cursor.fetchall()]
-    cursor.execute(_INSTALLED, place)
-    made["function"] += [signature for (signature,) in cursor.fetchall()]
+    made["table"] += [Table(schema, name).quoted for (name,) in target.ask(_LEFT_OVER, place)]
+    made["function"] += [signature for (signature,) in target.ask(_INSTALLED, place)]
+    for kind, identity in target.ask(_KEEPING, place):
+        if kind == "trigger":
+            target.ask(f"drop trigger {identity}")
+        else:
+            made[kind].append(identity)
     try:
         # Each kind may depend on the next ones.
         for kind, objects in made.items():
             if objects:
                 # Without CASCADE: that would also drop what others have built on these.
-                cursor.execute(f"drop {kind} if exists {', '.join(objects)}")
-    except pg.DependentObjectsStillExist as error:
-        raise _still_needed(error, schema) from None
+                target.ask(f"drop {kind} if exists {', '.join(objects)}")
+    except LoaderError as error:
+        if isinstance(error.__cause__, pg.DependentObjectsStillExist):
+            raise _still_needed(error.__cause__, schema) from None
+        raise
 
 
 def _still_needed(error: psycopg2.Error, schema: str) -> NotOurs:
@@ -172,18 +189,17 @@ def _still_needed(error: psycopg2.Error, schema: str) -> NotOurs:
     )
 
 
-def _drop_schema(cursor: extensions.cursor, schema: str) -> str:
+def _drop_schema(target: Connection, schema: str) -> str:
     """Drop the schema where setup made it and it is empty; return what to say."""
-    cursor.execute(
-        "select obj_description(oid, 'pg_namespace') from pg_namespace where nspname = %s",
-        (schema,),
-    )
-    if cursor.fetchone() != (migrate.MADE_BY_SETUP,):
+    comment = "select obj_description(oid, 'pg_namespace') from pg_namespace where nspname = %s"
+    if target.ask(comment, (schema,)) != [(migrate.MADE_BY_SETUP,)]:
         return f"dropped the tables of setup; the schema {schema} was there before and stays"
-    cursor.execute("savepoint schema")
+    target.ask("savepoint schema")
     try:
-        cursor.execute(sql.SQL("drop schema {}").format(sql.Identifier(schema)))
-    except pg.DependentObjectsStillExist:
-        cursor.execute("rollback to savepoint schema")
+        target.ask("drop schema {}", None, schema)
+    except LoaderError as error:
+        if not isinstance(error.__cause__, pg.DependentObjectsStillExist):
+            raise
+        target.ask("rollback to savepoint schema")
         return f"dropped the tables of setup; the schema {schema} holds something else and stays"
     return f"dropped the schema {schema}"

@@ -1,4 +1,4 @@
-"""A first fact of a table: which columns it counts by. Pure."""
+"""A first fact of a table: which columns it counts by and adds up. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from waltally.tables import Table, format_names, quoted
 MOST_VALUES = 1000
 """A column with more values is no dimension to begin with."""
 MOST_DIMENSIONS = 3
+MOST_STATES = 50
+"""A number with more values is no state."""
 _ID, _COUNT = "id", "row_count"
 """The fact's own columns."""
+_LABELS = (
+    "{# A number that stands for a state can have labels, beside its type: "
+    "'labels': {'0': 'draft', '1': 'paid'}. #}"
+)
 
 _TYPES = {
     "uuid": "uuid",
@@ -32,6 +38,11 @@ _TYPES = {
 """By a column's type, the type of the dimension (docs/facts.md)."""
 _SUMMED = ("smallint", "integer", "bigint", "numeric")
 _MEASURED = (*_SUMMED, "date")
+_INTEGERS = ("smallint", "integer", "bigint")
+_MONEY = re.compile(r"amount|total|gross|net|price|cost|fee|tax|revenue|refund|salary|wage", re.I)
+_WHOLE_MONEY = re.compile(r"cents|pence|amount", re.I)
+_STATE = re.compile(r"status|state|kind|stage|phase", re.I)
+"""By the last word of a column's name, what it looks like."""
 _TIMES = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
@@ -48,17 +59,41 @@ class Column:
     values: float | None
     """About how many different values it has; None where the server does not know."""
 
+    @property
+    def is_money(self) -> bool:
+        """Whether it looks like an amount of money: a numeric, or whole cents."""
+        word = _MONEY if self.type_ == "numeric" else _WHOLE_MONEY
+        return self.type_ in _SUMMED and not self.names_a_row and self._is_called(word)
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether it looks like a state that is stored as a number."""
+        are_few = self.values is None or self.values <= MOST_STATES
+        is_number = self.type_ in _INTEGERS and not self.names_a_row
+        return is_number and are_few and self._is_called(_STATE)
+
+    @property
+    def names_a_row(self) -> bool:
+        """Whether its values are keys."""
+        return self.is_key or self.is_foreign_key
+
+    def _is_called(self, word: re.Pattern[str]) -> bool:
+        plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name)
+        return word.fullmatch(re.split(r"[^A-Za-z0-9]+", plain)[-1]) is not None
+
 
 @dataclass(frozen=True)
 class Proposal:
-    """One fact: the number of a table's rows by some columns."""
+    """One fact: the number of a table's rows, and sums of them, by some columns."""
 
     name: str
     """The model's."""
     table: Table
     dimensions: tuple[Column, ...]
+    sums: tuple[str, ...]
+    """Columns that look like money."""
     summable: tuple[str, ...]
-    """Columns whose sums it could have."""
+    """Other columns whose sums it could have."""
     days: tuple[str, ...]
     """Columns whose days it could count by."""
 
@@ -90,13 +125,19 @@ def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Pr
     if not chosen:
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
     others = [column for column in columns if column not in chosen and not column.is_key]
+    sums = tuple(column.name for column in others if column.is_money)
     plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "rows"
     return Proposal(
         # A fact's name has at most 48 bytes (the macro check_names).
         f"ft_{plain}"[:48],
         table,
         tuple(chosen),
-        tuple(c.name for c in others if c.type_ in _SUMMED and not c.is_foreign_key),
+        sums,
+        tuple(
+            column.name
+            for column in others
+            if column.type_ in _SUMMED and not column.is_foreign_key and column.name not in sums
+        ),
         tuple(c.name for c in others if c.type_ in _TIMES),
     )
 
@@ -104,16 +145,17 @@ def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Pr
 def likely(columns: Sequence[Column]) -> list[Column]:
     """Return the columns with the fewest values; where nobody knows, those whose type tells.
 
-    An enum is a state, what a person asks by first. A number or a date is rather measured.
+    A state is what a person asks by first. A number or a date is rather measured, money always.
     """
     found = [
         column
         for column in columns
         if not column.is_key
+        and not column.is_money
         and (
             1 < column.values <= MOST_VALUES
             if column.values is not None
-            else column.type_ in ("enum", "boolean") or column.is_foreign_key
+            else column.type_ in ("enum", "boolean") or column.is_foreign_key or column.is_coded
         )
     ]
     found.sort(key=lambda column: (_rank(column), column.values or MOST_VALUES))
@@ -121,7 +163,7 @@ def likely(columns: Sequence[Column]) -> list[Column]:
 
 
 def _rank(column: Column) -> int:
-    if column.type_ == "enum":
+    if column.type_ == "enum" or column.is_coded:
         return 0
     return 2 if column.type_ in _MEASURED and not column.is_foreign_key else 1
 
@@ -131,14 +173,22 @@ def model_sql(proposal: Proposal) -> str:
 
     A name is in it as a literal alone: anywhere else, a comment included, Jinja would run it.
     """
+    coded = [_LABELS] if any(column.is_coded for column in proposal.dimensions) else []
     lines = [
         "{# How many rows, by the columns below; docs/facts.md says what else a fact can have. #}",
+        *coded,
         "{{ waltally.fact(",
         f"    tables={{{proposal.part!r}: {_name(proposal.table)!r}}},",
         "    dimensions={",
         *(f"        {column.name!r}: {_dimension(column)}," for column in proposal.dimensions),
         "    },",
-        f"    measures={{{_COUNT!r}: {{'count': {proposal.part!r}}}}},",
+        "    measures={",
+        f"        {_COUNT!r}: {{'count': {proposal.part!r}}},",
+        *(
+            f"        {name!r}: {{'sum': {name!r}, 'of': {proposal.part!r}}},"
+            for name in proposal.sums
+        ),
+        "    },",
         ") }}",
     ]
     return "\n".join(lines) + "\n"
@@ -147,6 +197,9 @@ def model_sql(proposal: Proposal) -> str:
 def hints(proposal: Proposal) -> list[str]:
     """Return what else the fact could have, for a person."""
     found = []
+    if coded := [column.name for column in proposal.dimensions if column.is_coded]:
+        labels = "'labels': {'0': 'draft', '1': 'paid'}"
+        found.append(f"labels, such as {labels} beside the type; of {format_names(coded)}")
     if proposal.summable:
         column, listed = proposal.summable[0], format_names(proposal.summable)
         found.append(f"a sum, such as {{'sum': {column!r}, 'of': {proposal.part!r}}}; of {listed}")
@@ -163,16 +216,21 @@ def model_yaml(proposal: Proposal) -> str:
     dbt renders names and descriptions, and once more where a test is added. So a column whose name
     could be Jinja has none.
     """
-    names = [column.name for column in proposal.dimensions if not set("{}") & set(column.name)]
+    dimensions = [column.name for column in proposal.dimensions]
     columns = {
         _ID: "Made from the dimensions, so that a rebuild gives the same id.",
-        **dict.fromkeys(names, "As the rows have it."),
+        **dict.fromkeys(dimensions, "As the rows have it."),
         _COUNT: "How many rows.",
+        **dict.fromkeys(proposal.sums, "The sum of the rows; a null adds nothing."),
     }
     model = {
         "name": proposal.name,
         "description": "How many rows, one line per group of the dimensions.",
-        "columns": [{"name": name, "description": said} for name, said in columns.items()],
+        "columns": [
+            {"name": name, "description": said}
+            for name, said in columns.items()
+            if not set("{}") & set(name)
+        ],
     }
     written: str = yaml.safe_dump(
         {"version": 2, "models": [model]}, sort_keys=False, allow_unicode=True, width=100
@@ -194,4 +252,7 @@ def _name(table: Table) -> str:
 
 def _dimension(column: Column) -> str:
     type_ = _TYPES[column.type_]
-    return repr(type_) if column.is_not_null else f"{{'type': {type_!r}, 'nulls': 'count'}}"
+    if not column.is_not_null:
+        return f"{{'type': {type_!r}, 'nulls': 'count'}}"
+    # The longer form has a place for labels.
+    return f"{{'type': {type_!r}}}" if column.is_coded else repr(type_)

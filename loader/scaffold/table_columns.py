@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from psycopg2 import extensions
-
 from loader.scaffold.proposal import Column
-from waltally.database import explained
+from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.tables import Table, format_table
 
@@ -52,15 +50,11 @@ limit 10
 """
 
 
-def read_columns(connection: extensions.connection, table: Table) -> tuple[Column, ...]:
+def read_columns(connection: Connection, table: Table) -> tuple[Column, ...]:
     """Return the table's columns. Raises SettingError where there is no such table."""
-    with explained("source"), connection, connection.cursor() as cursor:
-        cursor.execute(_COLUMNS, {"schema": table.schema, "name": table.name})
-        found = tuple(Column(*row) for row in cursor.fetchall())
-        if found:
-            return found
-        cursor.execute(_TABLES)
-        there = ", ".join(format_table(Table(*row)) for row in cursor.fetchall())
+    if rows := connection.ask(_COLUMNS, {"schema": table.schema, "name": table.name}):
+        return tuple(Column(*row) for row in rows)
+    there = ", ".join(format_table(Table(*row)) for row in connection.ask(_TABLES))
     raise SettingError(
         f"The source has no table {table}",
         f"name one with --table, for instance {there}"

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
-from loader.staging import logged_tables, registration
+from loader.staging import registration
 from loader.staging.layout import COLUMNS, Block
-from loader.staging.make_partition import make_partition
+from loader.staging.partitions import make_partition
 from loader.staging.records import Registration, SlotPosition
 from loader.staging.target_state import read_slot_position
-from waltally import failpoints, lsn
+from waltally import failpoints, locks, lsn
 from waltally.database import connect, explained
 from waltally.errors import Interrupted, LoaderError, NotSetUp
 from waltally.followed import Followed
 from waltally.leaves import Root
 from waltally.tables import Table
 
-_LOCK = "hashtext('waltally loader')"
 _PATIENCE = 15.0
 
 
@@ -42,14 +40,13 @@ class ChangeLog:
         self._schema = schema
         self._partitions: tuple[Block, ...] = ()
         """Those that `ensure_partitions` found or made last."""
-        self.connection: extensions.connection = connect(dsn, "target")
-        with explained("target"), self.connection, self.connection.cursor() as cursor:
-            # Only what is durable is confirmed. A setting that the session does not set itself
-            # changes when the server's configuration is reloaded. The lock timeout turns a lock
-            # that somebody holds for long into an error: the slot would hold WAL unnoticed.
-            cursor.execute("set synchronous_commit to 'on'")
-            cursor.execute("set lock_timeout to '60s'")
-            cursor.execute("set idle_in_transaction_session_timeout to '10min'")
+        self.connection = connect(dsn, "target")
+        # Only what is durable is confirmed. A setting that the session does not set itself changes
+        # when the server's configuration is reloaded. The lock timeout turns a lock that somebody
+        # holds for long into an error: the slot would hold WAL unnoticed.
+        self.connection.ask("set synchronous_commit to 'on'")
+        self.connection.ask("set lock_timeout to '60s'")
+        self.connection.ask("set idle_in_transaction_session_timeout to '10min'")
 
     def close(self) -> None:
         """Close the session; what is not committed is gone."""
@@ -74,16 +71,15 @@ class ChangeLog:
 
         Who calls cdc.wait_for holds a lock meanwhile. It writes nothing.
         """
-        query = sql.SQL(
+        rows = self.connection.ask(
             "select registration, case when pg_try_advisory_lock(wait.key) "
             "then not pg_advisory_unlock(wait.key) else true end "
             "from {0}.slot_position "
-            "cross join lateral {0}.lock_key('wait', slot_name) as wait (key) where slot_name = %s"
-        ).format(sql.Identifier(self._schema))
-        with explained("target"), self.connection, self.connection.cursor() as cursor:
-            cursor.execute(query, (self._slot,))
-            row = cursor.fetchone()
-        return (int(row[0]), bool(row[1])) if row else (0, False)
+            "cross join lateral {0}.lock_key('wait', slot_name) as wait (key) where slot_name = %s",
+            (self._slot,),
+            self._schema,
+        )
+        return rows[0] if rows else (0, False)
 
     def write_followed(
         self, registered: Registration, followed: Followed, leaves: Mapping[Table, Root]
@@ -92,18 +88,14 @@ class ChangeLog:
 
         Raises Interrupted where another registration has come since this one was read.
         """
-        if not logged_tables.write_followed(
+        self._begin()
+        if not registration.write_followed(
             *(self.connection, self._schema, self._slot, registered.number),
             *(registered.tables, followed, leaves),
         ):
             raise Interrupted(
                 "`loader setup` has registered other facts meanwhile", "nothing; it starts anew"
             )
-
-    def commit(self) -> None:
-        """End the transaction that `write_source` or `write_followed` has begun."""
-        with explained("target"):
-            self.connection.commit()
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.
@@ -112,8 +104,7 @@ class ChangeLog:
         the same position, so waiting for standbys adds nothing. A loader that counted as a
         standby would even wait for itself.
         """
-        with explained("target"), self.connection, self.connection.cursor() as cursor:
-            cursor.execute("set synchronous_commit to 'local'")
+        self.connection.ask("set synchronous_commit to 'local'")
 
     def acquire_slot_lock(self) -> None:
         """Make this the only session that writes for the slot. Raises Interrupted.
@@ -123,23 +114,14 @@ class ChangeLog:
         session is ended, because its transaction could block ours or commit late.
         """
         # Two sources may have slots of the same name, each with its own schema in this database.
-        key = (f"{self._slot} {self._schema}",)
-        deadline = time.monotonic() + _PATIENCE
-        with explained("target"):
-            while not self._scalar(f"select pg_try_advisory_lock({_LOCK}, hashtext(%s))", key):
-                self._scalar(
-                    "select count(pg_terminate_backend(pid)) from pg_locks "
-                    f"where locktype = 'advisory' and classid = {_LOCK}::oid "
-                    "and objid = hashtext(%s)::oid and granted and database = "
-                    "(select oid from pg_database where datname = current_database())",
-                    key,
-                )
-                if time.monotonic() > deadline:
-                    raise Interrupted(
-                        f"Another session still writes for the slot {self._slot}",
-                        "end it with pg_terminate_backend; pg_locks shows it as advisory",
-                    )
-                time.sleep(0.2)
+        place = (self._schema, self._slot)
+        if not locks.acquire(
+            self.connection, "loader", *place, seconds=_PATIENCE, ends_holders=True
+        ):
+            raise Interrupted(
+                f"Another session still writes for the slot {self._slot}",
+                "end it with pg_terminate_backend; pg_locks shows it as advisory",
+            )
 
     def use_origin(self, name: str) -> bool:
         """Tag this session's writes with a replication origin; False where we may not.
@@ -147,16 +129,14 @@ class ChangeLog:
         Without it the slot decodes the loader's own rows and drops them: slower, not wrong.
         """
         try:
-            with explained("target"), self.connection, self.connection.cursor() as cursor:
-                cursor.execute("select pg_replication_origin_session_setup(%s)", (name,))
+            self.connection.ask("select pg_replication_origin_session_setup(%s)", (name,))
         except LoaderError:
             return False
         return True
 
     def use_encoding(self, name: str) -> None:
         """Declare the encoding of the text that is copied."""
-        with explained("target"), self.connection, self.connection.cursor() as cursor:
-            cursor.execute("set client_encoding to %s", (name,))
+        self.connection.ask("set client_encoding to %s", (name,))
 
     def ensure_partitions(self, position: int) -> int:
         """Make the partition that holds a commit LSN, and the next one, where they are missing.
@@ -173,8 +153,8 @@ class ChangeLog:
             if block.holds(position):
                 return block
         log_size = position - self.record().start_lsn
-        with explained("target"), self.connection, self.connection.cursor() as cursor:
-            return make_partition(cursor, self._schema, position, log_size)
+        with self.connection.transaction():
+            return make_partition(self.connection, self._schema, position, log_size)
 
     def append(self, rows: Rows) -> None:
         """Copy the rows into the change log, in a transaction that `commit_position` ends.
@@ -184,6 +164,7 @@ class ChangeLog:
         copy = sql.SQL("copy {}.change_log ({}) from stdin (format binary)").format(
             sql.Identifier(self._schema), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
         )
+        self._begin()
         with explained("target"), self.connection.cursor() as cursor:
             try:
                 # The driver only ever calls read; its types ask for readline too.
@@ -199,66 +180,74 @@ class ChangeLog:
         Return the number of the newest registration. Raises Interrupted where the row is not at
         `before`: another loader moved it.
         """
-        move = sql.SQL(
+        self._begin()
+        moved = self.connection.ask(
             "update {}.slot_position set position_lsn = %s, moved_at = now(), "
             "stored_changes = stored_changes + %s where slot_name = %s and position_lsn = %s "
-            "returning registration"
-        ).format(sql.Identifier(self._schema))
-        with explained("target"), self.connection.cursor() as cursor:
-            cursor.execute(move, (lsn.show(after), changes, self._slot, lsn.show(before)))
-            moved = cursor.fetchone()
-            if moved is None:
-                self.connection.rollback()
-                raise Interrupted(
-                    f"The position of {self._slot} is no longer {lsn.show(before)}",
-                    "see that only one loader runs; this one goes on from the new position",
-                )
-            failpoints.reach("before-commit")
-            self.connection.commit()
-        return int(moved[0])
+            "returning registration",
+            (lsn.show(after), changes, self._slot, lsn.show(before)),
+            self._schema,
+        )
+        if not moved:
+            self.rollback()
+            raise Interrupted(
+                f"The position of {self._slot} is no longer {lsn.show(before)}",
+                "see that only one loader runs; this one goes on from the new position",
+            )
+        failpoints.reach("before-commit")
+        self.commit()
+        return int(moved[0][0])
 
     def write_source(self, timeline: int, began_at: int | None, on_standby: bool) -> None:
         """Write down which timeline the position is of, and whether its slot is on a standby.
 
         In a transaction that the caller ends.
         """
-        update = sql.SQL(
+        update = (
             "update {}.slot_position set timeline = %(timeline)s, "
             "timeline_began_lsn = %(began_at)s, on_standby = %(on_standby)s "
             "where slot_name = %(slot)s "
             "and (timeline, timeline_began_lsn, on_standby) "
             "is distinct from (%(timeline)s::bigint, %(began_at)s::pg_lsn, %(on_standby)s)"
-        ).format(sql.Identifier(self._schema))
+        )
         values = {
             "slot": self._slot,
             "timeline": timeline,
             "began_at": None if began_at is None else lsn.show(began_at),
             "on_standby": on_standby,
         }
-        with explained("target"), self.connection.cursor() as cursor:
-            cursor.execute(update, values)
+        self._begin()
+        self.connection.ask(update, values, self._schema)
+
+    def commit(self) -> None:
+        """End the transaction that `write_source` or `write_followed` has begun."""
+        if self._is_open:
+            self.connection.ask("commit")
 
     def rollback(self) -> None:
         """Roll back what is not committed."""
-        if not self.connection.closed:
-            with explained("target"):
-                self.connection.rollback()
+        if not self.connection.closed and self._is_open:
+            self.connection.ask("rollback")
+
+    @property
+    def _is_open(self) -> bool:
+        status = self.connection.info.transaction_status
+        return bool(status != extensions.TRANSACTION_STATUS_IDLE)
+
+    def _begin(self) -> None:
+        """Begin the transaction that COPY and the position share, where none is open."""
+        if not self._is_open:
+            self.connection.ask("begin")
 
     def system_identifier(self) -> str | None:
         """Return which cluster the target is, None where this role may not see that."""
         try:
-            with explained("target"):
-                return str(self._scalar("select system_identifier from pg_control_system()"))
+            ((found,),) = self.connection.ask("select system_identifier from pg_control_system()")
         except LoaderError:
             return None
+        return str(found)
 
     def wal_position(self) -> int:
         """Return where the target's own WAL ends now."""
-        with explained("target"):
-            return lsn.parse(str(self._scalar("select pg_current_wal_insert_lsn()")))
-
-    def _scalar(self, query: str, arguments: tuple[object, ...] = ()) -> object:
-        with self.connection, self.connection.cursor() as cursor:
-            cursor.execute(query, arguments)
-            row = cursor.fetchone()
-        return row[0] if row else None
+        ((position,),) = self.connection.ask("select pg_current_wal_insert_lsn()")
+        return lsn.parse(position)

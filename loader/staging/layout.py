@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from waltally import lsn
+
 COLUMNS = ("slot_name", "commit_lsn", "xid", "committed_at", "ordinal", "action", "payload")
 """The columns of change_log in the order of `Batcher`'s rows; staged_at has its default."""
 
@@ -45,6 +47,11 @@ class Block:
         """The partition's table in the staging schema."""
         bits = (self.to_lsn - self.from_lsn).bit_length() - 1
         return f"change_log_{self.from_lsn >> bits:0{16 - bits // 4}x}"
+
+    @property
+    def bounds(self) -> str:
+        """The bounds as SQL has those of a partition."""
+        return f"from ('{lsn.show(self.from_lsn)}') to ('{lsn.show(self.to_lsn)}')"
 
     def holds(self, position: int) -> bool:
         """Return whether the position belongs to it."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from psycopg2 import extensions, sql
-
-from waltally.database import explained
+from waltally import locks
+from waltally.database import Connection
 from waltally.errors import StagingTooNew
 from waltally.settings import jobs_schema
 from waltally.tables import quoted
@@ -71,69 +70,54 @@ def in_schema(text: str, schema: str) -> str:
     return _TOKEN.sub(replaced, text)
 
 
-def upgrade(connection: extensions.connection, schema: str) -> list[str]:
+def upgrade(target: Connection, schema: str) -> list[str]:
     """Bring the staging schema to the newest version; return the names of what was applied.
 
     Safe to repeat and to run concurrently. Raises StagingTooNew, MissingRight.
     """
     applied = []
-    with explained("target"), connection, connection.cursor() as cursor:
+    with target.transaction():
         # Two concurrent setups would both see no schema. The lock ends with the transaction.
-        cursor.execute(
-            "select pg_advisory_xact_lock(hashtext('waltally setup'), hashtext(%s))", (schema,)
-        )
+        locks.wait(target, "setup", schema)
         for name in (schema, jobs_schema(schema)):
-            cursor.execute("select 1 from pg_namespace where nspname = %s", (name,))
-            if cursor.fetchone() is None:
-                made = sql.Identifier(name)
-                cursor.execute(sql.SQL("create schema {}").format(made))
-                cursor.execute(sql.SQL("comment on schema {} is %s").format(made), (MADE_BY_SETUP,))
-        _enter(cursor, schema)
-        cursor.execute("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",))
-        if cursor.fetchone() == (None,):
-            cursor.execute(_LEDGER)
-        present = _version(cursor)
-        for version, name, text in migrations():
-            if version > present:
-                cursor.execute(in_schema(text, schema))
-                cursor.execute(
-                    "insert into schema_migration (version, name) values (%s, %s)",
-                    (version, name),
+            if not target.ask("select 1 from pg_namespace where nspname = %s", (name,)):
+                target.ask("create schema {}", None, name)
+                target.ask("comment on schema {} is %s", (MADE_BY_SETUP,), name)
+        # A migration makes its tables where search_path points. The bodies of functions run later,
+        # in any session: they say `cdc.`, in place of which the schema is written.
+        target.ask("set local search_path to {}", None, schema)
+        if (present := _version(target, schema)) is None:
+            target.ask(_LEDGER)
+        for number, name, text in migrations():
+            if number > (present or 0):
+                target.ask(in_schema(text, schema))
+                target.ask(
+                    "insert into schema_migration (version, name) values (%s, %s)", (number, name)
                 )
                 applied.append(name)
         if applied:
-            cursor.execute(_MADE, {"schema": quoted(schema), "version": migrations()[-1][0]})
+            target.ask(_MADE, {"schema": quoted(schema), "version": migrations()[-1][0]})
         _refuse_newer(present)
     return applied
 
 
-def version(connection: extensions.connection, schema: str) -> int:
+def version(target: Connection, schema: str) -> int:
     """Return the newest migration the schema has, 0 where it has none. Raises StagingTooNew."""
-    with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",))
-        if cursor.fetchone() == (None,):
-            return 0
-        _enter(cursor, schema)
-        present = _version(cursor)
+    present = _version(target, schema)
     _refuse_newer(present)
-    return present
+    return present or 0
 
 
-def _enter(cursor: extensions.cursor, schema: str) -> None:
-    # A migration makes its tables where search_path points. The bodies of functions run later, in
-    # any session: they say `cdc.`, in place of which the schema is written.
-    cursor.execute(sql.SQL("set local search_path to {}").format(sql.Identifier(schema)))
+def _version(target: Connection, schema: str) -> int | None:
+    if target.ask("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",)) == [(None,)]:
+        return None
+    ((present,),) = target.ask("select max(version) from {}.schema_migration", None, schema)
+    return None if present is None else int(present)
 
 
-def _version(cursor: extensions.cursor) -> int:
-    cursor.execute("select coalesce(max(version), 0) from schema_migration")
-    row = cursor.fetchone()
-    return int(row[0]) if row else 0
-
-
-def _refuse_newer(present: int) -> None:
+def _refuse_newer(present: int | None) -> None:
     known = migrations()[-1][0]
-    if present > known:
+    if present is not None and present > known:
         raise StagingTooNew(
             f"The staging schema is at version {present}, this loader knows up to {known}",
             "upgrade waltally here to the version that made the schema",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from typing import Any
 
 from waltally.facts import Fact, source_tables
 from waltally.followed import Followed
@@ -49,68 +49,6 @@ class Registration:
         return source_tables(self.facts)
 
 
-@dataclass(frozen=True)
-class Watermark:
-    """A row of model_watermark: what a fact's relation holds."""
-
-    applied_lsn: int
-    moved_at: datetime
-    rejected_lsn: int | None
-    """The newest change that it could not count; None where it counted all."""
-    rejected: dict[str, int] | None
-    """By reason, the changes that it could not count; None where this role may not read them."""
-    left_out: dict[str, int] | None
-    """By table of the fact, the rows in no group as a dimension is null; None where unknown."""
-    baseline_id: str | None
-    """The baseline that it was built on; None where it was built on none."""
-    waits_since: datetime | None = None
-    """When the oldest change was staged that it has not applied; None where it is not behind."""
-    newest_commit_at: datetime | None = None
-    """When the newest change that it has applied was committed; None where none is in the log."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A fact's row in baseline."""
-
-    id: str
-    snapshot_lsn: int
-    counted_at: datetime
-    rejected: dict[str, int] | None
-    """By reason, the rows that it could not count; None where this role may not read it."""
-
-
-@dataclass(frozen=True)
-class FactState:
-    """A registered fact, or a relation that another dbt target has installed of one."""
-
-    fact_name: str
-    relation: str
-    is_registered: bool
-    """Whether it is the relation that is registered for the fact."""
-    rows: int | None
-    """About how many rows the relation has; None where it does not exist."""
-    state: str
-    """`follows`, `waits` or `failed`, as the view fact_state says; so are reason and remedy."""
-    reason: str | None
-    remedy: str | None
-    is_next: bool
-    """Whether it waits for the next apply alone, so that nobody has to do anything."""
-    watermark: Watermark | None
-    """None before the first build."""
-    baseline: Baseline | None
-
-    @property
-    def name(self) -> str:
-        """What tells it from the others of the slot."""
-        return self.fact_name if self.is_registered else self.relation
-
-    @property
-    def is_finding(self) -> bool:
-        """Whether somebody has to do something about its state."""
-        return self.reason is not None and not self.is_next
-
-
 def say_state(name: str, state: str, reason: str | None) -> str:
     """Return what fact_state says of a model, as a clause: `ft_orders waits: ...`."""
     if reason is None:
@@ -120,17 +58,15 @@ def say_state(name: str, state: str, reason: str | None) -> str:
 
 @dataclass(frozen=True)
 class TargetState:
-    """What the target holds of a slot. All times but newest_commit_at are the target's."""
+    """What the target holds of a slot; times and ages are the target's."""
 
     record: SlotPosition
-    asked_at: datetime
-    moved_at: datetime
-    last_error: str | None
-    last_error_at: datetime | None
-    newest_commit_at: datetime | None
+    moved_at: str
+    moved_age: float
+    """Seconds since then."""
+    newest_commit_at: str | None
+    newest_commit_age: float | None
+    last_error: Mapping[str, Any] | None
+    """As `loader status --json` has it; so are the facts."""
     registration: Registration
-    facts: list[FactState]
-
-    def age(self, moment: datetime) -> float:
-        """Return how long ago the moment was when the target was asked, in seconds."""
-        return max(0.0, round((self.asked_at - moment).total_seconds(), 1))
+    facts: list[dict[str, Any]]

@@ -1,18 +1,18 @@
-"""The registered facts of a slot, and what its loader follows because of them."""
+"""The registered facts and source tables of a slot, and what its loader follows because of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from psycopg2 import extensions, sql
 from psycopg2.extras import Json
 
 from loader.staging.records import Registration
 from waltally import lsn
-from waltally.database import explained
+from waltally.database import Connection
 from waltally.facts import Fact, parse
-from waltally.leaves import from_row
+from waltally.followed import Followed
+from waltally.leaves import Root, from_row, to_row
 from waltally.tables import Table
 
 # One statement: a setup may come between two.
@@ -56,13 +56,12 @@ with forgotten as (
 delete from {0}.{1} as stored
 where stored.slot_name = %(slot)s and stored.model_name in (select model_name from forgotten)
 """
-_OF_MODELS = ("model_watermark", "archived_delete", "installed_model")
+_OF_MODELS = ("model_watermark", "archived_delete", "computed_group", "installed_model")
 """What is stored for each relation of a fact; in this order, as the last names the relations."""
 _OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
-# Before a setup of this release the table has no such column.
 _PROJECTS = """
-select fact_name, to_jsonb(fact) ->> 'project_name' from {}.fact where slot_name = %s
+select fact_name, project_name from {}.fact where slot_name = %s
 """
 _WRITE_PROJECT = """
 update {}.fact set project_name = %(project)s
@@ -118,16 +117,19 @@ def difference(registered: Registration, declared: Sequence[Fact]) -> Difference
     )
 
 
-def read_registration(connection: extensions.connection, schema: str, slot: str) -> Registration:
+def forget_roll_ups(
+    target: Connection, schema: str, project: str, declared: Sequence[str]
+) -> list[str]:
+    """Forget the roll-ups of a dbt project that it no longer declares; return their names."""
+    forget = (
+        "delete from {}.roll_up where project = %s and fact_name <> all (%s) returning fact_name"
+    )
+    return sorted(name for (name,) in target.ask(forget, (project, list(declared)), schema))
+
+
+def read_registration(target: Connection, schema: str, slot: str) -> Registration:
     """Return what is registered for the slot; nothing where it has no row. Raises LoaderError."""
-    with explained("target"), connection, connection.cursor() as cursor:
-        return read_registered(cursor, schema, slot)
-
-
-def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Registration:
-    """Return what is registered for the slot, in the transaction of the cursor."""
-    cursor.execute(sql.SQL(_REGISTRATION).format(sql.Identifier(schema)), (slot,))
-    rows = cursor.fetchall()
+    rows = target.ask(_REGISTRATION, (slot,), schema)
     if not rows:
         return Registration(0, (), {})
     number, stored = rows[0][:2]
@@ -150,56 +152,106 @@ def read_registered(cursor: extensions.cursor, schema: str, slot: str) -> Regist
     )
 
 
-def other_slot(connection: extensions.connection, schema: str, slot: str, fact: Fact) -> str | None:
+def other_slot(target: Connection, schema: str, slot: str, fact: Fact) -> str | None:
     """Return another slot that feeds the fact, None where there is none. Raises LoaderError."""
-    query = sql.SQL(_OTHER_SLOTS).format(sql.Identifier(schema))
-    with explained("target"), connection, connection.cursor() as cursor:
-        cursor.execute(query, {"name": fact.name, "relation": str(fact.relation), "slot": slot})
-        row = cursor.fetchone()
-    return None if row is None else str(row[0])
+    values = {"name": fact.name, "relation": str(fact.relation), "slot": slot}
+    rows = target.ask(_OTHER_SLOTS, values, schema)
+    return str(rows[0][0]) if rows else None
 
 
 def register(
-    cursor: extensions.cursor,
-    schema: str,
-    slot: str,
-    declared: Sequence[Fact],
-    found: Difference,
+    target: Connection, schema: str, slot: str, declared: Sequence[Fact], found: Difference
 ) -> None:
-    """Write the difference down, in the transaction of the cursor; forget what is removed."""
-    place = sql.Identifier(schema)
+    """Write the difference down, in the open transaction; forget what is removed."""
     written = {*found.new, *found.changed, *found.moved}
     for fact in declared:
         if fact.name in written:
-            cursor.execute(
-                sql.SQL(_REGISTER).format(place),
-                (
-                    *(slot, fact.name, Json(fact.declaration), Json(fact.needed)),
-                    *(fact.relation.schema, fact.relation.name),
-                ),
-            )
+            relation = (fact.relation.schema, fact.relation.name)
+            known = (slot, fact.name, Json(fact.declaration), Json(fact.needed))
+            target.ask(_REGISTER, (*known, *relation), schema)
     for fact in found.removed:
         values = {"slot": slot, "fact": fact.name}
         for table in _OF_MODELS:
-            forget = sql.SQL(_FORGET_MODELS).format(place, sql.Identifier(table))
-            cursor.execute(forget, values)
+            target.ask(_FORGET_MODELS, values, schema, table)
         for table in _OF_FACTS:
-            cursor.execute(
-                sql.SQL(
-                    "delete from {} where slot_name = %(slot)s and fact_name = %(fact)s"
-                ).format(sql.Identifier(schema, table)),
-                values,
-            )
-    cursor.execute(sql.SQL(_BUMP).format(place), (slot,))
+            forget = "delete from {}.{} where slot_name = %(slot)s and fact_name = %(fact)s"
+            target.ask(forget, values, schema, table)
+    target.ask(_BUMP, (slot,), schema)
 
 
-def read_projects(cursor: extensions.cursor, schema: str, slot: str) -> dict[str, str | None]:
+def read_projects(target: Connection, schema: str, slot: str) -> dict[str, str | None]:
     """Return by registered fact which dbt project declares it; None where that is not known."""
-    cursor.execute(sql.SQL(_PROJECTS).format(sql.Identifier(schema)), (slot,))
-    return dict(cursor.fetchall())
+    return dict(target.ask(_PROJECTS, (slot,), schema))
 
 
-def write_project(cursor: extensions.cursor, schema: str, slot: str, project: str) -> None:
+def write_project(target: Connection, schema: str, slot: str, project: str) -> None:
     """Write down that a dbt project declares all facts that are registered for the slot."""
-    query = sql.SQL(_WRITE_PROJECT).format(sql.Identifier(schema))
-    cursor.execute(query, {"slot": slot, "project": project})
+    target.ask(_WRITE_PROJECT, {"slot": slot, "project": project}, schema)
+
+
+# Who writes the rows locks the slot's row first, so that setup and loader never wait in a circle.
+_LOCK = "select registration from {0}.slot_position where slot_name = %(slot)s for no key update"
+_FORGET_TABLES = """
+delete from {0}.logged_table where slot_name = %(slot)s and (table_schema, table_name) not in (
+    select table_schema, table_name from jsonb_populate_recordset(null::{0}.logged_table, %(rows)s)
+)
+"""
+# What is known already stays: the log holds changes of the former table too, and the loader
+# compares the partitions with what it finds.
+_REGISTER_TABLES = """
+insert into {0}.logged_table as known
+select * from jsonb_populate_recordset(null::{0}.logged_table, %(rows)s)
+on conflict (slot_name, table_schema, table_name) do update set
+    table_oid = coalesce(known.table_oid, excluded.table_oid),
+    named_xid = coalesce(known.named_xid, excluded.named_xid),
+    column_numbers = excluded.column_numbers || known.column_numbers,
+    partitions = coalesce(known.partitions, excluded.partitions)
+"""
+_FOLLOW = """
+update {0}.logged_table as known set
+    (held_since, partitions, emptied_lsn) = (now.held_since, now.partitions, now.emptied_lsn)
+from jsonb_populate_recordset(null::{0}.logged_table, %(rows)s) as now
+where
+    known.slot_name = %(slot)s
+    and (known.table_schema, known.table_name) = (now.table_schema, now.table_name)
+"""
+
+
+def logged_row(slot: str, table: Table, root: Root | None, **values: object) -> dict[str, object]:
+    """Return a row of logged_table as JSON."""
+    name = {"slot_name": slot, "table_schema": table.schema, "table_name": table.name}
+    return {**name, **({} if root is None else to_row(root)), **values}
+
+
+def register_tables(
+    target: Connection, schema: str, slot: str, rows: list[dict[str, object]]
+) -> None:
+    """Make these the slot's tables, in the open transaction; forget all others."""
+    for statement in (_LOCK, _FORGET_TABLES, _REGISTER_TABLES):
+        target.ask(statement, {"slot": slot, "rows": Json(rows)}, schema)
+
+
+def write_followed(
+    target: Connection,
+    schema: str,
+    slot: str,
+    number: int,
+    tables: Iterable[Table],
+    followed: Followed,
+    roots: Mapping[Table, Root],
+) -> bool:
+    """Write down what a session follows; False where another registration has come meanwhile.
+
+    The caller ends the transaction.
+    """
+    held = {
+        table: {name: lsn.show(at) for name, at in columns.items()}
+        for table, columns in followed.items()
+    }
+    rows = [
+        logged_row(slot, each, roots.get(each), held_since=held.get(each, {})) for each in tables
+    ]
+    is_same = target.ask(_LOCK, {"slot": slot}, schema) == [(number,)]
+    if is_same:
+        target.ask(_FOLLOW, {"slot": slot, "rows": Json(rows)}, schema)
+    return is_same

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg2 import errors as pg
-from psycopg2 import extensions, sql
 
-from loader.staging.fact_states import read_fact_states
 from loader.staging.records import SlotPosition, TargetState
-from loader.staging.registration import read_registered
+from loader.staging.registration import read_registration
 from waltally import lsn
-from waltally.database import explained
+from waltally.database import Connection
 from waltally.errors import NotSetUp
+from waltally.tables import Table
 
 _SLOT_POSITION = """
 slot_name,
@@ -31,20 +30,28 @@ on_standby,
 )
 """
 
+
+def _age(moment: str) -> str:
+    return f"greatest(0, round(extract(epoch from now() - {moment})::numeric, 1))"
+
+
 _STATE = f"""
 select
     {_SLOT_POSITION},
-    now(),
-    moved_at,
-    last_error,
-    last_error_at,
-    (
-        select log.committed_at from {{0}}.change_log as log
-        where log.slot_name = slot_position.slot_name
-        order by log.slot_name desc, log.commit_lsn desc, log.ordinal desc
-        limit 1
-    )
+    to_json(moved_at),
+    {_age("moved_at")}::float8,
+    to_json(newest.committed_at),
+    {_age("newest.committed_at")}::float8,
+    case when last_error is not null and last_error_at is not null then json_build_object(
+        'message', last_error, 'at', last_error_at, 'age_seconds', {_age("last_error_at")}
+    ) end
 from {{0}}.slot_position
+left join lateral (
+    select log.committed_at from {{0}}.change_log as log
+    where log.slot_name = slot_position.slot_name
+    order by log.slot_name desc, log.commit_lsn desc, log.ordinal desc
+    limit 1
+) as newest on true
 where slot_name = %s
 """
 
@@ -52,40 +59,37 @@ SLOT_POSITIONS = f"select {_SLOT_POSITION} from {{0}}.slot_position"
 """Its rows are for `slot_position`. The schema is filled in; a condition may follow."""
 
 
-def read_target_state(target: extensions.connection, schema: str, slot: str) -> TargetState | None:
+def read_target_state(target: Connection, schema: str, slot: str) -> TargetState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
-    with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(sql.SQL(_STATE).format(sql.Identifier(schema)), (slot,))
-        row = cursor.fetchone()
-        if row is None:
+    with target.transaction():
+        rows = target.ask(_STATE, (slot,), schema)
+        if not rows:
             return None
-        registered = read_registered(cursor, schema, slot)
-        facts = read_fact_states(cursor, schema, slot)
-    *position, asked_at, moved_at, error, error_at, commit_at = row
+        registered = read_registration(target, schema, slot)
+        facts = _read_facts(target, schema, slot)
+    moved_at, moved_age, commit_at, commit_age, error = rows[0][10:]
     return TargetState(
-        slot_position(position), asked_at, moved_at, error, error_at, commit_at, registered, facts
+        slot_position(rows[0][:10]),
+        *(moved_at, moved_age, commit_at, commit_age, error),
+        registered,
+        facts,
     )
 
 
-def read_slot_position(
-    connection: extensions.connection, schema: str, slot: str
-) -> SlotPosition | None:
+def read_slot_position(target: Connection, schema: str, slot: str) -> SlotPosition | None:
     """Return a slot's row in slot_position, None where it has none. Raises NotSetUp."""
-    query = sql.SQL(f"{SLOT_POSITIONS} where slot_name = %s").format(sql.Identifier(schema))
-    with explained("target"), connection, connection.cursor() as cursor:
-        try:
-            cursor.execute(query, (slot,))
-        except pg.UndefinedTable:
-            raise NotSetUp(
-                f"Nothing is set up in schema {schema} of the target",
-                "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
-            ) from None
-        except pg.UndefinedColumn:
+    try:
+        rows = target.ask(f"{SLOT_POSITIONS} where slot_name = %s", (slot,), schema)
+    except NotSetUp as error:
+        if isinstance(error.__cause__, pg.UndefinedColumn):
             raise NotSetUp(
                 f"The schema {schema} was made by an older loader", "run `loader setup`"
             ) from None
-        row = cursor.fetchone()
-    return None if row is None else slot_position(row)
+        raise NotSetUp(
+            f"Nothing is set up in schema {schema} of the target",
+            "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
+        ) from None
+    return slot_position(rows[0]) if rows else None
 
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:
@@ -106,11 +110,164 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
     )
 
 
-def clear_last_error(target: extensions.connection, schema: str, slot: str) -> None:
+def clear_last_error(target: Connection, schema: str, slot: str) -> None:
     """Forget the last error, because setup found everything sound. Raises LoaderError."""
-    update = sql.SQL(
+    target.ask(
         "update {}.slot_position set last_error = null, last_error_at = null "
-        "where slot_name = %s and last_error is not null"
-    ).format(sql.Identifier(schema))
-    with explained("target"), target, target.cursor() as cursor:
-        cursor.execute(update, (slot,))
+        "where slot_name = %s and last_error is not null",
+        (slot,),
+        schema,
+    )
+
+
+# plan_models is what the view fact_state is made of.
+_FACTS = f"""
+select
+    plans.fact_name,
+    json_build_object(
+        'name', case when fact.fact_name is not null or plans.is_roll_up then plans.fact_name
+            else plans.model_name end,
+        'relation', plans.model_name,
+        'is_registered', fact.fact_name is not null or plans.is_roll_up,
+        'rows', (
+            select greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint, 0)
+            from pg_class as c
+            inner join pg_namespace as n on n.oid = c.relnamespace
+            where n.nspname || '.' || c.relname = plans.model_name
+            limit 1
+        ),
+        'state', plans.state,
+        'reason', plans.reason,
+        'remedy', plans.remedy,
+        -- Where the next apply does it, nobody has to.
+        'is_finding', plans.reason is not null and (plans.state <> 'waits' or plans.step is null),
+        'applied_lsn', mark.applied_lsn,
+        'moved_at', mark.moved_at,
+        'lag_bytes', case when waiting.staged_at is null then 0
+            else greatest(plans.position_lsn - mark.applied_lsn, 0) end,
+        -- A source that was quiet for long is not behind for long.
+        'lag_seconds', case when waiting.staged_at is null then 0.0
+            else {_age("greatest(mark.moved_at, waiting.staged_at)")} end,
+        'exact_as_of', newest.committed_at,
+        'exact_age_seconds', {_age("newest.committed_at")},
+        'rejected_lsn', mark.rejected_lsn,
+        'left_out', mark.left_out,
+        'built_on', mark.baseline_id,
+        'baseline', case when baseline.baseline_id is not null then json_build_object(
+            'id', baseline.baseline_id,
+            'snapshot_lsn', baseline.snapshot_lsn,
+            'counted_at', baseline.counted_at,
+            'age_seconds', {_age("baseline.counted_at")}
+        ) end
+    )
+from (
+    select
+        false as is_roll_up, slot_name, fact_name, model_name, step, position_lsn, state, reason,
+        remedy, null::text[] as inputs
+    from {{0}}.plan_models(%(slot)s)
+    union all
+    select
+        true, log.slot_name, rolled.fact_name, rolled.model_name, rolled.step, log.position_lsn,
+        rolled.state, rolled.reason, rolled.remedy, rolled.inputs
+    from {{0}}.slot_position as log
+    cross join lateral {{0}}.plan_roll_ups(log.slot_name) as rolled
+    where log.slot_name = %(slot)s
+) as plans
+left join {{0}}.fact
+    on
+        fact.slot_name = plans.slot_name
+        and fact.fact_name = plans.fact_name
+        and fact.relation_schema || '.' || fact.relation_name = plans.model_name
+left join lateral (
+    select own.*
+    from {{0}}.model_watermark as own
+    where own.slot_name = plans.slot_name and own.model_name = plans.model_name
+    union all
+    -- A roll-up is as far as what it is made of.
+    (
+        select
+            plans.model_name, own.slot_name, own.applied_lsn, null, null, own.moved_at, null, null
+        from {{0}}.model_watermark as own
+        where own.slot_name = plans.slot_name and own.model_name = any (plans.inputs)
+        order by own.applied_lsn
+        limit 1
+    )
+) as mark on true
+left join {{0}}.baseline
+    on baseline.slot_name = plans.slot_name and baseline.fact_name = plans.fact_name
+left join lateral (
+    select staged.staged_at from {{0}}.change_log as staged
+    where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
+    order by staged.slot_name, staged.commit_lsn, staged.ordinal
+    limit 1
+) as waiting on true
+left join lateral (
+    select applied.committed_at from {{0}}.change_log as applied
+    where applied.slot_name = mark.slot_name and applied.commit_lsn < mark.applied_lsn
+    order by applied.slot_name desc, applied.commit_lsn desc, applied.ordinal desc
+    limit 1
+) as newest on true
+order by plans.fact_name, plans.model_name
+"""
+
+LISTED = """
+select n.nspname
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'fact'
+where
+    c.relname = 'rejected_changes'
+    and has_schema_privilege(n.oid, 'usage')
+    and has_table_privilege(c.oid, 'select')
+    and starts_with(%s, n.nspname || '.')
+"""
+"""SQL: the schema with the list of what a model rejected, where this role may read it."""
+
+_REJECTED = """
+select reason, count(*) from {}.rejected_changes where fact = %s and slot_name = %s
+group by reason order by reason
+"""
+
+_MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
+_REJECTED_ROWS = """
+select fact_name, reason, sum(row_count)::bigint from {}.baseline_rejection
+where slot_name = %s group by fact_name, reason order by fact_name, reason
+"""
+
+
+def _read_facts(target: Connection, schema: str, slot: str) -> list[dict[str, Any]]:
+    """Return the registered facts of a slot, and what other dbt targets have installed of them."""
+    uncounted = _rejected_rows(target, schema, slot)
+    found: list[dict[str, Any]] = []
+    for name, fact in target.ask(_FACTS, {"slot": slot}, schema):
+        is_rejected = fact["rejected_lsn"] is not None
+        reasons = rejected_reasons(target, fact["relation"], slot) if is_rejected else {}
+        if fact["baseline"] is not None:
+            of_rows = None if uncounted is None else uncounted.get(name, {})
+            fact["baseline"] |= _rejected(of_rows)
+        found.append({"fact_name": name, **fact, **_rejected(reasons)})
+    return found
+
+
+def _rejected(reasons: Mapping[str, int] | None) -> dict[str, object]:
+    count = None if reasons is None else sum(reasons.values())
+    return {"rejected_count": count, "rejected_reasons": reasons}
+
+
+def _rejected_rows(target: Connection, schema: str, slot: str) -> dict[str, dict[str, int]] | None:
+    """Return by fact and reason how many rows the baselines could not count."""
+    if target.ask(_MAY_READ, (Table(schema, "baseline_rejection").quoted,)) != [(True,)]:
+        return None
+    found: dict[str, dict[str, int]] = {}
+    for name, reason, count in target.ask(_REJECTED_ROWS, (slot,), schema):
+        found.setdefault(name, {})[reason] = count
+    return found
+
+
+def rejected_reasons(target: Connection, model: str, slot: str) -> dict[str, int] | None:
+    """Return by reason the changes of a slot that a model rejected.
+
+    None where this role may not see that.
+    """
+    found = target.ask(LISTED, (model,))
+    return dict(target.ask(_REJECTED, (model, slot), *found[0])) if found else None

@@ -14,8 +14,8 @@ from loader.monitoring.text_lines import shown
 from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.options import Schema, Source, Target
-from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.units import plural
 
 if TYPE_CHECKING:
     from loader.staging.prune import Outcome
@@ -44,7 +44,7 @@ def prune_command(
     Example: loader prune --keep 7d --dry-run
     """
     from loader.staging.prune import prune
-    from loader.staging.units import parse_age
+    from waltally.units import parse_age
 
     settings = Settings.of(source, target, DEFAULT_SLOT, schema)
     with shown("looking at the change log" if dry_run else "pruning the change log"):
@@ -67,7 +67,7 @@ _HEADS = ("", "partition", "size", "rows", "age")
 
 def report(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield what a person reads: a line for each partition, what keeps them, and the sum."""
-    from loader.staging.units import duration, size
+    from waltally.units import duration, size
 
     yield _ROW.format(*_HEADS).rstrip()
     for outcome in outcomes:
@@ -93,7 +93,7 @@ def report(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _sum(outcomes: Sequence[Outcome]) -> str:
-    from loader.staging.units import size
+    from waltally.units import size
 
     going = [each.partition for each in outcomes if each.status in ("would drop", "dropped")]
     if not going:
@@ -106,7 +106,7 @@ def _sum(outcomes: Sequence[Outcome]) -> str:
         f"{verb} {plural(len(going), 'partition')}: "
         f"{about}{plural(sum(each.rows for each in going), 'row')}, "
         f"{size(sum(each.size for each in going))}, "
-        f"positions before {lsn.show(going[-1].to_lsn)}{until}"
+        f"positions before {lsn.show(going[-1].block.to_lsn)}{until}"
     )
 
 
@@ -121,8 +121,8 @@ def _body(outcomes: list[Outcome]) -> dict[str, object]:
         "partitions": [
             {
                 "name": outcome.partition.name,
-                "from_lsn": lsn.show(outcome.partition.from_lsn),
-                "to_lsn": lsn.show(outcome.partition.to_lsn),
+                "from_lsn": lsn.show(outcome.partition.block.from_lsn),
+                "to_lsn": lsn.show(outcome.partition.block.to_lsn),
                 "bytes": outcome.partition.size,
                 "rows": outcome.partition.rows,
                 "rows_estimated": outcome.partition.rows_estimated,

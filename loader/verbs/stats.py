@@ -45,14 +45,18 @@ def stats_command(
 
     Example: loader stats ft_service_stats notification_type=email --by notification_status
     """
-    from loader.monitoring import stats
+    from loader.monitoring import stats, text_lines
 
     check_names(DEFAULT_SLOT, schema)
     place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
-    found = stats.read_stats(place, schema, dbt_schema, fact, where or [], by)
-    if as_json:
-        typer.echo(json.dumps(found.as_json(), indent=2))
+    if fact:
+        found = stats.read_stats(place, schema, dbt_schema, fact, where or [], by)
+        body, lines = found.as_json(), stats.render(found)
     else:
-        from loader.monitoring import stats_text, text_lines
-
-        text_lines.echo(stats_text.render(found))
+        facts = stats.list_facts(place, schema)
+        body = {"version": stats.JSON_VERSION, "facts": facts}
+        lines = [f"{name} (by {', '.join(by)})" for name, by in facts.items()]
+    if as_json:
+        typer.echo(json.dumps(body, indent=2))
+    else:
+        text_lines.echo(lines)

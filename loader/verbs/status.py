@@ -50,7 +50,7 @@ def status_command(
     Example: loader status --json
     """
     from loader.monitoring import status, status_text
-    from loader.monitoring.thresholds import Thresholds
+    from loader.monitoring.findings import Thresholds
 
     if as_json and watch:
         raise SettingError("--json prints one report and --watch many", "leave one of them out")

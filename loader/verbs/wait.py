@@ -38,8 +38,8 @@ def wait_command(
     Example: loader wait --timeout 30s
     """
     from loader.monitoring.wait import wait
-    from loader.staging.units import parse_age
     from waltally import lsn
+    from waltally.units import parse_age
 
     settings = Settings.of(source, target, slot, schema)
     seconds = parse_age(timeout, "--timeout")

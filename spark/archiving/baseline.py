@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from common.arrow_source import Snapshot
 from common.connections import Connection, exported_snapshot, resolved
@@ -16,7 +16,7 @@ from archiving.manifests import Baseline, Origin
 from archiving.settings import ArchiveSettings
 from waltally import lsn
 from waltally.facts import Declaration, Fact, parse
-from waltally.tables import Table, quoted
+from waltally.tables import Table, literal, quoted
 
 SCHEMA = "part string, dimensions array<string>, sums array<string>"
 """The columns of a baseline's files: cdc.baseline_group, the numbers as texts."""
@@ -29,7 +29,27 @@ _FOUND = """
         baseline.declaration,
         baseline.baseline_id::text,
         baseline.snapshot_lsn::text,
-        baseline.system_identifier
+        baseline.system_identifier,
+        coalesce(baseline.left_out, '{{}}') as left_out,
+        coalesce(baseline.table_identities, '{{}}') as table_identities,
+        (
+            select coalesce(
+                jsonb_agg(
+                    to_jsonb(rejected) - '{{slot_name, fact_name}}'::text[] order by part, reason
+                ),
+                '[]'
+            )
+            from {schema}.baseline_rejection as rejected
+            where (rejected.slot_name, rejected.fact_name)
+                = (baseline.slot_name, baseline.fact_name)
+        ) as rejections,
+        exists (
+            select from {schema}.model_watermark as mark
+            where
+                mark.slot_name = baseline.slot_name
+                and mark.model_name = fact.relation_schema || '.' || fact.relation_name
+                and mark.declaration = baseline.declaration
+        ) as keeps_archived
     from {schema}.baseline
     inner join {schema}.fact using (slot_name, fact_name)
     where slot_name = %s
@@ -44,10 +64,16 @@ class OpenBaseline:
     baseline: Baseline
     snapshot: Snapshot
     query: str
+    archived_query: str
+    archived_groups: int
 
     def groups(self, spark: SparkSession) -> DataFrame:
         """Return its groups, with the columns of SCHEMA."""
         return groups.read(spark, self.snapshot, [self.query], self.baseline.fact)
+
+    def archived(self, spark: SparkSession) -> DataFrame:
+        """Return the archived deletes that are in its groups, with the columns of SCHEMA."""
+        return groups.read(spark, self.snapshot, [self.archived_query], self.baseline.fact)
 
 
 @contextlib.contextmanager
@@ -60,13 +86,21 @@ def open_baselines(
             _FOUND.format(schema=quoted(settings.schema)).encode(), (settings.slot,)
         ).fetchall()
         opened = []
-        for name, relation_schema, relation_name, declaration, id_, at, system in found:
+        snapshot_of = Snapshot(resolved(target), snapshot)
+        for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
+            left_out, identities, rejections, keeps_archived = counted
             fact = parse(
                 str(name),
                 Table(str(relation_schema), str(relation_name)),
                 cast(Declaration, declaration),
             )
             query = groups.baseline_query(fact, settings.schema, settings.slot)
+            # The seed has put all that were before its snapshot into one row a group; of a fact
+            # that was declared otherwise it has kept none.
+            archived = (
+                groups.archived_query(fact, settings.schema, settings.slot)
+                + f" and {keeps_archived} and commit_lsn < {literal(str(at))}"
+            )
             count, totals = _size(target, query, fact)
             baseline = Baseline(
                 Origin(str(system), origin.source_database),
@@ -76,8 +110,13 @@ def open_baselines(
                 count,
                 totals,
                 (),
+                (),
+                cast("dict[str, int]", left_out),
+                cast("dict[str, Any]", identities),
+                tuple(cast("list[dict[str, Any]]", rejections)),
             )
-            opened.append(OpenBaseline(baseline, Snapshot(resolved(target), snapshot), query))
+            archived_count, _ = _size(target, archived, fact)
+            opened.append(OpenBaseline(baseline, snapshot_of, query, archived, archived_count))
         yield opened
 
 

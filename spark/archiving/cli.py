@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from common import session
 from common.options import AsJson, run_job
 from common.progress import print_lines
 
+from archiving import delta
 from archiving.job import archive
 from archiving.settings import CHANGES_PER_SLICE, ArchiveSettings
 from waltally.options import Schema, Slot, Source, Target
@@ -30,6 +31,10 @@ def run(
     slice_changes: Annotated[
         int, typer.Option(min=1, help="About how many changes become durable at a time.")
     ] = CHANGES_PER_SLICE,
+    format: Annotated[
+        Literal["parquet", "delta"],
+        typer.Option(help="delta: let the Parquet files of the changes be a Delta table too."),
+    ] = "parquet",
     as_json: AsJson = False,
 ) -> None:
     """Copy the new changes and the present baseline to Parquet; each change once.
@@ -42,7 +47,10 @@ def run(
         schema,
         to,
         slice_changes,
+        format == "delta",
     )
+    if settings.is_delta:
+        delta.check()
     with session.running("archive") as spark:
         summary = archive(settings, spark)
     print_lines([json.dumps(summary.as_json()) if as_json else str(summary)])

@@ -8,7 +8,7 @@ from common.errors import AnotherArchive, ArchiveIncomplete
 from archiving.manifests import Contents, Origin
 from archiving.settings import ArchiveSettings
 from loader.staging.records import SlotPosition
-from waltally import lsn
+from waltally import locks, lsn
 from waltally.errors import AnotherCluster, SourceBehind
 from waltally.tables import Table
 
@@ -17,11 +17,8 @@ _NEW_PLACE = "archive to a new place: give another --to"
 
 def acquire_archive_lock(target: Connection, settings: ArchiveSettings) -> None:
     """Keep other archives of the slot away while the session lives. Raises AnotherArchive."""
-    row = target.execute(
-        "select pg_try_advisory_lock(hashtextextended(%s, 0))",
-        (f"waltally archive {settings.schema} {settings.slot}",),
-    ).fetchone()
-    if row != (True,):
+    key = {"key": locks.key("archive", settings.schema, settings.slot)}
+    if target.execute(locks.TRY, key).fetchone() != (True,):
         raise AnotherArchive(
             f"another archive of slot {settings.slot} is running", "let it end, then run it again"
         )
@@ -74,6 +71,39 @@ def recorded_lsn(target: Connection, settings: ArchiveSettings, location: str) -
         (settings.slot, location),
     ).fetchone()
     return None if row is None else lsn.parse(str(row[0]))
+
+
+def held(target: Connection, settings: ArchiveSettings) -> dict[str, int]:
+    """Return by fact from which position on the log holds every change that it needs.
+
+    Of a table whose deletes are ignored, what went with a partition is in no change.
+    """
+    rows = target.execute(
+        f"""
+        with needing as (
+            select
+                fact_name,
+                {Table(settings.schema, "held_since").quoted}(slot_name, needed) as held,
+                array(
+                    select (part ->> 'schema') || '.' || (part ->> 'table')
+                    from jsonb_array_elements(declaration -> 'tables') as part
+                    where part ->> 'deletes' = 'ignore'
+                ) as ignoring
+            from {Table(settings.schema, "fact").quoted}
+            where slot_name = %s
+        )
+
+        select fact_name, greatest(held, (
+            select max(emptied_lsn)
+            from {Table(settings.schema, "logged_table").quoted}
+            where slot_name = %s and table_schema || '.' || table_name = any (ignoring)
+        ))::text
+        from needing
+        where held is not null
+        """.encode(),
+        (settings.slot, settings.slot),
+    ).fetchall()
+    return {str(name): lsn.parse(str(at)) for name, at in rows}
 
 
 def record(

@@ -9,7 +9,7 @@ from archiving import baseline, manifests
 from archiving.folder import Folder
 from archiving.manifests import Contents
 
-CHANGES, BASELINES = "changes", "baselines"
+CHANGES, BASELINES, ARCHIVED = "changes", "baselines", "archived_deletes"
 
 SCHEMA = f"{changes.SCHEMA}, date string, range string"
 """The columns of the files of changes; date and range are folders."""
@@ -48,7 +48,12 @@ def delete_unnamed(folder: Folder, contents: Contents) -> None:
     baselines = {part.name for part in contents.baselines}
     unnamed = [
         *(name for name in folder.names(f"{CHANGES}/date=*/range=*") if _range(name) not in ranges),
-        *(name for name in folder.names(f"{BASELINES}/*") if _last(name) not in baselines),
+        *(
+            name
+            for place in (BASELINES, ARCHIVED)
+            for name in folder.names(f"{place}/*")
+            if _last(name) not in baselines
+        ),
         *folder.names(f"{CHANGES}/_temporary"),
         *folder.names(f"{manifests.FOLDER}/.*.draft"),
     ]

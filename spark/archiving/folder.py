@@ -64,6 +64,11 @@ class Folder:
         read = self._spark.read.text(self.path(pattern), wholetext=True)
         return [str(row[0]) for row in read.collect()]
 
+    def size_and_time(self, name: str) -> tuple[int, int]:
+        """Return the bytes of a file, and when it was written, in milliseconds since 1970."""
+        found = self._files.getFileStatus(self._at(name))
+        return int(found.getLen()), int(found.getModificationTime())
+
     def delete(self, name: str) -> None:
         """Delete a file, or a folder with all that is in it, where it exists."""
         self._files.delete(self._at(name), True)

@@ -18,7 +18,7 @@ from deltas import sums
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from archiving import baseline, continuity, files, manifests
+from archiving import baseline, continuity, delta, files, manifests
 from archiving.folder import Folder
 from archiving.manifests import Contents, Origin, Slice
 from archiving.settings import ArchiveSettings
@@ -26,7 +26,7 @@ from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
 from waltally.errors import NotSetUp
 from waltally.facts import Fact
-from waltally.plural import plural
+from waltally.units import plural
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,7 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
 
         begin = contents.to_lsn if contents.slices else slot.start_lsn
         added: list[Slice] = []
-        facts = registered(target, settings)
-        for part in slices(target, settings, begin, slot, facts):
+        for part in slices(target, settings, begin, slot):
             written = store_changes(spark, target, settings, folder, part)
             added.append(written)
             contents = replace(contents, slices=(*contents.slices, written))
@@ -104,6 +103,8 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
             print_status(
                 f"archived {plural(written.rows, 'change')} up to {lsn.show(written.to_lsn)}"
             )
+        if settings.is_delta:
+            delta.publish(spark, folder, contents)
         baselines = store_baselines(spark, target, settings, folder, contents, slot)
     return Summary(
         settings.slot,
@@ -127,17 +128,15 @@ def registered(target: Connection, settings: ArchiveSettings) -> tuple[Fact, ...
 
 
 def slices(
-    target: Connection,
-    settings: ArchiveSettings,
-    begin: int,
-    slot: SlotPosition,
-    facts: tuple[Fact, ...],
+    target: Connection, settings: ArchiveSettings, begin: int, slot: SlotPosition
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
+    facts = registered(target, settings)
+    held = continuity.held(target, settings)
     for end in changes.ends(
         target, settings.schema, settings.slot, begin, slot.position_lsn, settings.slice_changes
     ):
-        yield Slice(Origin.of(slot), begin, end, 0, (), facts)
+        yield Slice(Origin.of(slot), begin, end, 0, (), facts, held)
         begin = end
 
 
@@ -201,19 +200,28 @@ def store_baselines(
             if opened.baseline.origin == Origin.of(slot) and opened.baseline.key not in known:
                 home = folder.path(f"{files.BASELINES}/{opened.baseline.name}")
                 files.write(opened.groups(spark), home)
-                written.append(opened.baseline)
-    for each in written:
-        names = folder.names(f"{files.BASELINES}/{each.name}/*.parquet")
+                if opened.archived_groups:
+                    home = folder.path(f"{files.ARCHIVED}/{opened.baseline.name}")
+                    files.write(opened.archived(spark), home)
+                written.append(opened)
+    for opened in written:
+        each = opened.baseline
+        names, archived = (
+            sorted(folder.names(f"{place}/{each.name}/*.parquet"))
+            for place in (files.BASELINES, files.ARCHIVED)
+        )
         stored = files.read_groups(spark, folder, names)
         count, totals = stored.count(), tuple(sums.totals(stored, each.fact))
-        if (count, totals) != (each.groups, each.totals):
+        archived_count = files.read_groups(spark, folder, archived).count()
+        if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(
                 f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
-                f" {count:,} groups with {', '.join(totals)}, and the baseline has"
-                f" {each.groups:,} with {', '.join(each.totals)}",
+                f" {count:,} groups with {', '.join(totals)} and {archived_count:,} of archived"
+                f" deletes, and the baseline has {each.groups:,} with {', '.join(each.totals)} and"
+                f" {opened.archived_groups:,}",
                 folder.remedy,
             )
-        folder.make_durable(names)
-        whole = replace(each, files=tuple(sorted(names)))
+        folder.make_durable([*names, *archived])
+        whole = replace(each, files=tuple(names), archived_files=tuple(archived))
         folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
-    return {each.fact.name: each.baseline_id for each in written}
+    return {each.baseline.fact.name: each.baseline.baseline_id for each in written}

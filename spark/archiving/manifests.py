@@ -7,8 +7,8 @@ after its files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +20,7 @@ from waltally import lsn
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
-VERSION = 2
+VERSION = 3
 FOLDER = "manifests"
 
 
@@ -48,6 +48,9 @@ class Slice:
     files: tuple[str, ...]
     facts: tuple[Fact, ...] = ()
     """The facts that were registered when it was archived."""
+    held: Mapping[str, int] = field(default_factory=dict)
+    """By fact, from which position on the log held every change that it needs; without those of
+    which the log did not."""
 
     @property
     def name(self) -> str:
@@ -64,7 +67,10 @@ class Slice:
                 "to_lsn": lsn.show(self.to_lsn),
                 "rows": self.rows,
                 "files": self.files,
-                "facts": [_fact_to_json(fact) for fact in self.facts],
+                "facts": [
+                    {**_fact_to_json(fact), "held_lsn": _show(self.held.get(fact.name))}
+                    for fact in self.facts
+                ],
             },
         )
 
@@ -83,6 +89,14 @@ class Baseline:
     groups: int
     totals: tuple[str, ...]
     files: tuple[str, ...]
+    archived_files: tuple[str, ...] = ()
+    """The archived deletes that are in its groups, as groups of their own."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """As in cdc.baseline."""
+    identities: Mapping[str, Any] = field(default_factory=dict)
+    """As `table_identities` in cdc.baseline."""
+    rejections: tuple[Mapping[str, Any], ...] = ()
+    """As in cdc.baseline_rejection."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -106,6 +120,10 @@ class Baseline:
                 "groups": self.groups,
                 "totals": self.totals,
                 "files": self.files,
+                "archived_files": self.archived_files,
+                "left_out": self.left_out,
+                "table_identities": self.identities,
+                "rejections": self.rejections,
             },
         )
 
@@ -138,6 +156,18 @@ class Contents:
         """Return by name the facts as they were declared when the position was archived."""
         before = [part for part in self.slices if part.from_lsn <= position]
         return {fact.name: fact for fact in before[-1].facts} if before else {}
+
+    def held_lsn(self, fact: Fact, position: int) -> int | None:
+        """Return from where on every change that the fact needs is archived, up to the position.
+
+        None where nobody said so: the fact was not registered then, or declared otherwise.
+        """
+        for part in self.slices:
+            if part.from_lsn < position <= part.to_lsn:
+                same = (each for each in part.facts if each.declaration == fact.declaration)
+                names = [each.name for each in same if each.name == fact.name]
+                return part.held.get(fact.name) if names else None
+        return None
 
     def baselines_of(self, name: str) -> tuple[Baseline, ...]:
         """Return the baselines of a fact, in the order of positions."""
@@ -205,6 +235,7 @@ def _slice(said: dict[str, Any]) -> Slice:
         said["rows"],
         tuple(said["files"]),
         tuple(map(_fact, said["facts"])),
+        {each["name"]: lsn.parse(each["held_lsn"]) for each in said["facts"] if each["held_lsn"]},
     )
 
 
@@ -217,11 +248,19 @@ def _baseline(said: dict[str, Any]) -> Baseline:
         said["groups"],
         tuple(said["totals"]),
         tuple(said["files"]),
+        tuple(said["archived_files"]),
+        said["left_out"],
+        said["table_identities"],
+        tuple(said["rejections"]),
     )
 
 
 def _fact(said: dict[str, Any]) -> Fact:
     return parse(said["name"], Table(*said["relation"]), said["declaration"])
+
+
+def _show(position: int | None) -> str | None:
+    return None if position is None else lsn.show(position)
 
 
 def _fact_to_json(fact: Fact) -> dict[str, Any]:

@@ -14,7 +14,8 @@ CHANGES_PER_SLICE = 3_200_000
 class ArchiveSettings:
     """Which slot's change log goes where; the connection string may hold a password.
 
-    `path` is of any file system that Spark reaches. Raises SettingError.
+    `path` is of any file system that Spark reaches. With `is_delta` the changes are a Delta table
+    too. Raises SettingError.
     """
 
     target: str = field(repr=False)
@@ -22,6 +23,7 @@ class ArchiveSettings:
     schema: str
     path: str
     slice_changes: int = CHANGES_PER_SLICE
+    is_delta: bool = False
 
     def __post_init__(self) -> None:
         check_names(self.slot, self.schema)

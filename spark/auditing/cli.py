@@ -15,11 +15,11 @@ from common.settings import DEFAULT_TIMEOUT, Settings
 from rich.console import Console
 
 from auditing.job import audit
-from auditing.report import FactReport, Report
+from auditing.report import FactReport, Report, RollUpReport
 from waltally.errors import LoaderError, combine
 from waltally.options import Schema, Slot, Source, Target
-from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.units import plural
 
 _WIDTH = 200
 """Wide enough for ids, so that a report in a file is not cut."""
@@ -62,7 +62,11 @@ def run(
         print_lines([json.dumps(report.as_json())])
     else:
         show(report, get_terminal_size().columns if console.stdout_is_terminal() else _WIDTH)
-    found: list[LoaderError] = [*map(finding, report.differing), *report.refused.values()]
+    found: list[LoaderError] = [
+        *map(finding, report.differing),
+        *map(roll_up_finding, report.differing_roll_ups),
+        *report.refused.values(),
+    ]
     if found:
         raise combine(found)
 
@@ -83,6 +87,15 @@ def finding(report: FactReport) -> AuditDiffers:
     return AuditDiffers(
         f"{report.relation} differs from the tables in"
         f" {plural(report.comparison.difference_count, 'value')}",
+        f"{report.remedy()} (docs/runbook.md, The audit differs)",
+    )
+
+
+def roll_up_finding(report: RollUpReport) -> AuditDiffers:
+    """Return the error for a roll-up that differs from its inputs."""
+    return AuditDiffers(
+        f"{report.relation} differs in {plural(report.difference_count, 'group')} from what it is"
+        " made of",
         f"{report.remedy()} (docs/runbook.md, The audit differs)",
     )
 

@@ -23,16 +23,15 @@ from pyspark.sql import functions as sql
 from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
 from warehouse.fact import Built
-from warehouse.loader_progress import LoaderLock
 from warehouse.rejected import Rejected
 
-from auditing import comparing, evaluation, stored_facts
+from auditing import evaluation, roll_ups, stored_facts
 from auditing.report import FactReport, Report
 from auditing.stored_facts import StoredFact
 from waltally import lsn
 from waltally.errors import combine
 from waltally.facts import source_tables
-from waltally.plural import plural
+from waltally.units import plural
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         if not facts:
             raise combine(list(refused.values()))
         checks.tables(source, facts)
-        watched = LoaderLock(target, settings.schema) if slot.on_standby else source
-        loader_progress.require_follower(watched, settings, print_status)
+        loader_progress.require_follower(target, settings, print_status)
         spark = stack.enter_context(session.running(work, settings.timeout))
         executors.wait_for_one(spark, settings.timeout)
 
@@ -100,9 +98,9 @@ def audit(settings: Settings, limit: int = 50) -> Report:
             ):
                 counts = stored_facts.cached(groups)
         end = exported.position
-        loader_progress.wait_for_position(target, watched, settings, end, print_status)
+        loader_progress.wait_for_position(target, settings, end, print_status)
         begin = min(each.built.position for each in found)
-        print_status(f"applying the changes from {lsn.show(begin)} on, and comparing")
+        print_status(f"reading the changes from {lsn.show(begin)} on")
         with spark_errors(work, lambda: None):
             log = read_log(spark, target, settings, begin, end, [each.built for each in found])
             left_out = evaluation.left_out(counts, facts)
@@ -110,6 +108,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
             for each in found:
                 name = each.built.fact.name
                 own = counts.where(sql.col("fact") == name)
+                print_status(f"comparing {each.built.fact.relation}")
                 try:
                     report = compare(settings, each, own, log, limit)
                     reports.append(replace(report, left_out=left_out[name]))
@@ -119,7 +118,8 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         for each in found:
             fact, position = each.built.fact, each.built.position
             warehouse_fact.refuse_gap(target, settings, fact, position)
-    return Report(settings.slot, end, reports, refused, time.monotonic() - begun)
+        rolled = [] if settings.facts else roll_ups.compare(target, settings, refused)
+    return Report(settings.slot, end, reports, refused, time.monotonic() - begun, rolled)
 
 
 def read_log(
@@ -154,7 +154,7 @@ def compare(
         classified = rules.classify(mine, fact, settings.slot).persist()
         rejected = rejected.and_then(evaluation.rejected(classified))
         truncates = rules.truncate_positions(mine, fact) if log.may_truncate else {}
-        forward = comparing.brought_forward(found.rows, classified, truncates, fact)
+        forward = evaluation.brought_forward(found.rows, classified, truncates, fact)
         archived = archived.where(~sql.col("part").isin(list(truncates))).unionByName(
             rules.archived_deletes(classified, truncates, fact)
         )

@@ -14,7 +14,7 @@ from warehouse.rejected import Rejected
 from waltally import lsn
 from waltally.errors import LoaderError
 from waltally.escapes import escaped
-from waltally.plural import plural
+from waltally.units import plural
 
 JSON_VERSION = 3
 """To be raised when a field of the JSON changes its meaning or is removed."""
@@ -167,6 +167,20 @@ class FactReport:
 
 
 @dataclass(frozen=True)
+class RollUpReport:
+    """A roll-up against its inputs: how many groups there are, and how many differ."""
+
+    name: str
+    relation: str
+    group_count: int
+    difference_count: int
+
+    def remedy(self) -> str:
+        """Return what makes it right."""
+        return f"`dbt build --full-refresh --select {self.name}`"
+
+
+@dataclass(frozen=True)
 class Report:
     """The facts against the tables at `snapshot_lsn`; `refused` by name those not compared."""
 
@@ -175,20 +189,27 @@ class Report:
     facts: Sequence[FactReport]
     refused: Mapping[str, LoaderError]
     seconds: float
+    roll_ups: Sequence[RollUpReport] = ()
 
     @property
     def differing(self) -> list[FactReport]:
         """The facts that differ."""
         return [each for each in self.facts if each.comparison.difference_count]
 
+    @property
+    def differing_roll_ups(self) -> list[RollUpReport]:
+        """The roll-ups that differ."""
+        return [each for each in self.roll_ups if each.difference_count]
+
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
         return {
             "version": JSON_VERSION,
-            "equal": not self.differing and not self.refused,
+            "equal": not (self.differing or self.differing_roll_ups or self.refused),
             "slot": self.slot,
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "facts": {each.name: each.as_json() for each in self.facts},
+            "roll_ups": {each.name: asdict(each) for each in self.roll_ups},
             "refused": {name: str(error) for name, error in self.refused.items()},
             "seconds": round(self.seconds, 1),
         }
@@ -197,6 +218,12 @@ class Report:
         """Yield the report, for a screen of this width: tables and lines of any length."""
         for each in self.facts:
             yield from each.lines(self.snapshot_lsn, width)
+        for rolled in self.roll_ups:
+            differ = "differs" if rolled.difference_count == 1 else "differ"
+            yield (
+                f"{plural(rolled.difference_count, 'group')} of {rolled.group_count:,} of"
+                f" {rolled.relation} {differ} from a query over what it is made of"
+            )
         yield f"{self.seconds:.1f} s"
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 import loader
 import waltally
 
 _OURS = (
-    *("archiving", "auditing", "common", "counting", "deltas", "replaying", "seeding", "warehouse"),
+    *("applying", "archiving", "auditing", "common", "counting", "deltas", "reading"),
+    *("replaying", "seeding"),
+    *("waltally_source", "warehouse"),
 )
 """The packages beside `common`."""
 _OF_LOADER = ("preflight", "staging")
@@ -19,6 +23,18 @@ _OF_LOADER = ("preflight", "staging")
 def is_packed() -> bool:
     """Return whether this code runs from the zip, as by `spark-submit --py-files`."""
     return not Path(__file__).is_file()
+
+
+def send(spark: SparkSession) -> Path:
+    """Bring our code to every executor, unless it has come there packed; return the zip."""
+    if is_packed():
+        return Path(__file__).parents[1]
+    # Java deletes this folder also where a signal ends the job, and Python could not.
+    code = Path(spark.sparkContext._temp_dir) / "waltally.zip"
+    if not code.exists():
+        write(code)
+        spark.sparkContext.addPyFile(str(code))
+    return code
 
 
 def write(archive: Path) -> None:

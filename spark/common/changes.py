@@ -51,16 +51,18 @@ def read(
     slot_position.start_lsn again after the last read.
     """
     cuts = [from_lsn, *ends(target, schema, slot, from_lsn, to_lsn, changes)]
-    queries = [
-        _SELECT.format(
-            log=Table(schema, "change_log").quoted,
-            slot=slot,
-            begin=lsn.show(begin),
-            end=lsn.show(end),
-        )
-        for begin, end in itertools.pairwise(cuts)
-    ]
+    queries = [query(schema, slot, *bounds) for bounds in itertools.pairwise(cuts)]
     return rows(spark, resolved(target), queries, SCHEMA)
+
+
+def query(schema: str, slot: str, from_lsn: int, to_lsn: int) -> str:
+    """Return the SQL of the changes with from_lsn <= commit_lsn < to_lsn."""
+    return _SELECT.format(
+        log=Table(schema, "change_log").quoted,
+        slot=slot,
+        begin=lsn.show(from_lsn),
+        end=lsn.show(to_lsn),
+    )
 
 
 def ends(

@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -81,11 +80,7 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     for key, value in PINNED.items():
         spark.conf.set(key, value)
     path = list(sys.path)
-    if not bundle.is_packed():
-        # Java deletes this folder also where a signal ends the job, and Python could not.
-        code = Path(spark.sparkContext._temp_dir) / "waltally.zip"
-        bundle.write(code)
-        spark.sparkContext.addPyFile(str(code))
+    bundle.send(spark)
     try:
         with executors.watched(spark, timeout):
             yield spark

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
-from waltally.facts import Dimension, Fact, Measure
+from common import documents, exact_sums
+from waltally.facts import Condition, Dimension, Fact, Measure
 
 LONGEST = 1000
 """Bytes of a text in a key."""
 
 LONGEST_KEY = 1800
 """Bytes of all texts in a key: an entry of the fact's index has 2,704 bytes for all dimensions."""
+
+UNREADABLE = "\0"
+"""Of a value that cannot be read, and before one that is not of its type; no text has it."""
 
 _UUID = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\z"
 _WHOLE = r"^(0|-?[1-9][0-9]*)\z"
@@ -43,9 +47,27 @@ def as_dimension(text: Column, dimension: Dimension) -> Column:
 
     Of a text that is no such value it is the text itself: see `dimension_reason`.
     """
-    if dimension.kind in ("date_of", "month_of"):
-        return calendar_day(text, dimension)
-    return canonical(text, dimension.type)
+    if dimension.kind == "period":
+        return period_of(text, dimension)
+    if dimension.kind == "path":
+        text = documents.value_at(text, dimension.path)
+    if dimension.kind == "bucket":
+        number = exact_sums.lower_bound(sql.when(is_number(text), text), dimension.bounds)
+        return sql.when(text.isNotNull() & ~is_number(text), UNREADABLE).otherwise(number)
+    return labelled(text, dimension)
+
+
+def labelled(text: Column, dimension: Dimension) -> Column:
+    """Return the text of a column's value, or what the fact calls it."""
+    text = canonical(text, dimension.value_type)
+    if not dimension.labels:
+        return text
+    found = text
+    for value, label in dimension.labels.items():
+        found = sql.when(text == value, label).otherwise(found)
+    # What is not of its type must not pass for a label.
+    is_bad = _reason(text, dimension.column, dimension.value_type, True).isNotNull()
+    return sql.when(is_bad, sql.concat(sql.lit(UNREADABLE), text)).otherwise(found)
 
 
 def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = True) -> Column:
@@ -53,7 +75,22 @@ def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = Tru
 
     Without `is_limited` a text may be of any length, as in current rows beside their key.
     """
-    type_, says = dimension.type, f"is not of type {dimension.type}"
+    if dimension.kind in ("path", "bucket"):
+        what = "a number" if dimension.kind == "bucket" else "JSON with readable texts"
+        unreadable = sql.when(value == UNREADABLE, f"the value of {dimension.column} is not {what}")
+    else:
+        unreadable = sql.lit(None).cast("string")
+    reason = _reason(value, dimension.column, dimension.value_type, is_limited)
+    if dimension.labels:
+        # `labelled` has marked what is not of its type.
+        bare = sql.regexp_replace(value, f"^{UNREADABLE}", "")
+        marked = _reason(bare, dimension.column, dimension.value_type, True)
+        reason = sql.when(value.startswith(UNREADABLE), marked)
+    return sql.coalesce(unreadable, reason)
+
+
+def _reason(value: Column, column: str | None, type_: str, is_limited: bool) -> Column:
+    says = f"is not of type {type_}"
     if type_ == "text":
         fits, says = sql.octet_length(value) <= LONGEST, f"is longer than {LONGEST} bytes"
         fits = fits | sql.lit(not is_limited)
@@ -65,7 +102,7 @@ def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = Tru
         says = f"is not a {type_} of the years 1 to 9999"
     else:
         fits = _is_of_type(value, type_)
-    return sql.when(value.isNotNull() & ~fits, f"the value of {dimension.column} {says}")
+    return sql.when(value.isNotNull() & ~fits, f"the value of {column} {says}")
 
 
 def key_reason(values: Mapping[str, Column], fact: Fact) -> Column:
@@ -82,15 +119,37 @@ def key_reason(values: Mapping[str, Column], fact: Fact) -> Column:
     return sql.when(reduce(operator.add, sizes) > LONGEST_KEY, says)
 
 
+def is_number(text: Column) -> Column:
+    """Return whether a text is a number that can be added up; null for null."""
+    return text.rlike(_NUMBER) & (sql.length(text) <= LONGEST)
+
+
+def product(texts: Sequence[Column]) -> Column:
+    """Return the text of the exact product of numbers; null where one is null or no number."""
+    numbers = (sql.when(is_number(text), text) for text in texts)
+    return reduce(exact_sums.product, numbers) if len(texts) > 1 else texts[0]
+
+
+def factors_reason(texts: Sequence[Column], measure: Measure) -> Column:
+    """Return why texts cannot be multiplied and added to the measure; null where they can."""
+    found = [
+        sql.when(~is_number(text), f"the value of {column} is not a number")
+        for text, column in zip(texts, measure.columns, strict=True)
+    ]
+    return sql.coalesce(*found, number_reason(product(texts), measure))
+
+
 def number_reason(text: Column, measure: Measure) -> Column:
     """Return why a text cannot be added to the measure; null where it can, or is null.
 
     A value with more decimals than the measure keeps would be rounded batch by batch; one that its
     type cannot hold would stop the fact.
     """
-    says = f"the value of {measure.column} "
-    is_number = text.rlike(_NUMBER) & (sql.length(text) <= LONGEST)
-    reason = sql.when(~is_number, f"{says}is not a number")
+    is_product = len(measure.columns) > 1
+    says = f"the {'product' if is_product else 'value'} of {' and '.join(measure.columns)} "
+    # A product may have twice the digits.
+    fits = text.rlike(_NUMBER) if is_product else is_number(text)
+    reason = sql.when(~fits, f"{says}is not a number")
     kept = kept_decimals(measure)
     if kept is None:
         return reason
@@ -102,6 +161,42 @@ def number_reason(text: Column, measure: Measure) -> Column:
         number = sql.when(fits, text).try_cast("decimal(38, 0)")
         fits &= number.between(int(least), int(most))
     return reason.when(~fits, f"{says}does not fit {measure.type}")
+
+
+def holds(condition: Condition, text: Column) -> Column:
+    """Return whether a condition is true of a text; null where the text is no number or time.
+
+    Null is not true, as in WHERE. The dbt macro meets_condition.
+    """
+    if condition.test == "is_null":
+        return text.isNull() if condition.is_null else text.isNotNull()
+    if not condition.has_bound:
+        is_in = text.isin(list(condition.values))
+        return sql.coalesce(is_in if condition.test == "in" else ~is_in, sql.lit(False))
+    (bound,) = condition.values
+    if condition.is_of_numbers:
+        is_above = exact_sums.is_at_least(sql.when(is_number(text), text), bound)
+    else:
+        is_above = _time_order(text) >= bound
+    return sql.when(text.isNull(), False).otherwise(
+        is_above if condition.test == "at_least" else ~is_above
+    )
+
+
+def condition_reason(condition: Condition) -> str:
+    """Return why a text cannot be compared with the condition's bound."""
+    what = "number" if condition.is_of_numbers else "date or a time"
+    return f"the value of {condition.column} is not a {what}"
+
+
+def _time_order(text: Column) -> Column:
+    """Return a text that is in the order of the times, null where it is none: cdc.time_order."""
+    found = sql.when(text.rlike(r"(?s)^(-infinity|[0-9]{4,}-[0-9]{2}-[0-9]{2}.* BC)\z"), "")
+    found = found.when(text.rlike(r"(?s)^(infinity|[0-9]{5,}-[0-9]{2}-[0-9]{2}.*)\z"), "infinity")
+    is_day = sql.substring(text, 1, 10).try_cast("date").isNotNull()
+    for form in _FORMS.values():
+        found = found.when(text.rlike(form) & is_day, sql.regexp_replace(text, r"\+00\z", ""))
+    return found
 
 
 def kept_decimals(measure: Measure) -> int | None:
@@ -141,23 +236,47 @@ def canonical(text: Column, type_: str) -> Column:
     )
 
 
-def calendar_day(text: Column, dimension: Dimension) -> Column:
-    """Return the day, or the first day of the month, of a time as the stream prints it.
+def period_of(text: Column, dimension: Dimension) -> Column:
+    """Return the period that a time as the stream prints it is in: cdc.period_of has the same.
 
     As PostgreSQL: a time without a zone is in the column's zone, and means the later of two where
     the clock was put back. A text that is no time is returned as it is.
     """
-    day = sql.when(text.rlike(_FORMS["date"]), text.try_cast("date"))
+    zone, is_instant = dimension.timezone or "UTC", dimension.is_instant
     utc = sql.regexp_replace(text, r"\+00\z", "").try_cast("timestamp_ntz")
+    begins = sql.lit(None).cast("string")
     for form, moment in (
         ("timestamp", _in_utc(utc, dimension.column_timezone or "UTC")),
         ("timestamptz", utc),
     ):
-        there = _moved(moment, "UTC", dimension.timezone or "UTC")
-        day = day.when(text.rlike(_FORMS[form]), there.cast("date"))
-    if dimension.kind == "month_of":
-        day = sql.trunc(day, "month")
-    return sql.coalesce(day.cast("string"), text)
+        local = _moved(moment, "UTC", zone)
+        found = _begin(moment, local, dimension) if is_instant else _first_day(local, dimension)
+        begins = sql.when(text.rlike(_FORMS[form]), found).otherwise(begins)
+    if not is_instant:
+        day = text.try_cast("timestamp_ntz")
+        begins = sql.when(text.rlike(_FORMS["date"]), _first_day(day, dimension)).otherwise(begins)
+    return sql.coalesce(begins, text)
+
+
+def _first_day(local: Column, dimension: Dimension) -> Column:
+    day = local.cast("date")
+    return (day if dimension.unit == "day" else sql.trunc(day, str(dimension.unit))).cast("string")
+
+
+def _begin(moment: Column, local: Column, dimension: Dimension) -> Column:
+    """Return the instant in UTC at which the hour or the interval of a time began."""
+    second = sql.substring(moment.cast("string"), 1, 19).try_cast("timestamp_ntz")
+    if dimension.unit == "hour":
+        past = sql.minute(local) * 60 + sql.second(local)
+    else:
+        midnight = _in_utc(local.cast("date").cast("timestamp_ntz"), dimension.timezone or "UTC")
+        every = int(str(dimension.unit).partition(" ")[0])
+        since = sql.unix_seconds(second.cast("timestamp")) - sql.unix_seconds(
+            midnight.cast("timestamp")
+        )
+        past = sql.pmod(since, sql.lit(every))
+    begins = second - sql.make_dt_interval(secs=past)
+    return sql.concat(begins.cast("string"), sql.lit("+00"))
 
 
 def _in_utc(local: Column, zone: str) -> Column:

@@ -17,8 +17,10 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as compute
 from common.connections import Connection
+from common.typed_values import LONGEST
 
 from counting.values import ROW_COUNT, Value, column_name
+from waltally.facts import Condition
 from waltally.tables import Table, literal, quoted
 
 # A cast to text is the output function unless pg_cast has a function or a relabelling for it.
@@ -86,12 +88,12 @@ _WRITTEN = {
 
 # Far enough outside the years that count, and near enough that no time zone leads to an error.
 CONVERTIBLE = "{0} > '4000-01-01 BC' and {0} < '20000-01-01'"
-_LOCAL_TIMES = {
-    "date": "{0}::timestamp",
-    "timestamp": "({0} at time zone {column_timezone}) at time zone {timezone}",
-    "timestamptz": "{0} at time zone {timezone}",
-}
+_INSTANTS = {"timestamp": "({0} at time zone {column_timezone})", "timestamptz": "{0}"}
 """By the base type's name in pg_catalog."""
+
+
+IS_SHORT = "{0} between -1e900 and 1e900 and scale({0}) <= 90"
+"""Not NaN or infinite, and well below LONGEST digits."""
 
 
 @dataclass(frozen=True)
@@ -192,12 +194,19 @@ def texts(connection: Connection, table: Table, names: Sequence[str]) -> dict[st
 def spelled(value: Value, type_: ColumnType) -> str:
     """Return the SQL of a value as a text."""
     column = quoted(value.column)
-    if value.kind in ("text", "number", "is_null"):
-        text = written(type_, column)
-        return f"(({text}) is null)::pg_catalog.text" if value.kind == "is_null" else text
-    convertible = CONVERTIBLE.format(column)
-    day = local_day(value, type_)
-    return f"case when {convertible} then {day}::text else {OUTPUT.format(column)} end"
+    if value.kind == "number":
+        return written(*number(value, type_))
+    if value.kind == "text":
+        return written(type_, column)
+    if value.kind == "condition":
+        met = " and ".join(_met(each, type_) for each in value.conditions)
+        return f"({met})::pg_catalog.text"
+    if value.kind == "bucket":
+        return _bucket(value, type_)
+    if value.kind == "path":
+        return _at_path(value, type_)
+    convertible, period = CONVERTIBLE.format(column), period_of(value, type_)
+    return f"case when {convertible} then {period}::text else {OUTPUT.format(column)} end"
 
 
 def written(type_: ColumnType, column: str) -> str:
@@ -205,15 +214,83 @@ def written(type_: ColumnType, column: str) -> str:
     return _WRITTEN.get(str(type_.name), type_.output).format(column)
 
 
-def local_day(value: Value, type_: ColumnType) -> str:
-    """Return the SQL of the day, or the first day of the month, of a CONVERTIBLE time."""
-    local = _LOCAL_TIMES[type_.base].format(
-        quoted(value.column),
-        timezone=literal(value.timezone),
-        column_timezone=literal(value.column_timezone),
+def number(value: Value, type_: ColumnType) -> tuple[ColumnType, str]:
+    """Return the type and the SQL of a number, which may be a product."""
+    if value.factor is None:
+        return type_, quoted(value.column)
+    factors = [f"{quoted(name)}::pg_catalog.numeric" for name in value.columns]
+    # As in the stream, where a longer text is no number. NaN is none either.
+    fit = " and ".join(
+        f"(({IS_SHORT.format(each)}) or pg_catalog.length({each}::text) <= {LONGEST})"
+        for each in factors
     )
-    time = f"date_trunc('month', {local})" if value.kind == "month_of" else f"({local})"
-    return f"{time}::date"
+    # No type of the catalog's: NaN is printed, and refused.
+    return (
+        ColumnType(None, True, "numeric"),
+        f"(case when {fit} then {' * '.join(factors)}"
+        f" when pg_catalog.num_nulls({', '.join(factors)}) = 0 then 'NaN' end)",
+    )
+
+
+def _bucket(value: Value, type_: ColumnType) -> str:
+    """Return the SQL of the lower bound of the bucket that a number is in, null below the first."""
+    texts, numbers = ", ".join(map(literal, value.bounds)), ", ".join(value.bounds)
+    number_ = f"({written(type_, quoted(value.column))})::pg_catalog.numeric"
+    place = f"pg_catalog.width_bucket({number_}, array[{numbers}]::pg_catalog.numeric[])"
+    return f"(array[{texts}]::pg_catalog.text[])[nullif({place}, 0)]"
+
+
+# What a json column may hold and no text: an escape of U+0000, and one half of a surrogate pair.
+_UNREADABLE = (
+    r"pg_catalog.regexp_replace(pg_catalog.replace({0}::text, '\\', ''),"
+    r" '\\u[dD][89abAB][0-9a-fA-F]{{2}}\\u[dD][c-fC-F][0-9a-fA-F]{{2}}', '', 'g')"
+    r" ~ '\\u(0000|[dD][89a-fA-F])'"
+)
+
+
+def _at_path(value: Value, type_: ColumnType) -> str:
+    """Return the SQL of the text at a path after `=`, or `!` where the document cannot be read."""
+    column = quoted(value.column)
+    found = f"{column} #>> array[{', '.join(map(literal, value.path))}]::pg_catalog.text[]"
+    if type_.base == "json":
+        return f"case when {_UNREADABLE.format(column)} then '!' else '=' || ({found}) end"
+    return f"'=' || ({found})"
+
+
+def _met(condition: Condition, type_: ColumnType) -> str:
+    """Return the SQL of whether a condition holds; null is not true."""
+    column, operator = quoted(condition.column), ">=" if condition.test == "at_least" else "<"
+    text = f"({written(type_, column)})"
+    if condition.test == "is_null":
+        return f"{text} is {'null' if condition.is_null else 'not null'}"
+    if not condition.has_bound:
+        test = "in" if condition.test == "in" else "not in"
+        listed = ", ".join(map(literal, condition.values))
+        return f"""coalesce({text} collate "C" {test} ({listed}), false)"""
+    (bound,) = condition.values
+    if condition.is_of_numbers:
+        return f"coalesce({text}::pg_catalog.numeric {operator} {bound}, false)"
+    time = bound if len(bound) > 10 else f"{bound} 00:00:00"
+    kind, zone = ("timestamptz", "+00") if type_.base == "timestamptz" else ("timestamp", "")
+    return f"coalesce({column} {operator} {literal(time + zone)}::pg_catalog.{kind}, false)"
+
+
+def period_of(value: Value, type_: ColumnType) -> str:
+    """Return the SQL of the period that a CONVERTIBLE time is in, as cdc.period_of has it."""
+    column, zone = quoted(value.column), literal(value.timezone)
+    if type_.base == "date":
+        local = f"{column}::timestamp"
+    else:
+        instant = _INSTANTS[type_.base].format(
+            column, column_timezone=literal(value.column_timezone)
+        )
+        if value.unit == "hour":
+            return f"date_trunc('hour', {instant}, {zone})"
+        if value.unit.endswith("seconds"):
+            midnight = f"date_trunc('day', {instant}, {zone})"
+            return f"date_bin({literal(value.unit)}::interval, {instant}, {midnight})"
+        local = f"({instant} at time zone {zone})"
+    return f"date_trunc({literal(value.unit)}, {local})::date"
 
 
 def types_of(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, ColumnType]:

@@ -23,6 +23,7 @@ NULL_DIMENSION = "a dimension is null"
 """The reason of rows that the stream leaves out too, without rejecting them."""
 
 _EXAMPLE_LENGTH = 100
+_LONGEST_TEXT = 2**31 - 1
 _UUID_OF_DIGITS = ("^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
 
@@ -84,6 +85,14 @@ def count_groups(
     return totals.select(_choose(groups).alias("group")).select("group.*")
 
 
+def stream_text(column: Column, dimension: Dimension) -> Column:
+    """Return what the stream would have, where the server says also that it cannot be read."""
+    if dimension.kind != "path":
+        return column
+    found = sql.substring(column, 2, _LONGEST_TEXT)
+    return sql.when(column == "!", typed_values.UNREADABLE).otherwise(found)
+
+
 class _Counting:
     """How the rows of a table count for one part of a fact."""
 
@@ -93,13 +102,16 @@ class _Counting:
         self._part = part
         self._slot = slot
         self.keys = [each for each in part.fact.dimensions if each.kind != "slot"]
-        self.summed = part.fact.summed_columns(part.part)
+        self.measures = part.fact.measures_of(part.part)
+        self.summed = list(
+            dict.fromkeys((m.columns, m.where) for m in self.measures if m.columns or m.where)
+        )
+        """What is added up besides rows: products of columns, () for rows, under conditions."""
 
     @property
     def is_counted(self) -> Column:
         """Whether a row meets every condition; null is not true, as in SQL."""
-        met = (_meets(self._condition_text(each), each) for each in self._part.fact.where)
-        return reduce(lambda one, other: one & other, met, sql.lit(True))
+        return self._meets(self._part.fact.where)
 
     def is_bytes(self, place: int) -> bool:
         """Return whether the key at this place leaves the server as a uuid's bytes."""
@@ -124,7 +136,7 @@ class _Counting:
             refused_text.alias("refused_text"),
             *(
                 (
-                    sql.when(refused.isNull(), self._total(self.summed[place]))
+                    sql.when(refused.isNull(), self._added(*self.summed[place]))
                     if place < len(self.summed)
                     else sql.lit(None).cast("string")
                 ).alias(f"number_{place}")
@@ -184,7 +196,7 @@ class _Counting:
         if self._is_bytes(dimension):
             return column
         # Before counting, where one value can have several texts.
-        text = typed_values.canonical(column, dimension.type)
+        text = typed_values.labelled(stream_text(column, dimension), dimension)
         return text.cast("binary") if as_bytes else text
 
     def _text(self, dimension: Dimension, key: Column, is_bytes: bool) -> Column:
@@ -195,28 +207,33 @@ class _Counting:
     def _refused(self) -> tuple[Column, Column]:
         """Return why a number of the row cannot be added, null where all can, and its text."""
         why, text = sql.when(sql.lit(False), ""), sql.when(sql.lit(False), "")
-        for measure in self._part.fact.measures:
-            if measure.column is not None and self._part.part.name in measure.of:
-                number = self._number(measure.column)
+        for measure in self.measures:
+            if measure.columns:
+                number = self._column(self._part.number(measure.columns))
                 found = typed_values.number_reason(number, measure)
-                why = why.when(found.isNotNull(), found)
-                text = text.when(found.isNotNull(), sql.substring(number, 1, _EXAMPLE_LENGTH))
+                is_refused = found.isNotNull() & self._meets(measure.where)
+                why = why.when(is_refused, found)
+                text = text.when(is_refused, sql.substring(number, 1, _EXAMPLE_LENGTH))
         return why, text
 
     def _measured(self, number: int) -> Column:
         measure = self._part.fact.measures[number]
         if self._part.part.name not in measure.of:
             return sql.lit("0")
-        if measure.column is None:
+        if not measure.columns and not measure.where:
             return sql.col(ROW_COUNT).cast("string")
-        return sql.col(f"sum_{self.summed.index(measure.column)}")
+        return sql.col(f"sum_{self.summed.index((measure.columns, measure.where))}")
 
-    def _number(self, column: str) -> Column:
-        return self._column(self._part.number(column))
+    def _added(self, columns: tuple[str, ...], where: Sequence[Condition]) -> Column:
+        """Return what the rows of one of `rows` add to a sum, or their number; null is nothing."""
+        if not columns:
+            return sql.when(self._meets(where), sql.col(ROW_COUNT).cast("string"))
+        place = self._values.index(self._part.number(columns))
+        return sql.when(self._meets(where), sql.col(total_name(place)))
 
-    def _total(self, column: str) -> Column:
-        place = self._values.index(self._part.number(column))
-        return sql.col(total_name(place))
+    def _meets(self, where: Sequence[Condition]) -> Column:
+        met = (self._column(value) == "true" for value in self._part.met(where))
+        return reduce(lambda one, other: one & other, met, sql.lit(True))
 
     def _value(self, dimension: Dimension) -> Value:
         value = self._part.dimension(dimension)
@@ -229,25 +246,12 @@ class _Counting:
     def _name(self, value: Value) -> str:
         return column_name(self._values.index(value))
 
-    def _condition_text(self, condition: Condition) -> Column:
-        value = self._part.tested(condition)
-        column = self._column(value)
-        return _uuid_text(column) if self._has_bytes(value) else column
-
     def _has_bytes(self, value: Value) -> bool:
         kind = self._rows.schema[self._name(value)].dataType
         return isinstance(kind, BinaryType)
 
     def _is_bytes(self, dimension: Dimension) -> bool:
         return self._has_bytes(self._value(dimension))
-
-
-def _meets(text: Column, condition: Condition) -> Column:
-    if condition.test == "is_null":
-        return text == ("true" if condition.is_null else "false")
-    is_in = text.isin(*condition.values) if condition.values else sql.lit(False)
-    met = is_in if condition.test == "in" else ~is_in
-    return text.isNotNull() & met
 
 
 def _uuid_text(column: Column) -> Column:

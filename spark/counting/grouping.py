@@ -14,11 +14,13 @@ from common.typed_values import kept_decimals, limits
 
 from counting.columns import (
     CONVERTIBLE,
+    IS_SHORT,
     OUTPUT,
     ColumnType,
     Selection,
     SparkColumn,
-    local_day,
+    number,
+    period_of,
     spelled,
     written,
 )
@@ -32,9 +34,8 @@ _BY_VALUE = {"uuid", "bool", "int2", "int4", "int8", "date", "timestamp", "times
 _LARGEST = {"int2": 2**15 - 1, "int4": 2**31 - 1, "int8": 2**63 - 1}
 
 # A longer number is refused for its length; a total of such could have too many digits.
-_CAN_BE_ADDED = "{0} between -1e1000 and 1e1000"
-_IS_SHORT = "{0} between -1e900 and 1e900 and scale({0}) <= 90"
-"""Not NaN or infinite, and well below typed_values.LONGEST digits."""
+_CAN_BE_ADDED = "{0} between -1e2000 and 1e2000"
+"""Of a product too, which has twice the digits."""
 
 
 def groups(
@@ -60,15 +61,16 @@ def groups(
         type_, column = types[value.column], quoted(value.column)
         kind: Literal["string", "binary"] = "string"
         if value.kind == "number":
-            refused = may_be_refused(type_, column, measures[value])
+            added = number(value, type_)
+            refused = may_be_refused(*added, measures[value])
             text = spelled(value, type_)
             sql = key(f"case when {refused} then {text} end") if refused else "null::text"
-            totals.append(f"{_total(type_, column)} as {total_name(place)}")
-        elif value.kind in ("date_of", "month_of"):
-            is_day = CONVERTIBLE.format(column)
-            day = key(f"case when {is_day} then {local_day(value, type_)} end")
-            other = key(f"case when {is_day} then null else {column} end")
-            sql = f"coalesce({day}::text, {OUTPUT.format(other)})"
+            totals.append(f"{_total(*added)} as {total_name(place)}")
+        elif value.kind == "period":
+            is_time = CONVERTIBLE.format(column)
+            period = key(f"case when {is_time} then {period_of(value, type_)} end")
+            other = key(f"case when {is_time} then null else {column} end")
+            sql = f"coalesce({period}::text, {OUTPUT.format(other)})"
         elif value.kind == "text" and type_.is_uuid:
             sql, kind = key(column), "binary"
         elif value.kind == "text" and (type_.name in _BY_VALUE or type_.is_enum):
@@ -96,7 +98,7 @@ def may_be_refused(type_: ColumnType, column: str, measures: Iterable[Measure]) 
     Never null: true also for numbers that are not refused, and false for null.
     """
     is_numeric = type_.base == "numeric"
-    fits = [_IS_SHORT.format(column)] if is_numeric else []
+    fits = [IS_SHORT.format(column)] if is_numeric else []
     for measure in measures:
         if (kept := kept_decimals(measure)) is None:
             continue

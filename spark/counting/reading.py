@@ -88,7 +88,9 @@ def select(
     """
     needed = values.needed(facts, table)
     parts = values.parts_of(facts, table)
-    types = columns.types_of(exported.monitor, table, [each.column for each in needed])
+    types = columns.types_of(
+        exported.monitor, table, [name for each in needed for name in each.columns]
+    )
     size = ranges.pages_per_range(exported.found, settings.partitions)
     by_row = columns.rows(types, needed), size
     if any(part.fact.kind != "fact" for part in parts):

@@ -25,6 +25,7 @@ from common.settings import Settings
 from counting import leaves
 from counting.snapshot import ExportedSnapshot, Notify, lock
 from loader.staging.records import SlotPosition
+from waltally import locks as advisory
 from waltally import lsn
 from waltally.errors import AnotherCluster, MissingRight
 from waltally.facts import Fact
@@ -32,7 +33,6 @@ from waltally.tables import quoted
 
 SETTING = "LOADER_STANDBY_DSN"
 _POLL_SECONDS = 0.1
-_KEY = "hashtextextended('waltally standby', 0)"
 _RESUME = "select pg_wal_replay_resume();"
 
 
@@ -136,7 +136,8 @@ def _paused(
     A replay that is paused already stays so: a person may want it, and a killed seed cannot be
     told from one.
     """
-    if standby.execute(f"select pg_try_advisory_lock({_KEY})").fetchone() != (True,):
+    key = {"key": advisory.key("standby")}
+    if standby.execute(advisory.TRY, key).fetchone() != (True,):
         raise AnotherSeed(
             "another seed is reading from the standby", "let it end, then run the seed again"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from waltally.facts import Condition, Dimension, Fact, FactTable, Measure
@@ -12,17 +12,30 @@ from waltally.tables import Table
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a row: the stream's text of a column, a number of it, or a calendar day.
+    """A value of a row: the stream's text of a column, a number of it, or a period of time.
 
-    Of `is_null` it is `true` where the stream has null, else `false`: a condition needs no more,
-    and times of which most differ would otherwise tell rows apart that count alike.
+    Of conditions it is `true` or `false`: values of which most differ would otherwise tell rows
+    apart that count alike.
     """
 
     column: str
     """The table's own name of the column."""
-    kind: Literal["text", "number", "date_of", "month_of", "is_null"] = "text"
+    kind: Literal["text", "number", "period", "bucket", "path", "condition"] = "text"
+    unit: str = "day"
+    """Of a period."""
     timezone: str = "UTC"
     column_timezone: str = "UTC"
+    factor: str | None = None
+    """Of a number: the column that it is multiplied with."""
+    path: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    """What must hold of the column, as the table calls it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is made of."""
+        return (self.column,) if self.factor is None else (self.column, self.factor)
 
 
 @dataclass(frozen=True)
@@ -37,23 +50,33 @@ class FactPart:
         if dimension.column is None:
             return None
         column = self.part.column(dimension.column)
-        if dimension.kind == "date_of" or dimension.kind == "month_of":
+        if dimension.kind == "period":
             return Value(
                 column,
-                dimension.kind,
+                "period",
+                dimension.unit or "day",
                 dimension.timezone or "UTC",
                 dimension.column_timezone or "UTC",
             )
+        if dimension.kind == "bucket" or dimension.kind == "path":
+            return Value(column, dimension.kind, path=dimension.path, bounds=dimension.bounds)
         return Value(column)
 
-    def tested(self, condition: Condition) -> Value:
-        """Return what a condition needs of its column."""
-        kind: Literal["text", "is_null"] = "is_null" if condition.test == "is_null" else "text"
-        return Value(self.part.column(condition.column), kind)
+    def met(self, conditions: Iterable[Condition]) -> list[Value]:
+        """Return by column whether all of these conditions hold."""
+        by_column: dict[str, list[Condition]] = {}
+        for each in conditions:
+            own = self.part.column(each.column)
+            by_column.setdefault(own, []).append(replace(each, column=own))
+        return [
+            Value(column, "condition", conditions=tuple(found))
+            for column, found in by_column.items()
+        ]
 
-    def number(self, column: str) -> Value:
-        """Return the summed number of a column."""
-        return Value(self.part.column(column), "number")
+    def number(self, columns: tuple[str, ...]) -> Value:
+        """Return the number that a sum of these columns adds up."""
+        column, *factors = map(self.part.column, columns)
+        return Value(column, "number", factor=factors[0] if factors else None)
 
     @property
     def values(self) -> list[Value]:
@@ -61,9 +84,14 @@ class FactPart:
         dimensions = (self.dimension(each) for each in self.fact.dimensions)
         return [
             *(value for value in dimensions if value is not None),
-            *map(self.tested, self.fact.where),
-            *map(self.number, self.fact.summed_columns(self.part)),
+            *self.met(self.fact.where),
+            *(self.number(each.columns) for each in self._measures if each.columns),
+            *(value for each in self._measures for value in self.met(each.where)),
         ]
+
+    @property
+    def _measures(self) -> tuple[Measure, ...]:
+        return self.fact.measures_of(self.part)
 
 
 def parts_of(facts: Iterable[Fact], table: Table) -> list[FactPart]:
@@ -82,10 +110,8 @@ def measures_of(facts: Iterable[Fact], table: Table, number: Value) -> list[Meas
     return [
         measure
         for each in parts_of(facts, table)
-        for measure in each.fact.measures
-        if measure.column is not None
-        and each.part.name in measure.of
-        and each.number(measure.column) == number
+        for measure in each.fact.measures_of(each.part)
+        if measure.columns and each.number(measure.columns) == number
     ]
 
 

@@ -6,13 +6,16 @@ dimension that leaves it out; then whether its values are of their types.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from functools import reduce
 from typing import Literal
 
 from common import typed_values
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
-from waltally.facts import Condition, Fact, FactTable
+from waltally.facts import Condition, Fact, FactTable, Measure
 
 Side = Literal["old", "new"]
 
@@ -58,27 +61,39 @@ def is_there(fact: Fact, side: Side, column: str) -> Column:
     return sql.col(field(side, columns(fact).index(column))).isNotNull()
 
 
-def counts(fact: Fact, side: Side) -> Column:
-    """Return whether the image belongs to a group, as far as the columns that it carries say."""
+def meets(fact: Fact, side: Side) -> Column:
+    """Return whether the image meets the conditions, as far as the columns that it carries say."""
     found = sql.coalesce(sql.col("action").isin(*ACTIONS[side]), sql.lit(False))
     for condition in fact.where:
         absent = ~is_there(fact, side, condition.column)
-        found &= absent | holds(condition, value(fact, side, condition.column))
-    for each in fact.dimensions:
-        if each.column is None or each.nulls == "count":
-            continue
-        if each.column in _sides_columns(fact, side):
-            is_null = is_there(fact, side, each.column) & value(fact, side, each.column).isNull()
-            found &= ~is_null
+        # Where the value cannot be compared, `refusal` says so.
+        found &= absent | sql.coalesce(_hold(fact, side, [condition]), sql.lit(True))
     return found
 
 
-def holds(condition: Condition, text: Column) -> Column:
-    """Return whether a condition is true of a text; never null, as null is not true in WHERE."""
-    if condition.test == "is_null":
-        return text.isNull() if condition.is_null else text.isNotNull()
-    is_in = text.isin(list(condition.values))
-    return sql.coalesce(is_in if condition.test == "in" else ~is_in, sql.lit(False))
+def counts(fact: Fact, side: Side) -> Column:
+    """Return whether the image belongs to a group: it does not where a null leaves it out."""
+    found = meets(fact, side)
+    for place, each in enumerate(fact.dimensions):
+        if each.column is None or each.nulls == "count":
+            continue
+        if each.column in _sides_columns(fact, side):
+            # A number below all buckets is null too, and a path where there is nothing.
+            is_null = sql.get(text_column(side), place).isNull()
+            found &= ~(is_there(fact, side, each.column) & is_null)
+    return found
+
+
+def _hold(fact: Fact, side: Side, conditions: Sequence[Condition]) -> Column:
+    """Return whether all conditions are true of an image; null where a value cannot be compared."""
+    met = (typed_values.holds(each, value(fact, side, each.column)) for each in conditions)
+    return reduce(operator.and_, met, sql.lit(True))
+
+
+def _is_measured(fact: Fact, side: Side, measure: Measure) -> Column:
+    """Return whether a counted image adds to the measure; false where that cannot be known."""
+    found = sql.col("part").isin(list(measure.of)) & _hold(fact, side, measure.where)
+    return sql.coalesce(found, sql.lit(False))
 
 
 def absent(fact: Fact, side: Side) -> Column:
@@ -112,9 +127,9 @@ def sums(fact: Fact, side: Side) -> Column:
     found = []
     for measure in fact.measures:
         adds = sql.lit("1")
-        if measure.column is not None:
-            adds = sql.coalesce(value(fact, side, measure.column), sql.lit("0"))
-        found.append(sql.when(sql.col("part").isin(list(measure.of)), adds).otherwise("0"))
+        if measure.columns:
+            adds = sql.coalesce(typed_values.product(_factors(fact, side, measure)), sql.lit("0"))
+        found.append(sql.when(_is_measured(fact, side, measure), adds).otherwise("0"))
     return sql.array(*found)
 
 
@@ -132,10 +147,14 @@ def refusal(fact: Fact, side: Side) -> Column:
             found.append(typed_values.dimension_reason(text, each, is_limited))
     placed = {each.name: sql.get(text_column(side), n) for n, each in enumerate(fact.dimensions)}
     found.append(typed_values.key_reason(placed, fact))
+    for conditions, of in _tested(fact):
+        if bounds := [each for each in conditions if each.has_bound]:
+            is_unreadable = _hold(fact, side, conditions).isNull() & sql.col("part").isin(of)
+            found.append(sql.when(is_unreadable, typed_values.condition_reason(bounds[0])))
     for measure in fact.measures:
-        if measure.column is not None:
-            reason = typed_values.number_reason(value(fact, side, measure.column), measure)
-            found.append(sql.when(sql.col("part").isin(list(measure.of)), reason))
+        if measure.columns:
+            reason = typed_values.factors_reason(_factors(fact, side, measure), measure)
+            found.append(sql.when(_is_measured(fact, side, measure), reason))
     return sql.coalesce(*found, sql.lit(None).cast("string"))
 
 
@@ -155,14 +174,28 @@ def is_unmoved(fact: Fact) -> Column:
         if each.column is not None:
             # Two moments of one day are one group.
             old, new = (sql.get(text_column(side), place) for side in SIDES)
-            same &= _is_same(fact, each.column) | sql.coalesce(old == new, sql.lit(False))
+            same &= _is_same(fact, each.column) | old.eqNullSafe(new)
     for measure in fact.measures:
-        if measure.column is not None:
-            same &= _is_same(fact, measure.column)
-    for condition in fact.where:
-        old, new = (value(fact, side, condition.column) for side in SIDES)
-        same &= holds(condition, old) == holds(condition, new)
+        for column in measure.columns:
+            same &= _is_same(fact, column) | ~sql.col("part").isin(list(measure.of))
+    for conditions, of in _tested(fact):
+        old, new = (_hold(fact, side, conditions) for side in SIDES)
+        same &= old.eqNullSafe(new) | ~sql.col("part").isin(of)
     return same
+
+
+def _factors(fact: Fact, side: Side, measure: Measure) -> list[Column]:
+    return [value(fact, side, column) for column in measure.columns]
+
+
+def _tested(fact: Fact) -> list[tuple[tuple[Condition, ...], list[str]]]:
+    """Return the conditions on each column, of the fact and of each measure, with their tables."""
+    tables = [part.name for part in fact.tables]
+    return [
+        (tuple(each for each in where if each.column == column), of)
+        for where, of in ((fact.where, tables), *((m.where, list(m.of)) for m in fact.measures))
+        for column in dict.fromkeys(each.column for each in where)
+    ]
 
 
 def _is_same(fact: Fact, column: str) -> Column:

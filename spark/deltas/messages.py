@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
@@ -26,6 +27,8 @@ _AS_THE_DATABASE_READS_IT = {
 # string its quotes would have backslashes before them.
 _NUMBER = r'"value"(\s*):(\s*)(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?=\s*[,}])'
 _AS_A_STRING = '"value"$1:$2"$3","is_number":true'
+# A name that is in JSON as it is.
+_PLAIN = re.compile(r"[ !#-\[\]-~]+")
 # PostgreSQL has no such character and refuses JSON that contains it.
 _NUL = r"(?<!\\)(\\\\)*\\u0000"
 
@@ -63,6 +66,23 @@ def read(changes: DataFrame, fact: Fact) -> DataFrame:
         message["identity"].alias("old_row"),
         message["columns"].alias("new_row"),
     )
+
+
+def may_concern(fact: Fact) -> Column:
+    """Return whether a change can be of a table of the fact, by its text alone.
+
+    Most rows of a mixed log are not, and to parse them takes long. What names no table, and what
+    the loader has not parsed, concerns every fact.
+    """
+    names = [each.table.name for each in fact.tables]
+    if not all(_PLAIN.fullmatch(name) for name in names):
+        return sql.lit(True)
+    # Inside a value a quote has a backslash before it.
+    is_row = sql.coalesce(sql.col("action").isin("I", "U", "D"), sql.lit(False))
+    found = ~is_row | ~sql.contains("payload", sql.lit('"table"'))
+    for name in names:
+        found |= sql.contains("payload", sql.lit(f'"{name}"'))
+    return found
 
 
 def field(row: str, fact: Fact, column: str) -> Column:

@@ -39,14 +39,28 @@ def deltas_after(classified: DataFrame, truncates: Mapping[str, Position], fact:
 
 
 def archived_deletes(
-    classified: DataFrame, truncates: Mapping[str, Position], fact: Fact
+    classified: DataFrame, truncates: Mapping[str, Position], fact: Fact, *by: str
 ) -> DataFrame:
     """Return the rows that were deleted from tables whose deletes the fact ignores.
 
-    As groups with part, dimensions and sums, whose sums are what the fact still counts of them.
+    As groups with part, dimensions, the columns `by` and sums, whose sums are what the fact still
+    counts of them.
     """
     deleted = _images(_after(classified, truncates), fact).where("is_ignored")
-    return sums.summed(deleted, fact, "part", "dimensions")
+    return sums.summed(deleted, fact, "part", "dimensions", *by)
+
+
+def left_out(classified: DataFrame, truncates: Mapping[str, Position]) -> dict[str, int]:
+    """Return by part how many rows more or fewer belong to no group because of a null.
+
+    Every delete counts, also where the fact ignores it.
+    """
+    is_new, is_old = (
+        (sql.col(f"meets_{side}") & ~sql.col(f"has_{side}")).cast("int") for side in ("new", "old")
+    )
+    more = sql.sum(is_new - is_old).alias("row_count")
+    found = _after(classified, truncates).groupBy("part").agg(more)
+    return {row["part"]: row["row_count"] for row in found.collect()}
 
 
 def _after(classified: DataFrame, truncates: Mapping[str, Position]) -> DataFrame:
@@ -139,9 +153,10 @@ def rejected_changes(classified: DataFrame) -> DataFrame:
 def classify(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     """Return the changes that matter to the fact, one row each.
 
-    The columns are commit_lsn, ordinal, part, action, old_row; of each image (old_ and new_): has,
-    whether it belongs to a group, texts and sums, as `images` says, and absent, which columns it
-    lacks; reason, why the change cannot be counted, null where it can.
+    The columns are commit_lsn, ordinal, part, action, old_row; of each image (old_ and new_):
+    meets, whether it meets the conditions, has, whether it belongs to a group, texts and sums, as
+    `images` says, and absent, which columns it lacks; reason, why the change cannot be counted,
+    null where it can.
     """
     action, part = sql.col("action"), sql.col("part")
     # Transaction bounds and messages hold no row.
@@ -155,7 +170,7 @@ def classify(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     }
     # A step of its own: the search for a column is done once.
     fields = (
-        messages.read(changes, fact)
+        messages.read(changes.where(messages.may_concern(fact)), fact)
         .where(relevant)
         .withColumns(found)
         .withColumns({name: messages.printed(sql.col(name)) for name in found})
@@ -178,6 +193,7 @@ def classify(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
     imaged = moved.withColumns(
         {
             **{f"has_{side}": images.counts(fact, side) for side in images.SIDES},
+            **{f"meets_{side}": images.meets(fact, side) for side in images.SIDES},
             **{f"{side}_sums": images.sums(fact, side) for side in images.SIDES},
             **{f"{side}_absent": images.absent(fact, side) for side in images.SIDES},
             **{f"{side}_refusal": images.refusal(fact, side) for side in images.SIDES},

@@ -16,8 +16,8 @@ from replaying.job import replay
 from replaying.settings import ReplaySettings, parse_time
 from waltally.errors import combine
 from waltally.options import Schema, Slot, Source, Target
-from waltally.plural import plural
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.units import plural
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

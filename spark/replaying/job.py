@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
 
-from archiving import files, manifests
 from archiving.folder import Folder
-from archiving.manifests import Baseline, Contents
+from archiving.manifests import Baseline
 from common import session
 from common.arrow_source import Snapshot
 from common.connections import connect, database_errors, exported_snapshot, resolved
-from common.errors import ArchiveIncomplete
 from common.progress import print_status
 from common.registration import registered_facts
 from common.spark_errors import spark_errors
 from deltas import sums
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 from warehouse import fact_state, groups
 
 from replaying import positions, replayed_fact
+from replaying.archive import Archive
 from replaying.result import Difference, Replay, ReplayedFact
 from replaying.settings import ReplaySettings
 from waltally import lsn
@@ -32,34 +29,16 @@ MAX_DIFFERENCES = 1000
 """The most differences of a fact that are listed; all are counted."""
 
 
-@dataclass(frozen=True)
-class Archive:
-    """The archive of one slot."""
-
-    slot: str
-    spark: SparkSession
-    folder: Folder
-    contents: Contents
-
-
 def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
     """Compute the facts from the archive alone, and store or compare them. Raises LoaderError."""
     begun = time.monotonic()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     with database_errors("replay"), spark_errors("replay", lambda: None):
-        folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
         output = Folder(spark, settings.output) if settings.output else None
         if output and output.exists():
             raise SettingError(f"--to {output.uri} exists already", "name a place that is free")
-        contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
-        if not contents.slices:
-            raise ArchiveIncomplete(
-                f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
-            )
-        archive = Archive(settings.slot, spark, folder, contents)
-        rows = sum(part.rows for part in contents.slices)
-        rows += sum(each.groups for each in contents.baselines)
-        with session.fitted(spark, rows):
+        archive = Archive.open(spark, settings.path, settings.slot)
+        with session.fitted(spark, archive.row_count):
             compute = compared if settings.compare else computed_at
             found = compute(settings, archive, output)
     return Replay(settings.slot, found, time.monotonic() - begun)
@@ -70,8 +49,8 @@ def computed_at(
 ) -> list[ReplayedFact]:
     """Replay the facts to the requested position."""
     contents = archive.contents
-    position = positions.position_of(settings, archive.spark, archive.folder, contents)
-    positions.require(contents, contents.from_lsn, position)
+    position = positions.position_of(settings, archive)
+    archive.require(contents.from_lsn, position)
     return [
         replayed(
             archive, position, fact, positions.baseline_before(contents, fact, position), output
@@ -142,12 +121,7 @@ def replayed(
 
 def computed(archive: Archive, position: int, fact: Fact, baseline: Baseline | None) -> DataFrame:
     """Return the fact's groups at the position. Raises ArchiveIncomplete."""
-    contents, place = archive.contents, (archive.spark, archive.folder)
-    begin = baseline.snapshot_lsn if baseline else contents.from_lsn
-    positions.require(contents, begin, position)
-    with positions.missing_files_refused():
-        changes = files.read_changes(*place, contents.files(begin, position)).where(
-            (sql.col("commit_lsn") >= begin) & (sql.col("commit_lsn") < position)
-        )
-        before = files.read_groups(*place, list(baseline.files if baseline else ()))
+    begin = baseline.snapshot_lsn if baseline else archive.contents.from_lsn
+    changes = archive.changes(begin, position)
+    before = archive.groups(baseline.files if baseline else ())
     return replayed_fact.replayed(before, changes, fact, archive.slot)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from archiving import files
-from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
 from common.errors import ArchiveIncomplete
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
+from replaying.archive import Archive, missing_files_refused
 from replaying.settings import ReplaySettings
 from waltally import lsn
 from waltally.errors import SettingError
@@ -39,16 +35,6 @@ def facts_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[
             "run spark/archive.py once the fact is registered, or name another one",
         )
     return [declared[name] for name in sorted(declared) if not names or name in names]
-
-
-def require(contents: Contents, begin: int, end: int) -> None:
-    """Raise ArchiveIncomplete where the archive lacks changes from `begin` up to `end`."""
-    if not contents.holds(begin, end):
-        raise ArchiveIncomplete(
-            f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the archive"
-            f" holds those from {lsn.show(contents.from_lsn)} up to {lsn.show(contents.to_lsn)}",
-            "archive again, or ask for another position",
-        )
 
 
 def require_reached(contents: Contents, fact: Fact, position: int, path: str) -> None:
@@ -98,24 +84,23 @@ def baseline_of(contents: Contents, fact: Fact, baseline_id: str | None) -> Base
     )
 
 
-def position_of(
-    settings: ReplaySettings, spark: SparkSession, folder: Folder, contents: Contents
-) -> int:
+def position_of(settings: ReplaySettings, archive: Archive) -> int:
     """Return the requested position, by default the archive's end. Raises ArchiveIncomplete."""
     if settings.at is not None:
         return settings.at
     if settings.at_time is not None:
-        return position_at(spark, folder, contents, settings.at_time)
-    return contents.to_lsn
+        return position_at(archive, settings.at_time)
+    return archive.contents.to_lsn
 
 
-def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment: datetime) -> int:
+def position_at(archive: Archive, moment: datetime) -> int:
     """Return the position of the first transaction that committed after the moment.
 
     Transactions are ordered by their commit records, which is not exactly the order of their commit
     times: one that committed at or before the moment, but whose record comes after that of a later
     one, is not counted. Raises ArchiveIncomplete where no archived transaction is later.
     """
+    contents = archive.contents
     day = moment.astimezone(UTC).strftime("date=%Y-%m-%d")
     names = [
         file
@@ -124,7 +109,9 @@ def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment:
     ]
     at = sql.timestamp_micros(sql.lit(round(moment.timestamp() * 1_000_000)))
     with missing_files_refused():
-        later = files.read_changes(spark, folder, names).where(sql.col("committed_at") > at)
+        later = files.read_changes(archive.spark, archive.folder, names).where(
+            sql.col("committed_at") > at
+        )
     first = later.agg(sql.min("commit_lsn")).collect()[0][0]
     if first is None:
         raise ArchiveIncomplete(
@@ -133,16 +120,3 @@ def position_at(spark: SparkSession, folder: Folder, contents: Contents, moment:
             "archive again, or give --at a position",
         )
     return int(first)
-
-
-@contextlib.contextmanager
-def missing_files_refused() -> Iterator[None]:
-    """Raise ArchiveIncomplete where a file that is opened in the block is missing."""
-    try:
-        yield
-    except AnalysisException as error:
-        raise ArchiveIncomplete(
-            f"a file that a manifest names cannot be read: {error.getCondition()},"
-            f" {error.getMessageParameters()}",
-            "bring the files back from a copy",
-        ) from None

@@ -10,7 +10,7 @@ from archiving.manifests import Baseline
 
 from waltally import lsn
 from waltally.facts import Fact
-from waltally.plural import plural
+from waltally.units import plural
 
 JSON_VERSION = 2
 """To be raised when a field of the JSON changes its meaning or is removed."""

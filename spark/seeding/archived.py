@@ -16,7 +16,6 @@ from common.errors import AuditIncomplete, CountingFailed
 from common.settings import Settings
 from warehouse import loader_progress
 from warehouse.fact import is_gap
-from warehouse.loader_progress import LoaderLock
 
 from seeding.incoming import incoming_table
 from waltally import lsn
@@ -83,7 +82,6 @@ def needs_changes(target: Connection, settings: Settings, facts: Sequence[Fact])
 
 def wait(
     target: Connection,
-    source: Connection | LoaderLock | None,
     settings: Settings,
     facts: Sequence[Fact],
     position: int,
@@ -104,7 +102,7 @@ def wait(
         else:
             pending.append(fact)
     if pending:
-        loader_progress.wait_for_position(target, source, settings, position, notify)
+        loader_progress.wait_for_position(target, settings, position, notify)
         notify(f"applying the changes before {lsn.show(position)}")
     deadline = time.monotonic() + settings.timeout
     while pending:
@@ -155,7 +153,8 @@ def settle(
 ) -> Purged:
     """Bring the deletes before the position together, one row a group; or forget them.
 
-    In the seed's storing transaction: until its end no batch is applied to the fact. Raises
+    In the seed's storing transaction: until its end no batch is applied to the fact. A seed from an
+    archive has all of them in the incoming table, so they replace what was written down. Raises
     CountingFailed where the fact was built anew since `wait`.
     """
     if all(part.deletes == "count" for part in fact.tables):
@@ -165,11 +164,13 @@ def settle(
         (str(fact.relation),),
     )
     built = find(target, settings, fact)
-    if built is None:
-        return Purged("kept")
-    if not built.is_as_declared:
+    if built is not None and not built.is_as_declared:
         return Purged("unknown", None, None)
-    if not settings.forget_purged and gap_lsn is None and built.applied_lsn < position:
+    if settings.archive is not None:
+        target.execute(f"delete {of_fact(settings, fact, position)}".encode())
+    elif built is None:
+        return Purged("kept")
+    elif not settings.forget_purged and gap_lsn is None and built.applied_lsn < position:
         raise CountingFailed(
             f"{fact.relation} was built anew while the seed was counting", "run the seed again"
         )
@@ -220,7 +221,7 @@ def _row_count(fact: Fact) -> str:
         counts = [
             place
             for place, measure in enumerate(fact.measures, 1)
-            if measure.kind == "count" and part.name in measure.of
+            if measure.kind == "count" and not measure.where and part.name in measure.of
         ]
         if counts:
             whens.append(f"when {literal(part.name)} then measures[{counts[0]}]")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from common.options import AsJson, Facts, Partitions, Timeout, run_job
 from common.progress import print_lines
-from common.settings import DEFAULT_TIMEOUT, Settings
+from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 
 from seeding.job import seed
 from waltally.options import Schema, Slot, Source, Target, without_password
@@ -33,6 +33,16 @@ def run(
             help="Count on this physical standby, whose replay pauses meanwhile; the source is not"
             " touched.",
         ),
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            help="Compute the baselines from what spark/archive.py has stored in this folder; the"
+            " source is not touched."
+        ),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(help="With --archive: a WAL position; else the archive's end.")
     ] = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     forget_purged: Annotated[
@@ -60,6 +70,8 @@ def run(
             timeout,
             forget_purged=forget_purged,
             standby=standby or None,
+            archive=archive,
+            at=parse_lsn(at, "--at"),
         )
     )
     print_lines([json.dumps(summary.as_json())] if as_json else summary.lines())

@@ -110,7 +110,7 @@ def _of_part(fact: Fact, part: FactTable) -> Column:
 def _has_rows(fact: Fact, part: FactTable) -> Column:
     """Return whether a group has rows of the part; a negative number is another fault."""
     for place, measure in enumerate(fact.measures):
-        if measure.kind == "count" and part.name in measure.of:
+        if measure.kind == "count" and not measure.where and part.name in measure.of:
             return sql.get("sums", place).cast("bigint") > 0
     return ~sums.is_nothing(fact)
 

@@ -1,4 +1,4 @@
-"""The incoming table, beside the baselines, and how groups come into it; executors import it."""
+"""The incoming table, beside the baselines, and how groups come into it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import psycopg
-import pyarrow as pa
-from common.arrow_source import map_batches
-from common.connections import Connection, resolved
+from common import arrow_sink
+from common.connections import Connection
 from common.errors import AnotherSeed, CountingFailed
 from common.settings import Settings
 from counting.counts import COLUMNS
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from waltally.login import one_line
+from waltally import locks
 from waltally.settings import jobs_schema
 from waltally.tables import Table
 
@@ -39,12 +37,10 @@ def acquire_seed_lock(
     Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So no seed takes its
     snapshot before another one has stored a baseline that it would replace.
     """
-    key = {"key": f"waltally seed {settings.schema} {settings.slot}"}
+    key = {"key": locks.key("seed", settings.schema, settings.slot)}
     deadline = time.monotonic() + settings.timeout
     notified = False
-    while target.execute(
-        "select pg_try_advisory_lock(hashtextextended(%(key)s, 0))", key
-    ).fetchone() != (True,):
+    while target.execute(locks.TRY, key).fetchone() != (True,):
         if not notified:
             notify(f"waiting for another seed of slot {settings.slot}")
             notified = True
@@ -68,56 +64,17 @@ def acquire_seed_lock(
             target.execute(f"drop table if exists {incoming}")
 
 
-_WRITTEN = "attempt bigint, group_count bigint"
-"""What a task reports: its attempt's id and how many groups it has committed."""
-
-
-class WriteFailed(Exception):
-    """The marker by which the driver finds the sentence in Spark's report of a failed task."""
-
-
 def write(groups: DataFrame, target: Connection, table: Table) -> None:
     """Append the groups, which have the columns COLUMNS, to the incoming table.
 
-    A task that Spark runs twice commits its rows twice. Each row has the attempt's id, and at the
-    end only rows of the attempts that Spark reports are kept. Raises CountingFailed.
+    Only rows of the attempts that Spark reports are kept. Raises CountingFailed.
     """
-    conninfo = resolved(target)
-
-    def append(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from adbc_driver_postgresql import dbapi
-
-        context = TaskContext.get()
-        assert context is not None
-        attempt = context.taskAttemptId()
-        count = 0
-        try:
-            with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
-                for batch in batches:
-                    mark = pa.array([attempt] * batch.num_rows, pa.int64())
-                    marked = pa.RecordBatch.from_arrays(
-                        [*batch.columns, mark], names=[*COLUMNS, "attempt"]
-                    )
-                    cursor.adbc_ingest(
-                        table.name, marked, mode="append", db_schema_name=table.schema
-                    )
-                    count += batch.num_rows
-                connection.commit()
-        except (dbapi.Error, pa.ArrowException, OSError) as error:
-            raise WriteFailed(one_line(error)) from None
-        yield pa.RecordBatch.from_pydict({"attempt": [attempt], "group_count": [count]})
-
-    # Spark gives the result of one attempt of each task.
-    written = map_batches(groups.select(*COLUMNS), append, _WRITTEN).collect()
+    written = arrow_sink.append(groups.select(*COLUMNS), target, table)
     with target.transaction():
-        target.execute(
-            f"delete from {table.quoted} where attempt <> all(%s)",
-            ([row["attempt"] for row in written],),
-        )
+        target.execute(f"delete from {table.quoted} where attempt <> all(%s)", (written.attempts,))
         found = target.execute(f"select count(*) from {table.quoted}").fetchone()
-    expected = sum(row["group_count"] for row in written)
-    if found != (expected,):
+    if found != (written.row_count,):
         raise CountingFailed(
-            f"Spark reports {expected:,} groups and {found and found[0]:,} are stored",
+            f"Spark reports {written.row_count:,} groups and {found and found[0]:,} are stored",
             "run the seed again",
         )

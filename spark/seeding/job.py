@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from common import executors, logged_tables, registration, session
 from common.connections import Connection, connect, database_errors
@@ -14,10 +16,12 @@ from common.settings import Settings
 from common.spark_errors import spark_errors
 from counting import checks, ranges, snapshot, standby, timelines
 from counting.reading import counted_groups, identities
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from replaying.archive import Archive
 from warehouse import fact_state, loader_progress
 
-from seeding import archived, dropped_partitions, following, store
+from loader.staging.records import SlotPosition
+from seeding import archived, archived_facts, dropped_partitions, store
 from seeding.incoming import acquire_seed_lock, incoming_table, write
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
@@ -37,48 +41,8 @@ def seed(settings: Settings) -> Summary:
         facts = registration.registered_facts(
             target, settings.schema, settings.slot, settings.facts
         )
-        source: Connection | None = None
-        if settings.standby is not None:
-            reader = stack.enter_context(
-                contextlib.closing(connect(settings.standby, standby.SETTING))
-            )
-            standby.check(reader, slot)
-            checks.tables(reader, facts)
-        else:
-            reader = source = stack.enter_context(
-                contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN"))
-            )
-            checks.source(source, slot)
-            checks.tables(source, facts)
-        # A standby's slot shows nowhere else.
-        watched = None if slot.on_standby else source
-        remembering = archived.remembering(target, settings, facts)
-        if watched is not None and archived.needs_changes(target, settings, remembering):
-            # Before Spark starts, which takes seconds.
-            loader_progress.require_follower(watched, settings, print_status, archived.FORGET)
-        stack.enter_context(acquire_seed_lock(target, settings, print_status))
-        following.wait_until_followed(target, watched, settings, facts, print_status)
-        spark = stack.enter_context(session.running(timeout=settings.timeout))
-        executors.wait_for_one(spark, settings.timeout)
-        size = ranges.row_estimate(reader, source_tables(facts))
-        stack.enter_context(session.fitted(spark, size))
-        counted = count(spark, target, reader, settings, facts, bool(remembering))
-        if source is not None and counted.snapshot_lsn < slot.position_lsn:
-            raise SourceBehind(
-                f"the source's WAL ends at {lsn.show(counted.snapshot_lsn)}, before the position of"
-                f" record {lsn.show(slot.position_lsn)}: it was restored or failed over with loss",
-                "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
-            )
-        # Again: a fact may have been built for the first time meanwhile.
-        remembering = archived.remembering(target, settings, facts)
-        gaps = archived.wait(
-            target, watched, settings, remembering, counted.snapshot_lsn, print_status
-        )
-        with spark_errors("seed", lambda: None):
-            dropped_partitions.write(
-                spark, target, settings, remembering, counted.snapshot_lsn, gaps
-            )
-        counted = replace(counted, timeline=slot.timeline, gaps=gaps)
+        take = from_archive if settings.archive is not None else from_tables
+        counted = take(stack, target, settings, slot, facts)
         stored = store.replace(target, settings, facts, counted)
         summaries = [
             FactSummary(fact, stored[fact.name], next_step(target, settings, fact))
@@ -91,6 +55,76 @@ def seed(settings: Settings) -> Summary:
         time.monotonic() - begun,
         summaries,
     )
+
+
+def from_tables(
+    stack: contextlib.ExitStack,
+    target: Connection,
+    settings: Settings,
+    slot: SlotPosition,
+    facts: Sequence[Fact],
+) -> store.Counted:
+    """Count the tables at the source or at a standby; write the groups."""
+    source: Connection | None = None
+    if settings.standby is not None:
+        reader = stack.enter_context(contextlib.closing(connect(settings.standby, standby.SETTING)))
+        standby.check(reader, slot)
+        checks.tables(reader, facts)
+    else:
+        reader = source = stack.enter_context(
+            contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN"))
+        )
+        checks.source(source, slot)
+        checks.tables(source, facts)
+    remembering = archived.remembering(target, settings, facts)
+    if archived.needs_changes(target, settings, remembering):
+        # Before Spark starts, which takes seconds.
+        loader_progress.require_follower(target, settings, print_status, archived.FORGET)
+    stack.enter_context(acquire_seed_lock(target, settings, print_status))
+    loader_progress.wait_until_followed(target, settings, facts, print_status)
+    spark = stack.enter_context(session.running(timeout=settings.timeout))
+    executors.wait_for_one(spark, settings.timeout)
+    size = ranges.row_estimate(reader, source_tables(facts))
+    stack.enter_context(session.fitted(spark, size))
+    counted = count(spark, target, reader, settings, facts, bool(remembering))
+    if source is not None and counted.snapshot_lsn < slot.position_lsn:
+        raise SourceBehind(
+            f"the source's WAL ends at {lsn.show(counted.snapshot_lsn)}, before the position of"
+            f" record {lsn.show(slot.position_lsn)}: it was restored or failed over with loss",
+            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+        )
+    # Again: a fact may have been built for the first time meanwhile.
+    remembering = archived.remembering(target, settings, facts)
+    gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn, print_status)
+    with spark_errors("seed", lambda: None):
+        dropped_partitions.write(spark, target, settings, remembering, counted.snapshot_lsn, gaps)
+    return replace(counted, timeline=slot.timeline, gaps=gaps)
+
+
+def from_archive(
+    stack: contextlib.ExitStack,
+    target: Connection,
+    settings: Settings,
+    slot: SlotPosition,
+    facts: Sequence[Fact],
+) -> store.Counted:
+    """Compute the groups from an archive, and write them."""
+    assert settings.archive is not None
+    stack.enter_context(acquire_seed_lock(target, settings, print_status))
+    loader_progress.wait_until_followed(target, settings, facts, print_status)
+    spark = stack.enter_context(session.running(timeout=settings.timeout))
+    executors.wait_for_one(spark, settings.timeout)
+    with spark_errors("seed", lambda: None):
+        archive = Archive.open(spark, settings.archive, settings.slot)
+        at = archived_facts.position(archive, slot, settings)
+        refuse_old(target, settings, facts, at)
+        print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
+        with session.fitted(spark, archive.row_count):
+            found = archived_facts.count(archive, facts, at)
+            groups = reduce(DataFrame.unionByName, (each.groups for each in found))
+            write(groups, target, incoming_table(settings))
+    identities = archived_facts.identities(found)
+    return store.Counted(at, json.dumps(identities), timeline=slot.timeline)
 
 
 def next_step(target: Connection, settings: Settings, fact: Fact) -> str:

@@ -208,9 +208,9 @@ def _store_uncounted(
     listed = target.execute(
         f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"
         " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
-        f" from {incoming} where fact = %s and reason <> %s group by fact, part, reason"
+        f" from {incoming} where fact = %s and reason <> all (%s) group by fact, part, reason"
         " returning part, reason, row_count, example::text",
-        (*this, NULL_DIMENSION),
+        (*this, [NULL_DIMENSION, archived.WENT]),
     ).fetchall()
     return (
         {part.name: found.get(part.name, 0) for part in fact.tables},

@@ -11,7 +11,7 @@ from seeding.archived import FORGET, Purged
 from seeding.store import StoredBaseline
 from waltally import lsn
 from waltally.facts import Fact
-from waltally.plural import plural
+from waltally.units import plural
 
 
 @dataclass(frozen=True)

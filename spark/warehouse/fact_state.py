@@ -9,7 +9,7 @@ from common.connections import Connection
 from common.settings import Settings
 
 from waltally import lsn
-from waltally.errors import BuildFailed, NotSetUp
+from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact
 from waltally.tables import Table
 
@@ -18,23 +18,40 @@ from waltally.tables import Table
 class FactState:
     """`state` is follows, waits or failed; `reason` and `remedy` are empty where all is well."""
 
+    relation: Table
     state: str
     reason: str
     remedy: str
     applied_lsn: int | None
 
+    @property
+    def error(self) -> LoaderError | None:
+        """Return what keeps the fact from following."""
+        if self.state == "follows":
+            return None
+        error = BuildFailed if self.state == "failed" else NotSetUp
+        return error(f"{self.relation} {self.state}: {self.reason}", self.remedy)
+
+
+COLUMNS = "state, coalesce(reason, ''), coalesce(remedy, ''), applied_lsn::text"
+
+
+def of(fact: Fact, columns: Sequence[object]) -> FactState:
+    """Return what COLUMNS say of a fact."""
+    state, reason, remedy, applied = columns
+    at = None if applied is None else lsn.parse(str(applied))
+    return FactState(fact.relation, str(state), str(reason), str(remedy), at)
+
 
 def read(target: Connection, schema: str, slot: str, fact: Fact) -> FactState:
     """Return the state of a registered fact."""
     row = target.execute(
-        "select state, coalesce(reason, ''), coalesce(remedy, ''), applied_lsn::text"
-        f" from {Table(schema, 'fact_state').quoted} where slot_name = %s and model_name = %s",
+        f"select {COLUMNS} from {Table(schema, 'fact_state').quoted}"
+        " where slot_name = %s and model_name = %s",
         (slot, str(fact.relation)),
     ).fetchone()
     assert row is not None
-    state, reason, remedy, applied = row
-    at = None if applied is None else lsn.parse(str(applied))
-    return FactState(str(state), str(reason), str(remedy), at)
+    return of(fact, row)
 
 
 def is_rebuild_due(target: Connection, settings: Settings, facts: Sequence[Fact]) -> bool:
@@ -50,10 +67,10 @@ def is_rebuild_due(target: Connection, settings: Settings, facts: Sequence[Fact]
 def applied_lsn(target: Connection, schema: str, slot: str, fact: Fact) -> int:
     """Return the position of a fact that follows. Raises NotSetUp, or BuildFailed."""
     found = read(target, schema, slot, fact)
-    if found.state == "follows" and found.applied_lsn is not None:
-        return found.applied_lsn
-    error = BuildFailed if found.state == "failed" else NotSetUp
-    raise error(f"{fact.relation} {found.state}: {found.reason}", found.remedy)
+    if found.error:
+        raise found.error
+    assert found.applied_lsn is not None
+    return found.applied_lsn
 
 
 def baseline_id(target: Connection, schema: str, slot: str, fact: Fact) -> str | None:

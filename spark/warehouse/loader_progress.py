@@ -1,17 +1,17 @@
-"""Waits until the loader has staged every change before a position."""
+"""Waits until the loader follows what facts need, and has staged all changes before a position."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from common import slot_position
+from common import logged_tables, slot_position
 from common.connections import Connection
 from common.errors import AuditIncomplete
 from common.settings import Settings
 
-from waltally import lsn
+from waltally import locks, lsn
+from waltally.facts import Fact
 
 _POLL_SECONDS = 0.2
 _NOTIFY_SECONDS = 10.0
@@ -20,32 +20,10 @@ _FOLLOWER_SECONDS = 6.0
 _MESSAGE_BYTES = 2048
 
 
-_IS_LOCKED = """
-select exists (
-    select from pg_locks
-    where
-        locktype = 'advisory'
-        and classid = hashtext('waltally loader')::oid
-        and objid = hashtext(%s)::oid
-        and database = (select oid from pg_database where datname = current_database())
-        and granted
-)
-"""
-
-
-@dataclass(frozen=True)
-class LoaderLock:
-    """The lock that a loader holds at the target while it follows a slot.
-
-    A slot on a standby shows on no other server, so this tells whether somebody follows it.
-    """
-
-    target: Connection
-    schema: str
-
-    def is_held(self, slot: str) -> bool:
-        """Return whether a loader follows the slot; ChangeLog.acquire_slot_lock has the key."""
-        return self.target.execute(_IS_LOCKED, (f"{slot} {self.schema}",)).fetchone() == (True,)
+def is_followed(target: Connection, settings: Settings) -> bool:
+    """Return whether a loader follows the slot: it holds a lock at the target meanwhile."""
+    key = {"key": locks.key("loader", settings.schema, settings.slot)}
+    return target.execute(locks.IS_HELD, key).fetchone() == (True,)
 
 
 def emit_message(source: Connection) -> None:
@@ -63,99 +41,110 @@ def emit_message(source: Connection) -> None:
 
 
 def require_follower(
-    source: Connection | LoaderLock,
+    target: Connection,
     settings: Settings,
     notify: Callable[[str], None],
     otherwise: str | None = None,
 ) -> None:
-    """Return when a session follows the slot. Raises AuditIncomplete after a few seconds.
+    """Return when a loader follows the slot. Raises AuditIncomplete after a few seconds.
 
     A loader between two attempts to connect cannot be told from none, so this says at once who is
     missing, and waits for the next attempt. `otherwise` is another remedy for the error to name.
     """
-    slot = settings.slot
     begun = time.monotonic()
     is_notified = False
-    while not is_followed(source, slot):
+    while not is_followed(target, settings):
         if time.monotonic() - begun > _FOLLOWER_SECONDS:
-            raise not_followed(source, settings, otherwise)
+            raise not_followed(settings, otherwise)
         if not is_notified:
             is_notified = True
             notify(
-                f"{follower(source, slot)}: waiting {_FOLLOWER_SECONDS:.0f} s for a `loader run`"
-                " that connects again"
+                f"nobody follows the slot {settings.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
+                " `loader run` that connects again"
             )
         time.sleep(_POLL_SECONDS)
 
 
-def not_followed(
-    source: Connection | LoaderLock, settings: Settings, otherwise: str | None = None
-) -> AuditIncomplete:
+def not_followed(settings: Settings, otherwise: str | None = None) -> AuditIncomplete:
     """Return the error of a slot that nobody follows."""
     work = settings.work
     return AuditIncomplete(
-        f"{follower(source, settings.slot)}, so the change log does not grow to where the"
+        f"nobody follows the slot {settings.slot}, so the change log does not grow to where the"
         f" {work} counts",
         f"start `loader run`, then run the {work} again" + (f"; {otherwise}" if otherwise else ""),
     )
 
 
 def wait_for_position(
-    target: Connection,
-    source: Connection | LoaderLock | None,
-    settings: Settings,
-    position: int,
-    notify: Callable[[str], None],
+    target: Connection, settings: Settings, position: int, notify: Callable[[str], None]
 ) -> None:
     """Return when the change log holds every change below the position.
 
-    Raises AuditIncomplete after `settings.timeout` seconds. Where nobody follows the slot,
-    which only a `source` can tell, it is raised after a few seconds.
+    Raises AuditIncomplete after `settings.timeout` seconds, and after a few where nobody follows
+    the slot.
     """
-    slot, timeout = settings.slot, settings.timeout
-    begun = time.monotonic()
-    notified = 0.0
-    followed = begun
-    while (reached := slot_position.read(target, settings.schema, slot).position_lsn) < position:
+    wait = _Wait(settings, notify)
+    followed = time.monotonic()
+    while (
+        reached := slot_position.read(target, settings.schema, settings.slot).position_lsn
+    ) < position:
         now = time.monotonic()
+        if is_followed(target, settings):
+            followed = now
+        elif now - followed > _FOLLOWER_SECONDS:
+            raise not_followed(settings)
         behind = (
             f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"
             f" {lsn.show(position)}"
         )
-        if source is None or is_followed(source, slot):
-            followed = now
-        elif now - followed > _FOLLOWER_SECONDS:
-            raise not_followed(source, settings)
-        who = f"; {follower(source, slot)}" if source is not None else ""
-        if now - begun > timeout:
+        wait.once_more(behind, "that `loader run` gets on", f"waiting: {behind}")
+
+
+def wait_until_followed(
+    target: Connection, settings: Settings, facts: Sequence[Fact], notify: Callable[[str], None]
+) -> None:
+    """Return when the log holds every needed column from some position on, or will do so.
+
+    A running loader sees within seconds that `loader setup` has registered more. Where nobody
+    follows the slot, the next session begins with it, at a position before any later snapshot of
+    the source; one of a standby may be older.
+    Raises AuditIncomplete after `settings.timeout` seconds.
+    """
+    wait = _Wait(settings, notify)
+    while missing := [
+        table
+        for table, at in logged_tables.held_since(target, settings, facts).items()
+        if at is None
+    ]:
+        if settings.standby is None and not is_followed(target, settings):
+            return
+        names = ", ".join(missing)
+        wait.once_more(
+            f"the log does not hold {names} yet; is it running?",
+            "what the loader waits for",
+            f"waiting until the loader follows {names}",
+        )
+
+
+class _Wait:
+    """A wait for the loader, `settings.timeout` seconds at most, that is said every ten."""
+
+    def __init__(self, settings: Settings, notify: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._notify = notify
+        self._begun = time.monotonic()
+        self._notified = 0.0
+
+    def once_more(self, lacking: str, see: str, said: str) -> None:
+        """Sleep shortly. Raises AuditIncomplete, with what is lacking, where the time is over."""
+        settings, now = self._settings, time.monotonic()
+        if now - self._begun > settings.timeout:
             raise AuditIncomplete(
-                f"after {timeout:.0f} s {behind}{who}",
-                "see with `loader status` that `loader run` gets on, then run the"
-                f" {settings.work} again; a larger --timeout waits longer",
+                f"after {settings.timeout:.0f} s {lacking}",
+                f"see with `loader status` {see}, then run the {settings.work} again; a larger"
+                " --timeout waits longer",
             )
-        if now - notified > _NOTIFY_SECONDS:
-            notified = now
-            notify(f"waiting: {behind}{who}")
+        if now - self._notified > _NOTIFY_SECONDS:
+            self._notified = now
+            self._notify(said)
         time.sleep(_POLL_SECONDS)
-
-
-def is_followed(source: Connection | LoaderLock, slot: str) -> bool:
-    """Return whether a session follows the slot."""
-    if isinstance(source, LoaderLock):
-        return source.is_held(slot)
-    row = source.execute(
-        "select active_pid is not null from pg_replication_slots where slot_name = %s", (slot,)
-    ).fetchone()
-    return row == (True,)
-
-
-def follower(source: Connection | LoaderLock, slot: str) -> str:
-    """Return who follows the slot, as the end of a sentence."""
-    if isinstance(source, LoaderLock):
-        return f"{'a loader' if source.is_held(slot) else 'nobody'} follows the slot {slot}"
-    row = source.execute(
-        "select active_pid from pg_replication_slots where slot_name = %s", (slot,)
-    ).fetchone()
-    if row is None:
-        return f"the slot {slot} does not exist"
-    return f"pid {row[0]} follows the slot" if row[0] else f"nobody follows the slot {slot}"

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -19,13 +18,13 @@ from demo import comparison
 from demo.cluster import Cluster
 from demo.comparison import Difference
 from demo.example import Example
+from loader.applying.applier import apply_once
 from tests.acceptance.variations import Model
 from tests.support import ROOT, Database, wait_until
-from tests.support.commands import LOADER, profiles
+from tests.support.commands import LOADER, profiles, run_dbt, run_loader
 from tests.support.databases import empty_database
 from tests.support.spark_jobs import run_job
-
-_PYTHON = Path(sys.executable).parent
+from waltally.settings import DEFAULT_SCHEMA, Settings
 
 
 class ExamplePipeline:
@@ -44,6 +43,8 @@ class ExamplePipeline:
         }
         self._warehouse_dsn = cluster.dsn(self.warehouse.name)
         self._since: dict[str, str] = {}
+        self._is_installed = False
+        self._has_spark_facts = example.has_spark_facts
         self._project = copy_project(example, home / "project")
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("PG")},
@@ -58,7 +59,7 @@ class ExamplePipeline:
             example.create(dsn)
             example.fill(dsn, 1500, seed + 100 * number)
         self.traffic = [
-            example.traffic(dsn, seed=seed + 100 * number, rate=30, truncates=True)
+            example.traffic(dsn, seed=seed + 100 * number, rate=120, truncates=True)
             for number, dsn in enumerate(self._sources.values())
         ]
 
@@ -72,24 +73,17 @@ class ExamplePipeline:
             "LOADER_SOURCE_DSN": self._sources[slot],
         }
 
-    def run(self, *command: str) -> None:
-        """Run a command for each source, to its end; fail the test where it fails."""
+    def run(self, program: str, *arguments: str) -> None:
+        """Run loader or dbt for each source, to its end; fail the test where it fails."""
+        run = {"dbt": run_dbt, "loader": run_loader}[program]
         for slot in self._sources:
-            done = subprocess.run(
-                command, env=self.of_slot(slot), cwd=ROOT, capture_output=True, text=True
-            )
-            said = f"{slot} {command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+            done = run(arguments, self.of_slot(slot))
+            said = f"{slot} {arguments}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
             assert done.returncode == 0, said
 
     def set_up(self) -> None:
         """Register the facts as the models declare them now."""
-        done = subprocess.run(
-            [str(_PYTHON / "dbt"), "--quiet", "parse"],
-            env=self._environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
+        done = run_dbt(("--quiet", "parse"), self._environment)
         assert done.returncode == 0, done.stdout + done.stderr
         self.run("loader", "setup")
 
@@ -106,10 +100,24 @@ class ExamplePipeline:
             self._since.setdefault(name, self._baseline(name))
 
     def build(self) -> None:
-        """Stage what is committed, where no loader runs, and apply it."""
+        """Stage what is committed, where no loader runs, and apply it; dbt installs what is new."""
         if not self._is_followed():
             self.run("loader", "run", "--once")
-        self.run("dbt", "build")
+        if not self._is_installed:
+            self.run("dbt", "build")
+            self._is_installed = True
+        for slot, source in self._sources.items():
+            settings = Settings.of(source, self._warehouse_dsn, slot, DEFAULT_SCHEMA)
+            apply_once(settings)
+            if self._has_spark_facts:
+                run_job("spark-submit spark/apply.py --once", self.of_slot(slot))
+                # A roll-up of what is built now for the first time is filled.
+                apply_once(settings)
+
+    def refresh(self) -> None:
+        """Start every model from its baseline again."""
+        self.run("dbt", "run", "--full-refresh")
+        self.build()
 
     @contextmanager
     def loaders(self) -> Iterator[None]:
@@ -126,13 +134,18 @@ class ExamplePipeline:
             for slot in self._sources
         ]
         try:
-            wait_until(self._is_followed, "the loaders follow")
+            wait_until(
+                lambda: self._is_followed() or any(each.poll() is not None for each in running),
+                "the loaders follow",
+                seconds=180,
+            )
+            assert self._is_followed(), "a loader ended by itself"
             yield
         finally:
             for each in running:
                 each.send_signal(signal.SIGTERM)
-            said = [each.communicate(timeout=60)[1] for each in running]
-        assert [each.returncode for each in running] == [0] * len(running), said
+            said = [each.communicate(timeout=120)[1] for each in running]
+            assert [each.returncode for each in running] == [0] * len(running), said
 
     # The models.
 
@@ -141,8 +154,15 @@ class ExamplePipeline:
         name = model.recount.fact
         for path in self._project.glob(f"models/{name}.yml"):
             path.unlink()  # its contract lists other columns
+        for path in self._project.glob("models/*.sql"):
+            if "roll_up(" in (text := path.read_text()) and f"ref('{name}')" in text:
+                # It may be made of columns that the fact no longer has.
+                path.unlink()
+                path.with_suffix(".yml").unlink()
+                self.recounts.pop(path.stem)
         (self._project / "models" / f"{name}.sql").write_text(model.declaration + "\n")
         self.recounts[name] = model.recount
+        self._is_installed = False
         self._since.pop(name, None)
 
     # The application, and what the facts say.
@@ -165,7 +185,10 @@ class ExamplePipeline:
             each
             for name, recount in self.recounts.items()
             for each in comparison.differences(
-                recount, self._sources, self._warehouse_dsn, since=self._since.get(name)
+                recount,
+                self._sources,
+                self._warehouse_dsn,
+                since=self._since.get(recount.purges_since or name),
             )
         ]
 
@@ -209,16 +232,10 @@ def copy_project(example: Example, project: Path) -> Path:
 
 def install_packages(project: Path) -> None:
     """Run `dbt deps`, which must not need a network."""
-    nowhere = "http://127.0.0.1:9"
-    done = subprocess.run(
-        [str(_PYTHON / "dbt"), "deps", "--project-dir", str(project)],
-        env={
-            **os.environ,
-            **profiles(project),
-            **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), nowhere),
-        },
-        cwd=project,
-        capture_output=True,
-        text=True,
+    nowhere = dict.fromkeys(
+        ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"
+    )
+    done = run_dbt(
+        ("deps", "--project-dir", str(project)), {**os.environ, **profiles(project), **nowhere}
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -38,7 +38,7 @@ def test_everything_at_once_under_traffic(
     finally:
         pipeline.traffic.stop()
         loader.send_signal(signal.SIGTERM)
-        _, errors = loader.communicate(timeout=60)
+        _, errors = loader.communicate(timeout=120)
     assert loader.returncode == 0, errors
     pipeline.run("loader", "run", "--once", "--build")
     assert pipeline.differences() == []

@@ -57,7 +57,7 @@ def test_every_fact_equals_a_recount(
             traffic.stop()
     pipeline.build()
     assert pipeline.differences() == []
-    pipeline.run("dbt", "run", "--full-refresh")
+    pipeline.refresh()
     assert pipeline.differences() == []
 
 

@@ -8,8 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from demo.cluster import BIN, Cluster
-from tests.acceptance.pipeline import Pipeline
+from demo.cluster import BIN
 from tests.support import LOADER, ROOT, Database, wait_until
 from tests.support.commands import RunningLoader
 from waltally.errors import NotSetUp
@@ -119,10 +118,3 @@ def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
         ("live_count", "bigint"),
         ("archived_count", "bigint"),
     ]
-
-
-def test_docs_can_be_generated(cluster: Cluster, database: Database, tmp_path: Path) -> None:
-    pipeline = Pipeline(cluster, database, tmp_path, "full", 78)
-    pipeline.run("loader", "setup")
-    pipeline.run("dbt", "docs", "generate", "--static")
-    assert "ft_service_stats" in (tmp_path / "target" / "static_index.html").read_text()

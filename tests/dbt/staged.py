@@ -27,9 +27,10 @@ from loader.staging.migrate import upgrade
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
 from tests.support import ROOT
-from tests.support.servers import Server
+from tests.support.servers import Server, connect
 from tests.support.waiting import wait_until
 from waltally import facts, lsn
+from waltally.database import Connection
 
 SLOT = "waltally"
 DATABASE = "waltally"
@@ -46,7 +47,7 @@ SHIPPED = ("--exclude", "path:examples")
 def warehouse_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     """A server whose database `postgres` is the template of every warehouse."""
     with Server({"fsync": "off", **(settings or {})}) as cluster:
-        connection = psycopg2.connect(cluster.dsn())
+        connection = connect(cluster.dsn())
         upgrade(connection, "cdc")
         with connection, connection.cursor() as cursor:
             cursor.execute(
@@ -82,7 +83,7 @@ class Warehouse:
             cursor.execute(f"create database {DATABASE} template postgres")
         server.close()
         self.connection = self.connect()
-        self._applying = psycopg2.connect(cluster.dsn(DATABASE))
+        self._applying = self.connect()
         self._installed: dict[tuple[str, ...], set[str]] = {}
         self._settings: tuple[str, ...] = ()
         self.add_slot(SLOT)
@@ -123,10 +124,8 @@ class Warehouse:
                     json.dumps({"*": lsn.show(followed)}),
                 )
 
-    def connect(self) -> Any:
-        connection = psycopg2.connect(self.cluster.dsn(DATABASE))
-        connection.autocommit = True
-        return connection
+    def connect(self) -> Connection:
+        return connect(self.cluster.dsn(DATABASE))
 
     def execute(self, statement: str, *values: object) -> list[Any]:
         with self.connection.cursor() as cursor:
@@ -238,7 +237,7 @@ class Warehouse:
     def reconnect(self) -> None:
         """Open other sessions, after the server was stopped."""
         self.connection = self.connect()
-        self._applying = psycopg2.connect(self.cluster.dsn(DATABASE))
+        self._applying = self.connect()
 
     def close(self) -> None:
         self._applying.close()
@@ -310,8 +309,9 @@ class Warehouse:
     def apply_apart(self, part: calls.Part = "all") -> list[ModelState]:
         """Call cdc.apply once, in a session of its own."""
         # What waits for a lock that this test holds would wait for ever.
-        settings = "-c lock_timeout=20s"
-        with closing(psycopg2.connect(self.cluster.dsn(DATABASE), options=settings)) as connection:
+        settings = "-c lock_timeout=120s"
+        dsn = f"{self.cluster.dsn(DATABASE)} options='{settings}'"
+        with closing(connect(dsn)) as connection:
             return calls.apply(connection, "cdc", SLOT, part)
 
     def states(self) -> dict[str, str]:

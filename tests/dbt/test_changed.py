@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.dbt.project import messages
 from tests.dbt.staged import START, Warehouse
 from tests.dbt.workload import LIVE, SERVICES, change, row
@@ -14,6 +16,7 @@ BY_TYPE = ("--vars", "changed: dimensions")
 BY_WHERE = ("--vars", "changed: where")
 DOUBLED = ("--vars", "changed: derived")
 MANY = ("--vars", "changed: many")
+BY_SPARK = ("--vars", "changed: spark")
 
 
 def register(warehouse: Warehouse, *words: str, followed: int = START) -> None:
@@ -147,6 +150,32 @@ def test_a_derived_column_comes_and_goes_without_a_seed(warehouse: Warehouse) ->
     assert warehouse.execute("select count, doubled from analytics.ft_changing") == [(1, 2)]
     warehouse.build(*NAMES)
     assert contents(warehouse) == before
+
+
+def test_a_fact_that_spark_applies_is_left_alone_and_taken_back(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(*NAMES)
+    before = contents(warehouse)
+    done = warehouse.dbt("run", *NAMES, *BY_SPARK)
+    assert done.success, messages(done)
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.apply()
+    assert contents(warehouse) == before
+    assert warehouse.states()["ft_changing"] == "follows"
+    done = warehouse.dbt("run", *NAMES)
+    assert done.success, messages(done)
+    assert [line[2] for line in contents(warehouse)] == [2]
+
+
+def test_a_new_fact_that_spark_applies_names_its_job(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    done = warehouse.dbt("run", *NAMES, *BY_SPARK)
+    assert "it was not built yet; run `spark-submit spark/apply.py`" in messages(done)
+    # The project is parsed first, and that must succeed.
+    with pytest.raises(
+        AssertionError, match="engine is \"abacus\"; it takes 'database' or 'spark'"
+    ):
+        warehouse.dbt("run", *NAMES, "--vars", "changed: abacus")
 
 
 def test_a_view_that_needs_a_lost_column_is_named(warehouse: Warehouse) -> None:

@@ -40,7 +40,8 @@ def test_a_build_killed_at_a_named_place_is_repeated_exactly(
         build = warehouse.start("run", *words, *FACT)
         warehouse.wait_for_waiting(1)
         kill(build)
-    assert warehouse.counts() == before
+    # An apply that was sent may still end at the server, as a whole.
+    assert warehouse.counts() in (before, source.counts())
     warehouse.apply()
     assert warehouse.counts() == source.counts()
     warehouse.install(*FACT)
@@ -92,7 +93,7 @@ def test_two_builds_at_once_apply_nothing_twice(warehouse: Warehouse) -> None:
         builds = [warehouse.start("run", *FACT) for _ in range(2)]
         warehouse.wait_for_waiting(2)
     for build in builds:
-        output, _ = build.communicate(timeout=60)
+        output, _ = build.communicate(timeout=120)
         assert build.returncode == 0, output
     assert warehouse.counts() == source.counts()
 

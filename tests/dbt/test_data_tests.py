@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from dbt.artifacts.schemas.run import RunExecutionResult
@@ -137,6 +137,23 @@ def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:
         done = warehouse.dbt(*words)
         assert done.success, messages(done)
     assert (warehouse.project.home / "target/static_index.html").exists()
+
+
+def test_source_freshness_tells_of_a_fact_that_stands_still(counted: Warehouse) -> None:
+    def status() -> str:
+        done = counted.dbt("source", "freshness", "--select", "source:waltally.cdc.model_watermark")
+        (found,) = cast("Any", done.result).results
+        return str(found.status)
+
+    stands = (
+        "update cdc.model_watermark set applied_lsn = '0/1', moved_at = now() - interval '{}' "
+        "where model_name = 'analytics.ft_service_stats'"
+    )
+    assert status() == "pass"
+    counted.execute(stands.format("20 minutes"))
+    assert status() == "warn"
+    counted.execute(stands.format("2 hours"))
+    assert status() == "error"
 
 
 def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ from tests.dbt.project import QUIET, Project, messages
 from tests.dbt.staged import DATABASE, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from tests.support import ROOT
+from tests.support.commands import profiles, run_dbt
+from tests.support.project import host_project
 from tests.support.traps import traps
 
 SERVICE = "00000000-0000-0000-0000-000000000001"
@@ -124,3 +129,50 @@ def test_every_case_of_the_rules_passes_whatever_the_slot_is(
     assert not failed, failed
     assert done.success, messages(done)
     assert len(results) > 100
+
+
+@pytest.mark.parametrize("reference", ["'ft_service_stats'", "'waltally', 'ft_service_stats'"])
+def test_a_roll_up_may_be_of_a_fact_of_the_package(
+    host_warehouse: Warehouse, tmp_path: Path, reference: str
+) -> None:
+    project = HostProject(tmp_path / "host")
+    (project.home / "models" / "ft_services.sql").write_text(
+        f"{{{{ waltally.roll_up(fact=ref({reference}), dimensions={{'service_id': 'service_id'}}, "
+        "measures={'live_count': {'sum': 'live_count'}}) }}"
+    )
+    done = project.invoke("compile", "--select", "ft_services", "--vars", "{notify_facts: true}")
+    assert done.success, messages(done)
+
+
+def test_a_fact_is_a_semantic_model_of_dbt(warehouse: Warehouse, tmp_path: Path) -> None:
+    fact = (
+        "{{{{ waltally.fact(tables={{'orders': 'public.orders'}}, dimensions={}, "
+        "measures={{'order_count': {{'count': 'orders'}}, 'amount': {{'sum': 'amount'}}}}) }}}}"
+    )
+    day = "{'region': 'text', 'day': {'date_of': 'placed_at', 'timezone': 'UTC'}}"
+    spine = "select date '2026-01-01' as date_day"
+    models = {"ft_days": fact.format(day), "ft_all": fact.format("{'region': 'text'}")}
+    project = host_project(tmp_path, {**models, "days": spine})
+    (project / "models/days.yml").write_text(
+        "models: [{name: days, time_spine: {standard_granularity_column: date_day}, "
+        "columns: [{name: date_day, granularity: day}]}]"
+    )
+    environment = {**os.environ, **profiles(tmp_path), "DBT_PROJECT_DIR": str(project)}
+
+    def printed(fact: str) -> subprocess.CompletedProcess[str]:
+        called = ("run-operation", "print_semantic_model", "--args", f"{{fact: {fact}}}")
+        return run_dbt(("--quiet", *called), environment)
+
+    (project / "models/metrics.yml").write_text(printed("ft_days").stdout)
+    done = run_dbt(("parse",), environment)
+    assert done.returncode == 0, done.stdout
+    (manifest,) = tmp_path.rglob("semantic_manifest.json")
+    found = json.loads(manifest.read_text())
+    (model,) = found["semantic_models"]
+    assert [(each["name"], each["type"]) for each in model["dimensions"]] == [
+        ("region", "categorical"),
+        ("in_day", "time"),
+    ]
+    metrics = {each["name"]: each["type"] for each in found["metrics"]}
+    assert metrics == {"ft_days_order_count": "simple", "ft_days_amount": "simple"}
+    assert "ft_all is no fact with a dimension that is a date" in printed("ft_all").stdout

@@ -161,7 +161,7 @@ def add_slot(warehouse: Warehouse) -> None:
 def paste(warehouse: Warehouse, hint: str) -> None:
     """Execute the SQL of a hint, as an operator would paste it."""
     statements = re.findall(r"delete from .*?;", hint)
-    assert len(statements) == 3
+    assert len(statements) == 4
     warehouse.execute("".join(statements))
 
 

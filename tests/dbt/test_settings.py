@@ -17,9 +17,9 @@ from tests.support.traps import traps
 ROLE_SETTINGS = {
     "default_transaction_read_only": "on",
     "default_transaction_isolation": "serializable",
-    "statement_timeout": "'1500ms'",
+    "statement_timeout": "'5s'",
     "lock_timeout": "'300ms'",
-    "idle_in_transaction_session_timeout": "'1500ms'",
+    "idle_in_transaction_session_timeout": "'5s'",
     "search_path": "hostile, pg_catalog",
     "standard_conforming_strings": "off",
     "transform_null_equals": "on",
@@ -66,7 +66,7 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
     def outwait_the_timeouts() -> None:
         waiting = (
             "select count(*) from pg_stat_activity where usename = 'builder' "
-            "and wait_event_type = 'Lock' and now() - query_start > interval '2 seconds'"
+            "and wait_event_type = 'Lock' and now() - query_start > interval '6 seconds'"
         )
         wait_until(
             lambda: builder.execute(waiting) == [(1,)],

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from tests.support import LOADER, Database
-from tests.support.commands import SECRET, RunningLoader, sentence
+from tests.support.commands import SECRET, RunningLoader, run_dbt, sentence
 from tests.support.databases import paste
 from tests.support.hostile_names import NAMES
 from tests.support.spark_jobs import run_job
@@ -86,9 +85,8 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     )
 
     def dbt(*words: str) -> None:
-        command = ["dbt", *words, "--no-send-anonymous-usage-stats"]
-        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
+        done = run_dbt(words, environment)
+        assert done.returncode == 0, done.stdout + done.stderr
 
     dbt("deps")
     refused = database.loader("setup", **environment)

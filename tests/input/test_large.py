@@ -77,5 +77,5 @@ def test_values_of_ten_megabytes_pass_in_bounded_memory(pipeline: Pipeline) -> N
         assert peak_memory(process) - idle < 192 * 1024
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
     pipeline.must_be_exact()

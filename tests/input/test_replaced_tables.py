@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from loader.monitoring import status
-from loader.monitoring.thresholds import Thresholds
+from loader.monitoring.findings import Thresholds
 from loader.preflight import setup
 from tests.support.pipeline import Pipeline
 from tests.support.spark_jobs import run_job

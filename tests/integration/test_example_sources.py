@@ -11,8 +11,12 @@ from tests.support import Database
 
 FOREIGN = {
     "ft_orders": "day = '1999-01-01'",
+    "customers": '"Customer no" = -1',
+    "ft_parcels": "month = '1999-01-01'",
+    "ft_regions": "month = '1999-01-01'",
     "ft_project_hours": "project_id = -1",
     "projects": "id = -1",
+    "ft_month_hours": "month = '1999-01-01'",
 }
 """A key that no row of the example has, by model."""
 
@@ -26,14 +30,14 @@ def test_a_wrong_a_missing_and_a_foreign_row_are_differences(
     example.fill(dsn, 500, 1)
     database.execute("create schema analytics")
     for recount in example.recounts:
-        columns = ", ".join((*recount.keys, *recount.values))
+        columns = ", ".join(f'"{name}"' for name in (*recount.keys, *recount.values))
         table = f"analytics.{recount.fact}"
         query = recount.query.replace("%(slot)s", "'a_slot'")
         database.execute(f"create table {table} as select * from ({query}) as made ({columns})")
         assert differences(recount, {"a_slot": dsn}, dsn) == []
         found = []
         for change in (
-            f"update {table} set {recount.values[0]} = null where ctid = '(0,1)'",
+            f"update {table} set \"{recount.values[0]}\" = null where ctid = '(0,1)'",
             f"delete from {table} where ctid = '(0,2)'",
             f"update {table} set {FOREIGN[recount.fact]} where ctid = '(0,3)'",
         ):

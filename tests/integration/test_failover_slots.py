@@ -44,7 +44,7 @@ def copied(standby: Standby, pipeline: Pipeline) -> None:
         pipeline.source.execute("select pg_log_standby_snapshot()")
         return standby.copies(pipeline.slot)
 
-    wait_until(is_copied, "the standby has a copy", seconds=120, pause=0.5)
+    wait_until(is_copied, "the standby has a copy", pause=0.5)
 
 
 def both(family: Family, standby: Standby, database: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,40 @@ def test_a_fact_that_is_added_while_a_loader_builds_joins_the_others(
         running.end()
 
 
+def test_a_roll_up_is_known_everywhere_and_forgotten(
+    source: Database, host: dict[str, str], tmp_path: Path
+) -> None:
+    environment = {**host, **profiles(tmp_path)}
+    models = Path(host["DBT_PROJECT_DIR"]) / "models"
+    (models / "ft_texts.sql").write_text(
+        "{{ waltally.roll_up(fact=ref('ft_notes'), dimensions={'note': 'note'}, measures={"
+        "'row_count': {'sum': 'row_count'}, 'notes': {'distinct': 'note'}}) }}"
+    )
+    source.must("setup", **environment)
+    source.dbt("run", **environment)
+    source.execute("insert into unrelated (note) values ('a'), ('a'), ('b')")
+    source.must("run", "--once", "--build")
+    assert source.execute("select note, row_count, notes from elsewhere.ft_texts order by 1") == [
+        ("a", 2, 1),
+        ("b", 1, 1),
+    ]
+    status = json.loads(source.loader("status", "--json").stdout)
+    (found,) = [each for each in status["facts"] if each["name"] == "ft_texts"]
+    assert found["state"] == "follows"
+    said = json.loads(source.must("stats", "ft_texts", "--by", "note", "--json"))
+    assert [line["notes"] for line in said["lines"]] == [1, 1]
+    assert said["totals"] == {"row_count": 3, "notes": None}, "they are not added up"
+
+    (models / "ft_texts.sql").unlink()
+    said = source.must("setup", **environment)
+    assert said.startswith("forgot ft_texts, which is no longer declared; its table stays\n")
+    source.execute("insert into unrelated (note) values ('c')")
+    source.must("run", "--once", "--build")
+    assert source.value("select sum(row_count) from elsewhere.ft_texts") == 3
+    source.must("teardown", "--purge", "--yes")
+    source.execute("update elsewhere.ft_notes set row_count = row_count")
+
+
 def test_the_widest_models_are_built(source: Database, tmp_path: Path) -> None:
     """Wider ones are refused while dbt parses (test_declarations)."""
     texts, numbers = [f"t{n}" for n in range(32)], [f"n{n}" for n in range(368)]
@@ -137,5 +172,8 @@ def test_a_declaration_that_is_refused_is_its_sentence_alone(
         done = source.loader(*command, **host)
         assert done.returncode == 28
         said = sentence(done.stderr)
-        assert said.startswith("Error: ft_wrong: measure row_count is max; it takes count or sum: ")
-        assert said.endswith(f"does not allow\nTry: correct models/ft_wrong.sql in {project}\n")
+        assert said.startswith(
+            "Error: ft_wrong: measure row_count is max; it takes {'count': table} or "
+        )
+        remedy = f"Try: correct models/ft_wrong.sql in {project}\n"
+        assert said.endswith(f"does not allow; a roll_up of the fact has those\n{remedy}")

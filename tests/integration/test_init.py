@@ -1,13 +1,15 @@
-"""`loader init` leads from a table to a live fact."""
+"""What `loader init` refuses, and how it adds a fact.
+
+tests/acceptance/test_readme.py leads from a table to a live fact.
+"""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import LOADER, Database
+from tests.support import Database
 from tests.support.commands import sentence
 
 
@@ -16,44 +18,9 @@ def orders(source: Database) -> Database:
     source.execute(
         "create type state as enum ('open', 'paid');"
         'create table "Orders" (id bigint primary key, state state not null, channel text, '
-        "amount numeric(10, 2), placed_at timestamptz);"
-        'alter table "Orders" replica identity full;'
-        "insert into \"Orders\" select n, 'open', case when n % 3 > 0 then 'web' end, n, now() "
-        "from generate_series(1, 300) as n;"
-        'analyze "Orders"'
+        "amount numeric(10, 2), placed_at timestamptz)"
     )
     return source
-
-
-def init(database: Database, folder: Path, *words: str) -> str:
-    return database.must("init", str(folder), "--table", 'public."Orders"', *words)
-
-
-def test_the_project_that_it_writes_is_registered_and_built_exactly(
-    orders: Database, tmp_path: Path
-) -> None:
-    folder = tmp_path / "facts"
-    said = init(orders, folder, "--by", "state,channel")
-    assert "by channel (text, about 1 values)" in said
-    assert "spark-submit spark/seed.py" in said
-    assert (folder / "spark" / "seed.py").exists()
-    environment = orders.environment(
-        LOADER_MANIFEST="", DBT_PROJECT_DIR=str(folder), DBT_PROFILES_DIR=str(folder)
-    )
-    dbt = [str(LOADER.parent / "dbt"), "deps", "--no-send-anonymous-usage-stats"]
-    subprocess.run(dbt, cwd=folder, env=environment, check=True, capture_output=True)
-    orders.execute('truncate "Orders"')
-    assert "registered ft_orders" in orders.must("setup", **environment)
-    orders.execute(
-        "insert into \"Orders\" (id, state, channel) values (1, 'open', 'web'), (2, 'open', null);"
-        "update \"Orders\" set state = 'paid' where id = 1;"
-        "insert into \"Orders\" (id, state) values (3, 'open')"
-    )
-    orders.dbt("run", "--project-dir", str(folder), **environment)
-    orders.must("run", "--once", "--build", **environment)
-    assert orders.execute(
-        "select state, channel, row_count from analytics.ft_orders where row_count > 0 order by 1"
-    ) == [("open", None, 2), ("paid", "web", 1)]
 
 
 def test_a_table_that_is_not_there_is_one_sentence_with_those_that_are(
@@ -81,3 +48,44 @@ def test_a_folder_with_files_is_left_alone(orders: Database, tmp_path: Path) -> 
     assert done.returncode == 2
     assert "has files already" in sentence(done.stderr)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and not {".waltally", "spark"} & set(path.relative_to(folder).parts)
+    }
+
+
+def test_a_fact_is_added_and_no_file_that_is_there_changes(
+    orders: Database, tmp_path: Path
+) -> None:
+    orders.execute("create table payments (id bigint primary key, state int, fee_cents int)")
+    project = tmp_path / "facts"
+    made = orders.loader("init", str(project), "--table", 'public."Orders"')
+    assert made.returncode == 0, made.stderr
+    before = contents(project)
+    done = orders.loader("init", "--add", str(project), "--table", "payments")
+    assert done.returncode == 0, done.stderr
+    assert "spark-submit spark/seed.py --fact ft_payments" in done.stdout
+    after = contents(project)
+    assert after.keys() - before.keys() == {"models/ft_payments.sql", "models/ft_payments.yml"}
+    assert {name: after[name] for name in before} == before
+
+    for table in ("payments", 'public."Orders"'):
+        again = orders.loader("init", "--add", str(project), "--table", table)
+        assert again.returncode == 2
+        assert "already" in sentence(again.stderr)
+    assert contents(project) == after
+    for command in ("deps", "parse"):
+        orders.dbt(command, DBT_PROJECT_DIR=str(project), DBT_PROFILES_DIR=str(project))
+
+
+def test_a_fact_is_added_only_to_a_project_that_init_made(orders: Database, tmp_path: Path) -> None:
+    (tmp_path / "packages.yml").write_text("packages: []\n")
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        done = orders.loader("init", "--add", str(folder), "--table", 'public."Orders"')
+        assert done.returncode == 2
+        assert "is no project that `loader init` made" in sentence(done.stderr)
+    assert contents(tmp_path) == {"packages.yml": "packages: []\n"}

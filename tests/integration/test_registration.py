@@ -69,8 +69,17 @@ def test_a_table_of_any_shape_is_set_up_by_the_remedy_that_is_printed(source: Da
 def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
     make_orders(source)
     source.execute("alter table shop.orders replica identity full")
-    day = column("day", "date", kind="date_of", column="secret", timezone="Europe/Lundon")
-    total = {"name": "t", "kind": "sum", "column": "secret", "of": ["rows"], "type": "numeric"}
+    day = column(
+        "day", "date", kind="period", unit="day", column="secret", timezone="Europe/Lundon"
+    )
+    total = {
+        "name": "t",
+        "kind": "sum",
+        "columns": ["secret"],
+        "of": ["rows"],
+        "type": "numeric",
+        "where": [],
+    }
     source.declare(
         ft_days=declare("shop.orders", dimensions=[day], measures=[total]),
         ft_missing=declare("shop.missing", ("id", "uuid")),
@@ -133,7 +142,9 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
         "insert into cdc.installed_model select slot_name, 'dev.ft_gone', fact_name, declaration, "
         "routine, reader, needs from cdc.installed_model where fact_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
-        "from cdc.installed_model"
+        "from cdc.installed_model;"
+        "insert into cdc.computed_group select slot_name, model_name, 'b', 1, null, null, '{a}', "
+        "'{1}' from cdc.installed_model"
     )
     for name in ("ft_service_stats", "ft_gone"):
         source.execute(
@@ -152,7 +163,7 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     assert "forgot ft_gone, which is no longer declared; the table analytics.ft_gone stays" in said
     for table in ("fact", "baseline", "baseline_group", "baseline_rejection"):
         assert source.execute(f"select fact_name from cdc.{table}") == [("ft_service_stats",)]
-    for table in ("model_watermark", "installed_model", "archived_delete"):
+    for table in ("model_watermark", "installed_model", "archived_delete", "computed_group"):
         left = source.execute(f"select model_name from cdc.{table}")
         assert left == [("analytics.ft_service_stats",)], table
     assert source.value("select to_regclass('analytics.ft_gone') is not null")

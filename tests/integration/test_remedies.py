@@ -184,6 +184,20 @@ def test_an_identity_that_is_too_narrow(source: Database, ddl: str) -> None:
     assert identity == ("f" if wants_full else "i")
 
 
+def test_the_cheaper_identity_of_a_large_table(source: Database) -> None:
+    source.execute(
+        "alter table notifications replica identity default, alter service_id set not null, "
+        "alter template_id set not null, alter notification_status set not null"
+    )
+    source.insert(3)
+    source.execute("select pg_stat_force_next_flush()")
+    source.execute("update pg_class set reltuples = 2000000 where relname = 'notifications'")
+    (remedy,) = remedies(source.loader("setup").stderr)
+    assert "replica identity full; -- an index would take about 172.0 MB" in remedy
+    paste(source.cluster, source.name, remedy)
+    source.must("setup")
+
+
 def test_a_table_that_is_not_logged(source: Database) -> None:
     source.execute("alter table notifications set unlogged")
     done = source.loader("setup")

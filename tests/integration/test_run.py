@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 
 from demo.cluster import Cluster
-from loader.staging.pruned import MARK
+from loader.staging.partitions import MARK
 from tests.support import Database, paste, wait_until
 from tests.support.databases import application_database
 from tests.support.following import end, following, is_copying, peak_memory
@@ -195,7 +195,7 @@ def test_a_stop_amid_a_large_transaction_leaves_nothing_of_it(source: Database) 
 @pytest.mark.parametrize(
     ("start", "names"),
     [
-        ("0/FE000000", ["00000000fe", "00000000ff", "0000000100", "0000000101"]),
+        ("0/FD000000", ["00000000fe", "00000000ff", "0000000100", "0000000101"]),
         # A log of 4 GiB goes on in partitions of 256 MiB.
         ("0/10", ["00000000f", "000000010"]),
     ],
@@ -204,14 +204,14 @@ def test_the_log_goes_on_in_the_next_partition(start: str, names: list[str]) -> 
     cluster = Server({"fsync": "off"})
     try:
         cluster.create()
-        cluster.run("pg_resetwal", "-l", "0000000100000000000000FE", "-D", str(cluster.data))
+        cluster.run("pg_resetwal", "-l", "0000000100000000000000FD", "-D", str(cluster.data))
         cluster.start()
         database = application_database(cluster)
         database.must("setup")
         database.execute("update cdc.slot_position set start_lsn = %s", start)
         for _ in range(4):
+            database.begin_block()
             database.insert(1000, text="x" * 15_000)
-            database.execute("select pg_switch_wal()")
         database.must("run", "--once")
         partitions = database.execute(
             "select tableoid::regclass::text, count(*) from cdc.change_log group by 1 order by 1"
@@ -225,6 +225,7 @@ def test_the_log_goes_on_in_the_next_partition(start: str, names: list[str]) -> 
 def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_attach(
     source: Database,
 ) -> None:
+    source.begin_block()
     source.must("setup")
     with following(source) as process:
         source.insert(3)
@@ -232,7 +233,7 @@ def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_atta
         partition = source.value("select distinct tableoid::regclass::text from cdc.change_log")
         source.execute(f"alter table cdc.change_log detach partition {partition}")
         source.insert(2)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 20, said
     remedies = [line for line in said.splitlines() if "attach partition" in line]
     paste(source.cluster, source.name, remedies[-1].partition("Try: ")[2])
@@ -241,6 +242,7 @@ def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_atta
 
 
 def test_a_partition_that_a_killed_prune_marked_is_made_new(source: Database) -> None:
+    source.begin_block()
     source.must("setup")
     source.insert(3)
     source.must("run", "--once")
@@ -253,6 +255,7 @@ def test_a_partition_that_a_killed_prune_marked_is_made_new(source: Database) ->
 
 
 def test_another_program_s_table_with_a_partition_s_name_stays(source: Database) -> None:
+    source.begin_block()
     source.must("setup")
     source.insert(3)
     present = source.value("select (pg_current_wal_lsn() - '0/0')::bigint >> 24")

@@ -212,7 +212,7 @@ def test_setups_of_one_slot_s_name_in_two_schemas_do_not_wait_for_each_other(
     """As of two sources with a warehouse in common; here the second meets the first one's slot."""
     writer = psycopg2.connect(source.cluster.dsn(source.name))
     writer.cursor().execute("insert into unrelated (note) values ('open')")
-    first = source.start_loader("setup", "--timeout", "60")
+    first = source.start_loader("setup", "--timeout", "600")
     try:
         making = (
             "select count(*) from pg_stat_activity "
@@ -221,7 +221,7 @@ def test_setups_of_one_slot_s_name_in_two_schemas_do_not_wait_for_each_other(
         wait_until(lambda: source.value(making) == 1, "the first waits for the writer")
         second = source.start_loader("setup", LOADER_SCHEMA="second")
         try:
-            wait_until(lambda: second.poll() is not None, "the second does not wait", 30)
+            wait_until(lambda: second.poll() is not None, "the second does not wait")
             assert second.returncode == 24
             assert first.poll() is None
         finally:
@@ -229,7 +229,7 @@ def test_setups_of_one_slot_s_name_in_two_schemas_do_not_wait_for_each_other(
             second.communicate()
     finally:
         writer.close()
-        _, said = first.communicate(timeout=60)
+        _, said = first.communicate(timeout=120)
     assert first.returncode == 0, said
 
 

@@ -170,7 +170,7 @@ def test_a_loader_that_dies_right_after_a_promotion_goes_on(apart: OnStandby) ->
 
             standby.run("pg_ctl", "-D", str(standby.data), "-W", "promote")
             wait_until(is_written, "it is promoted", pause=0.005)
-            running.process.wait(timeout=60)
+            running.process.wait(timeout=120)
             assert pipeline.target.value("select timeline from cdc.slot_position") == 2
             pipeline.goes_on()
     apart.family.primary.start()

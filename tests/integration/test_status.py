@@ -16,9 +16,9 @@ from threading import Event
 import pytest
 
 from loader.monitoring import status
-from loader.monitoring.thresholds import Thresholds
+from loader.monitoring.findings import Thresholds
 from loader.preflight import setup
-from loader.preflight.manifest import read_manifest
+from loader.preflight.dbt_project import read_manifest
 from loader.preflight.register_facts import Wanted
 from tests.support import LOADER, ROOT, Database, paste, wait_until
 from tests.support.databases import application_database
@@ -201,8 +201,9 @@ def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
     source = pipeline.source
     source.must("setup")
     source.take_baseline()
+    before = source.value("select clock_timestamp()")
     source.insert(3)
-    committed = source.value("select clock_timestamp()")
+    after = source.value("select clock_timestamp()")
     pipeline.must("run", "--once", "--build")
     with following(source) as process:
         # At first it may be behind by the WAL that dbt has written.
@@ -211,7 +212,7 @@ def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
         )
         body = json.loads(source.must("status", "--json"))
         as_of = datetime.fromisoformat(body["exact_as_of"])
-        assert abs((committed - as_of).total_seconds()) < 1
+        assert before <= as_of <= after
         assert body["facts"][0]["exact_as_of"] == body["exact_as_of"]
         source.execute("update cdc.model_watermark set moved_at = moved_at - interval '1 day'")
         source.insert(2)
@@ -221,7 +222,7 @@ def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
         assert body["facts"][0]["lag_seconds"] < 60, "a source that was quiet is not behind"
         source.execute("update cdc.change_log set staged_at = staged_at - interval '20 s'")
         shown = source.must("status")
-        assert shown.startswith("behind: ft_service_stats was not built for 2"), shown
+        assert re.match(r"behind: ft_service_stats was not built for [2-5]\d", shown), shown
         source.execute("update cdc.change_log set staged_at = staged_at - interval '1 hour'")
         done = source.loader("status")
         assert done.returncode == 3
@@ -294,7 +295,7 @@ def test_watching_outlasts_a_server_that_is_away(limited: Database, tmp_path: Pa
         limited.cluster.start()
         wait_until(lambda: WELL in shown.read_text()[before:], "it shows it again")
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=120) == 0
     finally:
         process.kill()
         process.wait()

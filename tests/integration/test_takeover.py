@@ -21,7 +21,7 @@ def test_a_second_loader_gives_up_and_says_who_has_the_slot(source: Database) ->
         assert "is in use" in line
         assert "trying again" in line
         second.send_signal(signal.SIGTERM)
-        second.communicate(timeout=30)
+        second.communicate(timeout=120)
         assert second.returncode == 0
         end(process)
 

@@ -14,7 +14,7 @@ from demo import recount
 from demo.cluster import Cluster
 from tests.fixtures.pipelines import WAREHOUSE
 from tests.support import LOADER, ROOT, Database, run
-from tests.support.commands import only_environment, profiles, run_loader
+from tests.support.commands import only_environment, profiles, run_dbt, run_loader
 from tests.support.databases import application_database
 from tests.support.facts import shipped_manifest
 from tests.support.models import Models
@@ -53,7 +53,7 @@ class RoleCommands:
         self.home = home
         self._models = models
         self.in_process = True
-        """Whether the loader runs in the test's own process, where nothing but its work is seen."""
+        """Whether loader and dbt run in the test's own process, where only their work is seen."""
 
     def environment(self, role: str, **more: str) -> dict[str, str]:
         """The environment of a command: nothing in it leads to another database or role."""
@@ -76,6 +76,8 @@ class RoleCommands:
         environment = self.environment(role, **more)
         if self.in_process and command[0] == str(LOADER):
             return run_loader(command[1:], environment)
+        if self.in_process and command[0] == "dbt":
+            return run_dbt(command[1:], environment)
         return run(list(command), environment)
 
     def must(self, role: str, *command: str, **more: str) -> str:

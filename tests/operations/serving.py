@@ -17,9 +17,9 @@ from tests.support.models import Models
 
 LIMITS = {
     **SHORT_PAUSES,
-    "loader.monitoring.sampler.REFRESH_SECONDS": 0.3,
+    "loader.monitoring.gauges.REFRESH_SECONDS": 0.3,
     "loader.monitoring.health.STALLED_SECONDS": 1.0,
-    "loader.monitoring.sampler._STALE_SECONDS": 3.0,
+    "loader.monitoring.gauges._STALE_SECONDS": 10.0,
 }
 
 

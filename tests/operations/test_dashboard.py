@@ -1,9 +1,8 @@
-"""examples/dashboard: counts over HTTP, and an ETag that moves with the fact."""
+"""examples/dashboard: counts over HTTP with an ETag, as a stream, and on a page."""
 
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,30 +11,53 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support import LOADER, ROOT, Database, wait_until
+from demo.cluster import free_port
+from tests.support import ROOT, Database, wait_until
+from tests.support.browser import CHROMIUM, Page, chromium
 from tests.support.commands import profiles
+
+CUT_OFF = """
+    [...document.querySelectorAll("body *")].filter((element) => {
+        const [own, chart] = [element, element.closest("svg") ?? document.body].map(
+            (each) => each.getBoundingClientRect()
+        );
+        return own.left < chart.left || own.right > Math.min(chart.right, 390)
+            || (element.clientWidth && element.scrollWidth > element.clientWidth);
+    }).map((element) => `${element.tagName} ${element.className} ${element.textContent}`)
+"""
+"""Elements that reach over an edge of the screen or the chart, or whose text over their own."""
 
 
 @pytest.fixture
-def url(source: Database, tmp_path: Path) -> Iterator[str]:
+def root(source: Database, tmp_path: Path) -> Iterator[str]:
+    """The URL of the page."""
     source.must("setup")
     build(source, tmp_path)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "examples.dashboard.app:app", "--port", str(port)]
+    port = free_port()
+    app = ["uvicorn", "examples.dashboard.app:app", "--timeout-graceful-shutdown", "1"]
+    command = [sys.executable, "-m", *app, "--port", str(port)]
     with (tmp_path / "uvicorn.log").open("w") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=source.environment(), stderr=log)
     try:
         wait_until(lambda: "running on" in (tmp_path / "uvicorn.log").read_text(), "it listens")
-        service = source.value("select id from services order by id limit 1")
-        yield f"http://127.0.0.1:{port}/services/{service}"
+        yield f"http://127.0.0.1:{port}/"
     finally:
         process.terminate()
         process.wait()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    home = tmp_path / "chromium"
+    home.mkdir()
+    with chromium(home) as opened:
+        yield opened
 
 
 def build(database: Database, folder: Path) -> None:
@@ -48,8 +70,7 @@ def build(database: Database, folder: Path) -> None:
     )
     dbt = profiles(folder)
     database.must("run", "--once", "--build", **dbt)
-    view = [str(LOADER.parent / "dbt"), "--quiet", "run", "--select", "+service_totals"]
-    subprocess.run(view, cwd=ROOT, env=database.environment(**dbt), check=True)
+    database.dbt("run", "--select", "+service_totals", **dbt)
 
 
 def ask(url: str, etag: str = "") -> tuple[int, str, Any]:
@@ -62,8 +83,10 @@ def ask(url: str, etag: str = "") -> tuple[int, str, Any]:
 
 
 def test_an_answer_is_not_sent_again_until_the_fact_has_moved(
-    source: Database, url: str, tmp_path: Path
+    source: Database, root: str, tmp_path: Path
 ) -> None:
+    service = source.value("select id from services order by id limit 1")
+    url = f"{root}services/{service}"
     status, etag, counts = ask(url)
     assert status == HTTPStatus.OK
     assert counts == [{"notification_type": "email", "requested": 1, "delivered": 1, "failed": 0}]
@@ -72,3 +95,56 @@ def test_an_answer_is_not_sent_again_until_the_fact_has_moved(
     status, moved, counts = ask(url, etag)
     assert (status, counts[0]["requested"]) == (HTTPStatus.OK, 2)
     assert moved != etag
+
+
+def test_an_open_stream_tells_of_each_change(source: Database, root: str, tmp_path: Path) -> None:
+    with urllib.request.urlopen(f"{root}events") as stream:
+
+        def told() -> dict[str, Any]:
+            data = next(line for line in stream if line.startswith(b"data: "))
+            counts: dict[str, Any] = json.loads(data.removeprefix(b"data: "))
+            return counts
+
+        email = {"name": "email", "requested": 1, "delivered": 1, "failed": 0}
+        first = told()
+        assert first["types"] == [email]
+        assert first["statuses"] == [{"name": "delivered", "count": 1}]
+        assert [service["requested"] for service in first["services"]] == [1]
+        build(source, tmp_path)
+        second = told()
+        assert second["types"] == [email | {"requested": 2, "delivered": 2}]
+        assert second["position"] != first["position"]
+
+
+@pytest.mark.slow
+def test_a_change_at_the_source_moves_the_page_without_a_reload(
+    source: Database, root: str, page: Page
+) -> None:
+    page.open(root)
+    wait_until(lambda: shown(page, "delivered") == "1", "the page shows the count")
+    page.evaluate("window.isTheSame = true")
+    source.insert(2, "delivered")
+    source.insert(1, "<b>failed</b>")
+    source.must("run", "--once", "--build")
+    wait_until(lambda: shown(page, "requested") == "4", "the page shows the change")
+    assert (shown(page, "delivered"), shown(page, "under-way")) == ("3", "1")
+    assert "<b>failed</b>" in shown(page, "statuses")
+    assert page.evaluate("window.isTheSame")
+    # The icon is in the page itself: data:
+    assert {urlsplit(asked).netloc for asked in page.requests} - {""} == {urlsplit(root).netloc}
+
+
+@pytest.mark.slow
+def test_nothing_is_cut_off_on_a_phone(source: Database, root: str, page: Page) -> None:
+    source.insert(1, "pending-virus-check")
+    source.insert(1, "temporary-failure")
+    source.must("run", "--once", "--build")
+    source.execute("update analytics.ft_service_stats set count = 123456789")
+    page.resize(390, 844)
+    page.open(root)
+    wait_until(lambda: "370,370,367" in (shown(page, "requested") or ""), "the counts are there")
+    assert page.evaluate(CUT_OFF) == []
+
+
+def shown(page: Page, element: str) -> Any:
+    return page.evaluate(f"document.getElementById('{element}')?.textContent")

@@ -104,5 +104,5 @@ def test_a_loader_that_stops_is_alive_until_its_end(served: Served) -> None:
         is_not_ready(served, "a batch has been open for ")
         served.running.process.send_signal(signal.SIGTERM)
         is_not_ready(served, "the loader is stopping")
-    assert served.running.process.wait(60) == 0, served.log()
+    assert served.running.process.wait(120) == 0, served.log()
     assert served.target.value(f"select sum(count) from {FACT}") == 5

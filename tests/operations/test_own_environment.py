@@ -1,4 +1,4 @@
-"""Demo and tests reach their own servers, whatever database and Spark the caller's shell names."""
+"""The demo reaches its own server, whatever database and Spark the caller's shell names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEMO = """
 import os, sys
 from demo import run
 
-def operate(example, installed, warehouse, commands, *others):
+def operate(example, installed, warehouse, commands, *others, **more):
     commands.run("sh", "-c", "env >&2; exit 3")
 
 run.operate = operate
@@ -63,12 +63,3 @@ def test_the_demo_fills_its_own_server_and_its_commands_see_no_other(home: Path)
     assert "sh ended with exit code 3:" in said
     settings = [f"{name}={value}" for name, value in ELSEWHERE.items()]
     assert [setting for setting in settings if setting in said] == []
-
-
-def test_a_test_on_a_server_passes(home: Path) -> None:
-    said = run(
-        home,
-        *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
-        "tests/integration/test_compose_server.py",
-    )
-    assert "1 passed" in said, said

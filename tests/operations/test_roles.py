@@ -94,7 +94,9 @@ def test_a_reader_sees_the_counts_and_nothing_else(whole: RoleCommands) -> None:
 
 
 @pytest.mark.slow
-def test_archive_and_audit_need_no_more_than_the_seed(whole: RoleCommands, tmp_path: Path) -> None:
+def test_archive_audit_and_apply_need_no_more_than_the_seed(
+    whole: RoleCommands, tmp_path: Path
+) -> None:
     *submit, _ = SEED
     whole.must(SPARK_ROLE, *submit, "spark/archive.py", "--to", str(tmp_path / "archive"))
     assert whole.database.value("select count(*) from cdc.archive_position") == 1
@@ -102,6 +104,14 @@ def test_archive_and_audit_need_no_more_than_the_seed(whole: RoleCommands, tmp_p
         running.wait_for("following the slot")
         whole.must(SPARK_ROLE, *submit, "spark/audit.py")
         running.end()
+    whole.database.execute("update cdc.installed_model set engine = 'spark'")
+    whole.database.insert(3, "sent")
+    whole.must(LOADER_ROLE, str(LOADER), "run", "--once")
+    whole.must(SPARK_ROLE, *submit, "spark/apply.py", "--once")
+    assert whole.database.value("select sum(live_count) from analytics.ft_service_stats") == (
+        whole.database.value("select count(*) from notifications")
+    )
+    whole.database.execute("update cdc.installed_model set engine = 'database'")
 
 
 def test_each_schema_belongs_to_the_role_that_writes_it(whole: RoleCommands) -> None:
@@ -166,7 +176,7 @@ FORBIDDEN = {
         "update analytics.ft_service_stats set count = 0",
         "create function cdc.to_json(text) returns json language sql as 'select null::json'",
         "create table cdc.another ()",
-        f"select cdc.install_model({', '.join(['null'] * 9)})",
+        f"select cdc.install_model({', '.join(['null'] * 10)})",
         "create schema another",
     ],
     READER_ROLE: [
@@ -179,7 +189,9 @@ FORBIDDEN = {
         "create table analytics.another ()",
         "create table public.another ()",
         "select cdc.apply('slot')",
-        f"select cdc.install_model({', '.join(['null'] * 9)})",
+        f"select cdc.apply_computed({', '.join(['null'] * 7)})",
+        "select * from cdc.computed_group",
+        f"select cdc.install_model({', '.join(['null'] * 10)})",
         "select pg_create_logical_replication_slot('mine', 'wal2json')",
     ],
 }

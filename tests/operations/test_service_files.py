@@ -8,13 +8,20 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import archiving.cli
+import auditing.cli
 import pytest
+import replaying.cli
+import seeding.cli
+import typer.main
+from dbt.cli.main import cli as dbt
 
 from demo.cluster import free_port
+from loader.cli import app
 from tests.support import LOADER, ROOT, Database, wait_until
 from tests.support.commands import profiles
 from tests.unit.test_reference import errors
@@ -51,6 +58,7 @@ def cron_commands() -> Iterator[list[str]]:
         yield shlex.split(re.sub(r"\d?>.*", "", found[1]))
 
 
+JOBS = {"seed": seeding, "audit": auditing, "archive": archiving, "replay": replaying}
 COMMANDS = [command(service) for service in SERVICES] + list(cron_commands())
 
 
@@ -80,12 +88,6 @@ def test_systemd_finds_nothing_wrong(installed: Path) -> None:
     assert (done.returncode, said) == (0, [])
 
 
-def test_systemd_finds_what_is_wrong(installed: Path) -> None:
-    unit = installed / "waltally-loader.service"
-    unit.write_text(unit.read_text().replace("RestartSec", "RestartSecs"))
-    assert "RestartSecs" in systemd_analyze("verify", "--man=no", str(unit)).stderr
-
-
 def test_services_expose_little(installed: Path) -> None:
     for service in SERVICES:
         done = systemd_analyze(
@@ -101,28 +103,24 @@ def test_each_timer_has_its_service_and_a_time() -> None:
         assert "Next elapse" in systemd_analyze("calendar", when).stdout
 
 
+def must_parse(words: list[str]) -> None:
+    """Fail where a command's own parser does not take these words."""
+    program, verb, *options = [word for word in words if word != "--quiet"]
+    if Path(program).name == "spark-submit":
+        assert (ROOT / verb).is_file(), verb
+        typer.main.get_command(JOBS[Path(verb).stem].cli.app).make_context(verb, options)
+    else:
+        group: Any = {"loader": typer.main.get_command(app), "dbt": dbt}[Path(program).name]
+        # dbt asks for the folder of its profile even then.
+        more = ["--profiles-dir", str(ROOT)] if group is dbt else []
+        group.commands[verb].make_context(verb, [*options, *more])
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_each_command_is_one_that_there_is(words: list[str]) -> None:
-    """Its help knows every option that it is given."""
-    program, *rest = words
-    name = Path(program).name
-    if name == "spark-submit":
-        job, *options = rest
-        asked = [sys.executable, job, "--help"]
-    else:
-        assert name in ("loader", "dbt")
-        asked = [str(LOADER.parent / name), *rest, "--help"]
-        options = rest
-    done = subprocess.run(
-        asked,
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    for option in options:
-        assert not option.startswith("--") or option in done.stdout
+    must_parse(words)
+    with pytest.raises(Exception, match="No such option"):
+        must_parse([*words, "--none-such"])
 
 
 def test_codes_in_the_service_files_are_the_loader_s() -> None:
@@ -186,7 +184,7 @@ def test_the_loader_s_unit_runs_and_stops(
         built = "select sum(count) = 5 from analytics.ft_service_stats"
         wait_until(lambda: process.poll() is not None or source.value(built), "it builds", 120)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, log.read_text()
+        assert process.wait(120) == 0, log.read_text()
         assert "ERROR" not in log.read_text()
         assert source.value("select sum(count) from analytics.ft_service_stats") == 5
     finally:

@@ -175,7 +175,6 @@ def test_a_group_that_nobody_has_counts_nothing(built: Database) -> None:
     ("words", "said", "there_is"),
     [
         (("ft_other",), "There is no fact ft_other", "ft_service_stats (by service_id, template"),
-        ((), "No fact is named", "name one of: ft_service_stats (by service_id, template_id"),
         ((FACT, "service=7"), "has no dimension 'service'", "service_id, template_id, notif"),
         ((FACT, "service_id"), "'service_id' is not dimension=value", "service_id="),
         ((FACT, "--by", "status"), "has no dimension 'status'", "service_id, template_id, notif"),
@@ -195,6 +194,14 @@ def test_what_cannot_be_asked_is_refused_with_what_there_is(
     assert there_is in done.stderr.split("Try: ")[1]
 
 
+def test_without_a_name_it_lists_the_facts(built: Database) -> None:
+    assert built.must("stats") == (
+        f"{FACT} (by service_id, template_id, notification_type, notification_status)\n"
+    )
+    found = json.loads(built.must("stats", "--json"))
+    assert list(found["facts"]) == [FACT]
+
+
 def test_a_fact_that_was_never_built_is_named_with_the_remedy(source: Database) -> None:
     assert "run `loader setup`" in sentence(source.loader("stats", FACT).stderr)
     source.must("setup")
@@ -207,7 +214,14 @@ def test_a_fact_that_was_never_built_is_named_with_the_remedy(source: Database) 
 
 def test_sums_keep_every_digit_and_days_and_nulls_are_shown(source: Database) -> None:
     """Any fact: here made by hand, as dbt would."""
-    paid = {"name": "paid", "kind": "sum", "column": "amount", "of": ["rows"], "type": "numeric"}
+    paid = {
+        "name": "paid",
+        "kind": "sum",
+        "columns": ["amount"],
+        "of": ["rows"],
+        "type": "numeric",
+        "where": [],
+    }
     orders = declare("public.unrelated", ("note", "text"), measures=[paid])
     orders["dimensions"].append(column("day", "date", column="note", nulls="count"))
     source.execute(

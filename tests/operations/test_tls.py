@@ -12,7 +12,7 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demo.cluster import Cluster
-from loader.capture import handshake
+from loader.capture import stream
 from tests.operations.certificates import Authority, give_to_server
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
 from tests.support import LOADER, wait_until
@@ -147,7 +147,7 @@ def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
     words = BROKEN[case][1]
     dsn = broken(guarded, case, SPARK_ROLE)
     with pytest.raises(LoginRefused, match=words):
-        handshake.connect_replication(dsn)
+        stream.connect_replication(dsn)
     with pytest.raises(CannotConnect, match=words) as caught:
         connections.connect(dsn, "LOADER_SOURCE_DSN")
     assert "\n" not in str(caught.value)
@@ -160,7 +160,7 @@ def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guar
     why, stranger = "certificate verify failed", str(guarded.stranger.root)
     dsn = guarded.dsn(SPARK_ROLE, host="127.0.0.3,localhost", sslrootcert=stranger)
     with pytest.raises(LoginRefused, match=why):
-        handshake.connect_replication(dsn)
+        stream.connect_replication(dsn)
     with pytest.raises(LoginRefused, match=why):
         connect(dsn, "source")
     with pytest.raises(CannotConnect, match=why):

@@ -71,7 +71,9 @@ def is_staged(pipeline: Pipeline, text: str) -> bool:
     return bool(pipeline.source.value(found, text))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline, seed: int) -> None:
     history = History(seed)
     partitioned.set_up()

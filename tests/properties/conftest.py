@@ -9,7 +9,7 @@ import pytest
 from tests.dbt.project import Project
 from tests.dbt.staged import Warehouse, set_environment, warehouse_cluster
 
-FACTS = ("ft_service_stats", "ft_orders", "ft_hours")
+FACTS = ("ft_service_stats", "ft_orders", "ft_hours", "ft_kinds", "ft_clock")
 """The facts that the histories are of."""
 
 

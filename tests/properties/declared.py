@@ -25,6 +25,7 @@ POOLS: dict[str, list[Any]] = {
     "is_test": [False, True, None],
     "project": [1, "2", "2147483648", "01", None],
     "at": ["2026-06-30 11:59:59", "2026-06-30 12:00:00", "2026-09-30 11:00:00+00", "?", None],
+    "details": ['{"note": ["a\\u00e9"]}', '{"note": [1.50, 2]}', '{"note": null}', "{", None],
     "hours": [0.25, "-0.250", 8, "eight", None],
 }
 """By column of the declaration; the good values are drawn more often."""

@@ -18,7 +18,7 @@ from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import quoted
 
-FACTS = ("ft_orders", "ft_hours")
+FACTS = ("ft_orders", "ft_hours", "ft_kinds", "ft_clock")
 
 
 def found(warehouse: Warehouse, fact: Fact) -> dict[Group, list[Decimal]]:

@@ -179,7 +179,7 @@ class Operator:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         self.said = done.stdout

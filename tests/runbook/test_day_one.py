@@ -54,7 +54,7 @@ def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
         assert audit == first_day()[-1], "it has run above; the recount below asks as much"
         pipeline.run(*rebuild.split())
         loader.send_signal(signal.SIGTERM)
-        _, said = loader.communicate(timeout=60)
+        _, said = loader.communicate(timeout=120)
         assert loader.returncode == 0, said
     finally:
         pipeline.traffic.stop()

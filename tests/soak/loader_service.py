@@ -1,4 +1,4 @@
-"""Keeps a loader running: starts it again whenever it ends, whatever its exit code."""
+"""Keeps a program running: starts it again whenever it ends, whatever its exit code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import signal
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from tests.soak.failure import SoakFailed
 from tests.support import LOADER, ROOT
@@ -15,16 +18,29 @@ from tests.support import LOADER, ROOT
 NEEDS_OPERATOR = frozenset({1, 2, *range(11, 24), 25, 27, 35, 36, 38, 43})
 """Exit codes after which a restart does not help (docs/reference.md)."""
 
+DRIVER_NEEDS_OPERATOR = NEEDS_OPERATOR - {2}
+"""Of spark/apply.py; with 2 it ends while the database has the fact."""
+
 _RESTART_SECONDS = 0.1
 _STOP_SECONDS = 60.0
 
 
 class LoaderService:
-    """Runs `loader run` until stopped; a change of `arguments` takes effect at its next start."""
+    """Runs `loader run` until stopped; a change of `arguments` takes effect at its next start.
 
-    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+    Or another command, with the exit codes of its own after which a restart does not help.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        log: Path,
+        command: Sequence[str] = (str(LOADER), "run"),
+        needs_operator: frozenset[int] = NEEDS_OPERATOR,
+    ) -> None:
         self.arguments: list[str] = []
         self.exits: Counter[int] = Counter()
+        self._command, self._needs_operator = command, needs_operator
         # SIGABRT then writes the stack of every thread to the log.
         self._environment = {**environment, "PYTHONFAULTHANDLER": "1"}
         self._log = log
@@ -69,6 +85,14 @@ class LoaderService:
         if self._process is not None:
             self._process.send_signal(number)
 
+    def processes(self) -> list[psutil.Process]:
+        """Return its process and what that has started, none between two of them."""
+        with suppress(psutil.NoSuchProcess):
+            if self._process is not None and self._process.poll() is None:
+                own = psutil.Process(self._process.pid)
+                return [own, *own.children(recursive=True)]
+        return []
+
     def check(self) -> None:
         """Raise SoakFailed where the loader has ended with a code that needs an operator."""
         if self._failure:
@@ -89,7 +113,7 @@ class LoaderService:
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as output:
             return subprocess.Popen(
-                [str(LOADER), "run", *self.arguments],
+                [*self._command, *self.arguments],
                 env=self._environment,
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
@@ -102,9 +126,10 @@ class LoaderService:
             code = self._process.wait()
             self.exits[code] += 1
             self._last_exit = code
-            if code in NEEDS_OPERATOR:
+            if code in self._needs_operator:
                 self._failure = (
-                    f"the loader needs an operator, exit code {code}:\n{self.last_log_lines()}"
+                    f"the {self._log.stem} needs an operator, exit code {code}:\n"
+                    f"{self.last_log_lines()}"
                 )
             self._stopping.wait(_RESTART_SECONDS)
             with self._starting:

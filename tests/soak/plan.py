@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
-from tests.soak.faults import WEIGHTS, Fault, one_round
+from tests.soak.faults import OF_SPARK, WEIGHTS, Fault, one_round
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,15 @@ class Plan:
     """Transactions per second in each writing session."""
     keep: bool = False
     """Leave the servers and the log files."""
-    weights: Mapping[Fault, int] = field(default_factory=lambda: WEIGHTS)
-    """How often each kind of fault occurs per round."""
+    weights: Mapping[Fault, int] | None = None
+    """How often each kind of fault occurs per round; None means all that the system can have."""
 
     def faults(self) -> Iterator[Fault]:
         """Yield the faults in their order, without end."""
         random = Random(f"{self.seed} order")
+        weights = self.weights or (WEIGHTS if self.seed % 2 else WEIGHTS | OF_SPARK)
         while True:
-            yield from one_round(random, self.weights)
+            yield from one_round(random, weights)
 
     def is_over(self, done: int, seconds: float) -> bool:
         """Return whether so many faults in so many seconds complete the plan."""

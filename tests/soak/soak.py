@@ -31,6 +31,7 @@ class Soak:
         self.commits = 0
         self.longest_commit = 0.0
         self.exits: Counter[int] = Counter()
+        self.driver_exits: Counter[int] = Counter()
         self._progress = Progress(plan)
         self._began = time.monotonic()
 
@@ -52,6 +53,8 @@ class Soak:
                 self.observations = system.position_watcher.observations
                 self.changes = system.comparison.changes
                 self.exits = system.loader.exits
+                if system.has_spark:
+                    self.driver_exits = system.driver.exits
                 self._progress.close()
 
     def summary(self) -> dict[str, Any]:
@@ -67,6 +70,7 @@ class Soak:
             "commits_timed": self.commits,
             "longest_commit_seconds": round(self.longest_commit, 2),
             "loader_exits": {str(code): count for code, count in sorted(self.exits.items())},
+            "driver_exits": {str(code): n for code, n in sorted(self.driver_exits.items())},
         }
 
     def _inject(self, system: System, fault: Fault) -> None:
@@ -83,7 +87,7 @@ class Soak:
             fault(system)
         system.restore_network()
         self._check_commits(system)
-        system.loader.check()
+        system.check_services()
         self._check_positions(system)
 
     def _check(self, system: System) -> None:
@@ -94,6 +98,7 @@ class Soak:
         system.loader.stop()
         system.second_loader.stop()
         self._apply_everything(system)
+        system.wait_for_spark()
         # The stream holds everything from the first row on, so every purge counts.
         if found := recount.differences(system.dsn, system.target_dsn, slot=SLOT, every_purge=True):
             shown = "\n".join(map(str, found[:10]))
@@ -101,7 +106,7 @@ class Soak:
         if others := world.differences(system.odd, SLOT, system.dsn, system.target_dsn):
             shown = "\n".join(map(str, others[:10]))
             raise SoakFailed(f"{len(others)} groups of other models differ:\n{shown}")
-        for model in world.MODELS:
+        for model in (*world.MODELS, *world.ROLL_UPS):
             if not system.has(model, "follows"):
                 raise SoakFailed(f"{model} does not follow: {system.reason(model)}")
         system.comparison.check()

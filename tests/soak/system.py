@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import psutil
 import psycopg2
 
 from demo import source
@@ -22,30 +23,42 @@ from tests.soak import commands, servers
 from tests.soak.commit_timer import CommitTimer
 from tests.soak.comparison import Comparison
 from tests.soak.failure import SoakFailed
-from tests.soak.loader_service import LoaderService
+from tests.soak.loader_service import DRIVER_NEEDS_OPERATOR, LoaderService
 from tests.soak.position_watcher import PositionWatcher
 from tests.soak.servers import ROLE, dsn_of_role
-from tests.soak.world import MODELS, OddTable, make_project
+from tests.soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
 from tests.soak.writers import Writers
 from tests.support import wait_until
 from tests.support.proxy import Proxy
+from tests.support.spark_cluster import spark_cluster
 from waltally.settings import DEFAULT_SLOT as SLOT
 
 SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"
 _RECOVERY_SECONDS = 120.0
+_NICE = 5
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def apply_by_spark(master: str, *options: str) -> tuple[str, ...]:
+    """Return the command that starts a driver, whose processes start fast and stay small."""
+    executors = {"memory": "512m", "extraJavaOptions": _JAVA}
+    given = (f"--conf=spark.executor.{name}={value}" for name, value in executors.items())
+    submit = ("spark-submit", f"--master={master}", f"--driver-java-options={_JAVA}", *given)
+    return (*submit, "spark/apply.py", *options)
 
 
 class System:
     """One source under traffic, its target, and two loaders with a slot each.
 
     Under identity full the source is the target; under covering the target is another server,
-    which commits asynchronously.
+    which commits asynchronously, and Spark applies a fact.
     """
 
     def __init__(self, seed: int, rate: float, keep: bool) -> None:
         self.random = Random(seed)
         """The current fault's own."""
         self.identity: Identity = "full" if seed % 2 else "covering"
+        self.has_spark = self.identity == "covering"
         self._seed, self._rate, self._keep = seed, rate, keep
         self._stack = ExitStack()
         self._never = threading.Event()
@@ -92,7 +105,9 @@ class System:
             | {
                 "LOADER_SOURCE_DSN": dsn_of_role(self.cluster.port),
                 "LOADER_TARGET_DSN": dsn_of_role(self.target.port),
-                "DBT_PROJECT_DIR": str(make_project(self.home, self.odd)),
+                "DBT_PROJECT_DIR": str(
+                    make_project(self.home, self.odd, "spark" if self.has_spark else "database")
+                ),
             },
         )
 
@@ -135,11 +150,33 @@ class System:
         )
         self._stack.callback(self.second_loader.close)
         self.second_loader.start()
+        if self.has_spark:
+            self._start_spark(through_proxies)
+
+    def _start_spark(self, environment: dict[str, str]) -> None:
+        cluster = self._stack.enter_context(spark_cluster(1))
+        self.worker = psutil.Process(cluster.workers[0].process.pid)
+        # A driver applies batch after batch, and would keep a core from everything else.
+        self.worker.nice(_NICE)
+        self.driver = LoaderService(
+            environment,
+            self.home / "driver.log",
+            ("nice", "-n", str(_NICE), *apply_by_spark(cluster.url, "--interval", "1")),
+            DRIVER_NEEDS_OPERATOR,
+        )
+        self._stack.callback(self.driver.close)
+        self.driver.start()
 
     @property
     def second(self) -> dict[str, str]:
         """The settings of the second slot and its schema."""
         return {"LOADER_SLOT": SECOND_SLOT, "LOADER_SCHEMA": SECOND_SCHEMA}
+
+    def check_services(self) -> None:
+        """Raise SoakFailed where the loader or the driver needs an operator."""
+        self.loader.check()
+        if self.has_spark:
+            self.driver.check()
 
     def restore_network(self) -> None:
         """Let both proxies pass everything on again."""
@@ -208,13 +245,18 @@ class System:
             self.loader.signal(signal.SIGKILL)
         self.wait_until_applied(*MODELS)
 
-    def wait_until_applied(self, *models: str) -> None:
-        """Wait until the models hold what is committed now. Raises SoakFailed."""
-        end = self.ask("select pg_current_wal_insert_lsn()")
+    def wait_until_applied(self, *models: str, end: str = "") -> None:
+        """Wait until the models hold what is committed now, or before `end`. Raises SoakFailed."""
+        end = end or self.ask("select pg_current_wal_insert_lsn()")
         for model in models:
             self._wait_for_loader(
                 partial(self.has, model, "follows", end), f"{model} holds what is before {end}"
             )
+
+    def wait_for_spark(self) -> None:
+        """Wait until the fact of Spark and its roll-up hold what is staged. Raises SoakFailed."""
+        staged = "select position_lsn from cdc.slot_position where slot_name = %s"
+        self.wait_until_applied(BY_SPARK, BY_SPARK_ROLL_UP, end=self.ask_target(staged, SLOT))
 
     def wait_for_model(self, model: str, state: str) -> None:
         """Wait until the model is in a state. Raises SoakFailed where it does not get there."""
@@ -244,7 +286,7 @@ class System:
 
     def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
         def holds() -> bool:
-            self.loader.check()
+            self.check_services()
             return condition()
 
         try:
@@ -252,9 +294,10 @@ class System:
         except SoakFailed:
             raise
         except AssertionError as error:
-            raise SoakFailed(
-                f"{error}:\n{self._states()}\n{self.loader.last_log_lines()}"
-            ) from error
+            logs = [self.loader.last_log_lines()]
+            if self.has_spark:
+                logs.append(self.driver.last_log_lines())
+            raise SoakFailed("\n".join([f"{error}:", self._states(), *logs])) from error
 
     def run(self, *command: str, more: dict[str, str] | None = None) -> None:
         """Run a command of the project to its end. Raises SoakFailed where it fails."""

@@ -14,7 +14,10 @@ from tests.support.project import host_project
 from waltally.tables import literal, quoted
 
 NOTIFY, KINDS, ODD, ODD_ROWS = "ft_service_stats", "ft_kinds", "ft_odd", "odd_rows"
-MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS)
+ODD_ROLL_UP = "ft_odd_texts"
+BY_SPARK, BY_SPARK_ROLL_UP = "ft_by_spark", "ft_by_spark_statuses"
+MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS, BY_SPARK)
+ROLL_UPS = (ODD_ROLL_UP, BY_SPARK_ROLL_UP)
 
 _KINDS = """
 {{ waltally.fact(
@@ -22,6 +25,44 @@ _KINDS = """
     dimensions={'notification_type': 'text', 'notification_status': 'text'},
     measures={'row_count': {'count': 'live'}},
 ) }}
+"""
+_BY_SPARK = """
+{{ waltally.fact(
+    tables={
+        'live': 'public.notifications',
+        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
+    },
+    dimensions={'service_id': 'uuid', 'notification_status': 'text'},
+    measures={'live_count': {'count': 'live'}, 'archived_count': {'count': 'archived'}},
+    engine=var('engine'),
+) }}
+"""
+_BY_SPARK_ROLL_UP = f"""
+{{{{ waltally.roll_up(
+    fact=ref('{BY_SPARK}'),
+    dimensions={{'notification_status': 'notification_status'}},
+    measures={{
+        'live_count': {{'sum': 'live_count'}},
+        'archived_count': {{'sum': 'archived_count'}},
+        'services': {{'distinct': 'service_id'}},
+    }},
+) }}}}
+"""
+_BY_SPARK_GROUPS = """
+select
+    service_id::text,
+    notification_status,
+    count(*) filter (where part = 'live') as live_count,
+    count(*) filter (where part = 'archived') as archived_count
+from (
+    select 'live' as part, service_id, notification_status from notifications
+    union all
+    select 'archived', service_id, notification_status from notification_history
+    union all
+    select 'archived', service_id, notification_status from truth.purged
+) as every_row
+where num_nulls(service_id, notification_status) = 0
+group by 1, 2
 """
 _IDS = 300
 """Few, so that one row changes often."""
@@ -77,11 +118,21 @@ class OddTable:
         dimensions = {text: {"type": "text", "nulls": "count"} for text in self.texts}
         measures = {"row_count": {"count": "odd"}, self.total: {"sum": self.amount}}
         columns = {"id": "bigint", **texts, self.amount: "bigint"}
+        first, second, *_ = self.texts
+        rolled = {
+            "row_count": {"sum": "row_count"},
+            self.total: {"sum": self.total},
+            "different": {"distinct": second},
+            "first": {"min": second},
+            "largest": {"max": self.total},
+        }
         return {
             ODD: f"{{{{ waltally.fact(tables={{'odd': {place}}}, dimensions={dimensions!r},"
             f" measures={measures!r}) }}}}",
             ODD_ROWS: f"{{{{ waltally.current_rows(table={place}, key=['id'],"
             f" columns={columns!r}) }}}}",
+            ODD_ROLL_UP: f"{{{{ waltally.roll_up(fact=ref({ODD!r}),"
+            f" dimensions={ {first: first}!r}, measures={rolled!r}) }}}}",
         }
 
     def recounts(self) -> tuple[Recount, ...]:
@@ -89,8 +140,21 @@ class OddTable:
         texts, amount = ", ".join(map(quoted, self.texts)), quoted(self.amount)
         groups = f"select {texts}, count(*), sum({amount}) from {self.table} group by {texts}"
         rows = f"select id, {texts}, {amount} from {self.table}"
+        first, second, *_ = map(quoted, self.texts)
+        rolled = (
+            f"select {first}, sum(n), sum(amount), count(distinct {second}),"
+            f' min({second} collate "C"), max(amount) from (select {texts}, count(*) as n,'
+            f" coalesce(sum({amount}), 0) as amount from {self.table} group by {texts}) as finer"
+            f" group by {first}"
+        )
         return (
             Recount(ODD, self.texts, ("row_count", self.total), _escaped(groups)),
+            Recount(
+                ODD_ROLL_UP,
+                self.texts[:1],
+                ("row_count", self.total, "different", "first", "largest"),
+                _escaped(rolled),
+            ),
             Recount(ODD_ROWS, ("id",), self.columns[1:], _escaped(rows), is_rows=True),
         )
 
@@ -149,11 +213,12 @@ class OddTable:
         return first, first + session.rng.randint(0, 10)
 
 
-def make_project(home: Path, odd: OddTable) -> Path:
+def make_project(home: Path, odd: OddTable, engine: str) -> Path:
     """Make the dbt project with all models; return its folder."""
-    project = host_project(home, {KINDS: _KINDS, **odd.models()})
+    by_spark = {BY_SPARK: _BY_SPARK, BY_SPARK_ROLL_UP: _BY_SPARK_ROLL_UP}
+    project = host_project(home, {KINDS: _KINDS, **by_spark, **odd.models()})
     with (project / "dbt_project.yml").open("a") as file:
-        file.write("vars: {notify_facts: true}\n")
+        file.write(f"vars: {{notify_facts: true, engine: {engine}}}\n")
     return project
 
 
@@ -166,9 +231,19 @@ def differences(odd: OddTable, slot: str, source: str, target: str) -> list[Diff
         "select notification_type::text, notification_status, count(*) from notifications "
         "where num_nulls(notification_type, notification_status) = 0 group by 1, 2",
     )
+    counts = ("live_count", "archived_count")
+    by_spark = Recount(BY_SPARK, ("service_id", "notification_status"), counts, _BY_SPARK_GROUPS)
+    rolled = Recount(
+        BY_SPARK_ROLL_UP,
+        ("notification_status",),
+        (*counts, "services"),
+        "select notification_status, sum(live_count), sum(archived_count), "
+        "count(distinct service_id) filter (where live_count <> 0) "
+        f"from ({_BY_SPARK_GROUPS}) as finer group by 1",
+    )
     return [
         difference
-        for recount in (kinds, *odd.recounts())
+        for recount in (kinds, by_spark, rolled, *odd.recounts())
         for difference in comparison.differences(recount, {slot: source}, target)
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow.parquet
 from archiving.settings import ArchiveSettings
 from common import session
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from tests.spark.support import FAST_START, ROOT, UNENCRYPTED, Source
+from tests.spark.support import FAST_START, IN_PROCESS, ROOT, Source
 from waltally import lsn
 
 COLUMNS = (
@@ -45,15 +46,14 @@ def local_spark() -> Iterator[SparkSession]:
     os.environ.setdefault(
         "PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START}' pyspark-shell"
     )
-    (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "FATAL")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
-        .config(*UNENCRYPTED.split("="))
-        .getOrCreate()
-    )
+    own = {
+        **IN_PROCESS,
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "FATAL",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
     with _running("test") as spark:
         yield spark
 
@@ -146,7 +146,9 @@ def archived(home: Path) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: row[:2])
 
 
-def submit(source: Source, script: str, *flags: str, **more: str) -> subprocess.Popen[str]:
+def submit(
+    environment: Mapping[str, str], script: str, *flags: str, **more: str
+) -> subprocess.Popen[str]:
     """Start a job by spark-submit, in a process group of its own."""
     return subprocess.Popen(
         [
@@ -161,7 +163,7 @@ def submit(source: Source, script: str, *flags: str, **more: str) -> subprocess.
             *flags,
         ],
         cwd=ROOT,
-        env={**source.environment, **more},
+        env={**environment, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

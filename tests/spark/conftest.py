@@ -7,9 +7,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from auditing import stored_facts
 from common import session
-from counting import group_estimate
+from counting import group_estimate, snapshot
 from pyspark.sql import SparkSession
+from warehouse import loader_progress
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
@@ -18,11 +20,12 @@ from demo import source as notify  # noqa: E402
 from demo.cluster import Cluster  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
-from tests.spark.support import Source, wait_until  # noqa: E402
+from tests.spark.support import Clock, Source  # noqa: E402
 from tests.support import Database, facts  # noqa: E402
 from tests.support.databases import empty_database  # noqa: E402
 from tests.support.models import Models  # noqa: E402
 from tests.support.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
+from tests.support.waiting import wait_until  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,6 +52,21 @@ def jobs_share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.M
         shared.catalog.clearCache()
 
     monkeypatch.setattr(session, "running", running)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job waits for a loader of the tests, which connects again at once."""
+    monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 2.0)
+    monkeypatch.setattr(stored_facts, "APPLY_SECONDS", 2.0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What the making of a snapshot takes for the time."""
+    made = Clock()
+    monkeypatch.setattr(snapshot, "time", made)
+    return made
 
 
 @pytest.fixture(params=["server", "Spark"])

@@ -59,23 +59,24 @@ TABLES = """
 RECOUNT = """
     with image as (
         select shop_id, channel, size, is_gift, currency, is_test, deleted,
-            placed_at at time zone 'Europe/London' as moment,
+            placed_at at time zone 'Europe/London' as moment, placed_at at time zone 'UTC' as utc,
             1 as placed, 0 as archived, amount, null::numeric as refunded
         from orders
         union all
         select shop_id, channel, size, is_gift, currency, is_test, deleted,
-            "Placed At" at time zone 'America/New_York' at time zone 'Europe/London',
+            "Placed At" at time zone 'America/New_York' at time zone 'Europe/London', "Placed At",
             0, 1, "Grand""Total", null
         from {archived}
         union all
-        select shop_id, channel, size, is_gift, currency, is_test, deleted, placed_at,
+        select shop_id, channel, size, is_gift, currency, is_test, deleted, placed_at, placed_at,
             0, 0, null, refunded
         from refunds
     ),
 
     valued as (
         select '{slot}' as source, shop_id, channel, size, is_gift, moment::date as day,
-            date_trunc('month', moment)::date as month, placed, archived, amount, refunded
+            date_trunc('month', moment)::date as month, placed, archived, amount, refunded,
+            utc >= '2026-03-29 01:00' and utc < '2026-10-25' as is_summer
         from image
         where shop_id is not null and moment is not null
             and currency in ('GBP', 'EUR') and is_test not in (true) and deleted is null
@@ -85,7 +86,12 @@ RECOUNT = """
         array[source, shop_id::text, channel, size::text, is_gift::text, day::text, month::text],
         array[
             sum(placed), sum(archived), coalesce(trim_scale(sum(amount)), 0),
-            coalesce(trim_scale(sum(refunded)), 0)
+            coalesce(trim_scale(sum(refunded)), 0), count(*) filter (where is_summer),
+            coalesce(trim_scale(sum(amount) filter (
+                where placed = 1 and amount >= 0.1 and channel in ('web', '')
+            )), 0),
+            coalesce(trim_scale(sum(amount * amount)), 0),
+            coalesce(trim_scale(sum(refunded * size)), 0)
         ]::text[],
         md5(row(source, shop_id, channel, size, is_gift, day, month)::text)::uuid::text
     from valued
@@ -96,13 +102,26 @@ RECOUNT = """
 _ARCHIVED_COLUMNS = {"amount": 'Grand"Total', "placed_at": "Placed At"}
 
 
-def _time(name: str, kind: str) -> dict[str, Any]:
+def _time(unit: str) -> dict[str, Any]:
     zones = {"timezone": "Europe/London", "column_timezone": "America/New_York"}
-    return column(name, "date", kind=kind, column="placed_at", **zones)
+    return column(unit, "date", kind="period", unit=unit, column="placed_at", **zones)
 
 
-def _measure(name: str, kind: str, type_: str, *of: str, of_column: str | None = None) -> Any:
-    return {"name": name, "kind": kind, "column": of_column, "of": list(of), "type": type_}
+def _measure(
+    name: str, type_: str, *of: str, columns: tuple[str, ...] = (), where: tuple[Any, ...] = ()
+) -> Any:
+    return {
+        "name": name,
+        "kind": "sum" if columns else "count",
+        "columns": list(columns),
+        "of": list(of),
+        "type": type_,
+        "where": list(where),
+    }
+
+
+def _where(column: str, test: str, *values: str, is_null: bool | None = None) -> dict[str, Any]:
+    return {"column": column, "test": test, "values": list(values), "is_null": is_null}
 
 
 ORDERS: dict[str, Any] = {
@@ -128,19 +147,38 @@ ORDERS: dict[str, Any] = {
         column("channel", "text", nulls="count"),
         column("size", "numeric(6, 2)", nulls="count"),
         column("is_gift", "boolean", nulls="count"),
-        _time("day", "date_of"),
-        _time("month", "month_of"),
+        _time("day"),
+        _time("month"),
     ],
     "measures": [
-        _measure("placed_count", "count", "bigint", "placed"),
-        _measure("archived_count", "count", "bigint", "archived"),
-        _measure("amount", "sum", "numeric", "placed", "archived", of_column="amount"),
-        _measure("refunded", "sum", "numeric(12, 2)", "refunds", of_column="refunded"),
+        _measure("placed_count", "bigint", "placed"),
+        _measure("archived_count", "bigint", "archived"),
+        _measure("amount", "numeric", "placed", "archived", columns=("amount",)),
+        _measure("refunded", "numeric(12, 2)", "refunds", columns=("refunded",)),
+        _measure(
+            "summer_count",
+            "bigint",
+            *("placed", "archived", "refunds"),
+            where=(
+                _where("placed_at", "at_least", "2026-03-29 01:00:00"),
+                _where("placed_at", "below", "2026-10-25"),
+            ),
+        ),
+        _measure(
+            "large_amount",
+            "numeric",
+            "placed",
+            columns=("amount",),
+            where=(_where("amount", "at_least", "0.1"), _where("channel", "in", "web", "")),
+        ),
+        _measure("spread", "numeric", "placed", "archived", columns=("amount", "amount")),
+        _measure("refunded_sizes", "numeric(20, 4)", "refunds", columns=("refunded", "size")),
     ],
     "where": [
-        {"column": "currency", "test": "in", "values": ["GBP", "EUR"], "is_null": None},
-        {"column": "is_test", "test": "not_in", "values": ["true"], "is_null": None},
-        {"column": "deleted", "test": "is_null", "values": [], "is_null": True},
+        _where("currency", "in", "GBP", "EUR"),
+        _where("is_test", "not_in", "true"),
+        _where("deleted", "is_null", is_null=True),
+        _where("placed_at", "below", "9999-12-31"),
     ],
     "key": [],
 }

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 
 from demo.cluster import Cluster
 from tests.support import facts
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("public.notifications", "public.notification_history")
@@ -27,8 +28,23 @@ FAST_START = (
     f" -Djava.io.tmpdir={tempfile.gettempdir()}"
 )
 """Also what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
-UNENCRYPTED = "spark.io.encryption.enabled=false"
-"""For sessions of this process: else PySpark sends rows through sockets that it never closes."""
+IN_PROCESS = {
+    # Else PySpark sends rows through sockets that it never closes.
+    "spark.io.encryption.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    # A third of the time of small jobs goes into the text of their plans, which nobody reads.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.debug.maxToStringFields": "0",
+}
+"""What sessions of this process have beside the jobs' own settings."""
+if "WALTALLY_ALL_CASES" not in os.environ:
+    # To compile a stage takes seconds, and to interpret it for some rows takes none. What
+    # spark-submit starts compiles, and so does `make acceptance`.
+    IN_PROCESS |= {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
 
 # While a session holds this, every reader stops at the first enum value that it prints. A cast of
 # the test's own would not stop it: the stream does not ask casts, so neither does the seed.
@@ -61,13 +77,6 @@ JOBS = {"seed": "seeding", "audit": "auditing", "archive": "archiving", "replay"
 Counts = dict[str, Counter[tuple[Any, ...]]]
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.05)
-
-
 def run_command(
     job: str, flags: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[int, str, str]:
@@ -88,6 +97,19 @@ def run_command(
         except SystemExit as end:
             code = int(end.code or 0)
     return code, out.getvalue(), err.getvalue()
+
+
+class Clock:
+    """A clock that a test can put ahead, so that a timeout ends where the test wants it."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 class Source:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pyarrow.parquet
 import pytest
 from archiving import manifests as contents
@@ -19,13 +21,15 @@ from archiving.job import archive
 from archiving.manifests import Origin, Slice
 from common import changes
 from common.errors import AnotherArchive, ArchiveIncomplete, CountingFailed
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.archives import Log, archived, manifests, submit
+from tests.spark.archives import COLUMNS, Log, archived, manifests, submit
 from tests.spark.declared import ORDERS
-from tests.spark.support import Source, wait_until
+from tests.spark.support import Source, run_command
 from tests.support.facts import NOTIFY, register
-from waltally import lsn
+from tests.support.waiting import wait_until
+from waltally import locks, lsn
 from waltally.errors import AnotherCluster, LoaderError, SourceBehind
 
 
@@ -175,7 +179,7 @@ def test_baselines_that_were_counted_together_are_kept_apart(spark: SparkSession
         " (%s, 'ft_service_stats', 'live', %s, '{3, 0}')",
         log.source.slot,
         odd,
-        ["1", "0", "12.500", "0"],
+        ["1", "0", "12.500", "0", "0", "0", "0", "0"],
         log.source.slot,
         ["s", "t", "sms", "sent"],
     )
@@ -183,12 +187,12 @@ def test_baselines_that_were_counted_together_are_kept_apart(spark: SparkSession
     done = archive(log.settings(), spark)
     assert set(done.baselines) == {"ft_orders", "ft_service_stats"}
     stored = {each["fact"]["name"]: each for each in manifests(log.slot_home, "baseline")}
-    assert stored["ft_orders"]["totals"] == ["1", "0", "12.5", "0"]
+    assert stored["ft_orders"]["totals"] == ["1", "0", "12.5", "0", "0", "0", "0", "0"]
     rows = {
         name: pyarrow.parquet.read_table(log.slot_home / each["files"][0]).to_pylist()
         for name, each in stored.items()
     }
-    group = {"part": "placed", "dimensions": odd, "sums": ["1", "0", "12.500", "0"]}
+    group = {"part": "placed", "dimensions": odd, "sums": ["1", "0", "12.500", "0", *["0"] * 4]}
     assert rows["ft_orders"] == [group]
     assert [row["sums"] for row in rows["ft_service_stats"]] == [["3", "0"]]
     # The declarations are with the changes too, for a fact that no baseline is of.
@@ -241,12 +245,57 @@ def test_a_log_that_does_not_go_on_from_the_archive_is_refused(
         assert log.noted() == [(begin, left)]
 
 
+def test_the_files_of_the_changes_are_a_delta_table_where_that_is_asked(
+    spark: SparkSession, log: Log
+) -> None:
+    wanted = replace(log.settings(), is_delta=True)
+    place = log.slot_home / "changes"
+
+    def table() -> DeltaTable:
+        return DeltaTable(str(place))
+
+    def read() -> list[tuple[Any, ...]]:
+        """As a user of DuckDB does, by the page's own words."""
+        changes = table().to_pyarrow_dataset()
+        found = duckdb.from_arrow(changes).project(", ".join(COLUMNS)).fetchall()
+        return sorted(found, key=lambda row: row[:2])
+
+    log.append(3, 12, at="2026-11-20T23:59:59.999999Z")
+    archive(log.settings(), spark)
+    log.append(3, 1, at="2026-11-21T00:00:00Z")
+    archive(wanted, spark)
+    assert (table().version(), table().transaction_version("waltally")) == (0, log.position)
+    assert read() == log.rows()
+    archive(wanted, spark)
+    assert table().version() == 0
+
+    # What a run that was killed before its commit has archived.
+    log.append(2)
+    archive(log.settings(), spark)
+    assert read() == log.rows()[:-2]
+    log.append(0, 5)
+    archive(wanted, spark)
+    assert (table().version(), table().transaction_version("waltally")) == (1, log.position)
+    assert read() == log.rows()
+
+    # The manifests were brought back from an older copy: files that they do not name are deleted.
+    last = sorted(log.slot_home.glob("manifests/0*.json"))[-1]
+    last.unlink()
+    log.append(1)
+    with pytest.raises(ArchiveIncomplete, match="has other files up to") as refused:
+        archive(wanted, spark)
+    assert refused.value.remedy.startswith(f"delete file:{place}/_delta_log")
+    shutil.rmtree(place / "_delta_log")
+    archive(wanted, spark)
+    assert read() == log.rows()
+
+
 def test_two_archives_at_once_are_one(spark: SparkSession, log: Log) -> None:
     log.append(1)
     with log.source.connect() as other:
         other.execute(
-            "select pg_advisory_lock(hashtextextended(%s, 0))",
-            (f"waltally archive cdc {log.source.slot}",),
+            "select pg_advisory_lock(%s)",
+            (locks.key("archive", "cdc", log.source.slot),),
         )
         refused(spark, log, AnotherArchive, "is running")
     archive(log.settings(), spark)
@@ -290,11 +339,11 @@ def test_slices_with_a_gap_are_no_archive() -> None:
             contents.read([*texts, wrong])
 
 
-def test_the_command_archives_under_spark_submit(log: Log) -> None:
+def test_the_command_says_how_many_rows_it_archived(log: Log) -> None:
     log.append(2, 1)
-    process = submit(log.source, "archive", "--to", str(log.home), "--json")
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    flags = ("--to", str(log.home), "--json")
+    code, out, err = run_command("archive", flags, log.source.environment)
+    assert code == 0, err
     assert json.loads(out)["rows"] == 3
     assert archived(log.slot_home) == log.rows()
 
@@ -307,7 +356,7 @@ def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     flags = ("--to", str(log.home), "--slice-changes", "8", "--json")
 
     def run(kill_at: str = "") -> int:
-        process = submit(log.source, "archive", *flags, WALTALLY_KILL_AT=kill_at)
+        process = submit(log.source.environment, "archive", *flags, WALTALLY_KILL_AT=kill_at)
         out, err = process.communicate(timeout=300)
         assert (process.returncode == 0) != bool(kill_at), err
         rows = len(archived(log.slot_home))
@@ -320,7 +369,7 @@ def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     assert run("archive-manifest") == 16
     assert log.noted() == [(begin, begin + 0x30 * 2)]
 
-    process = submit(log.source, "archive", *flags)
+    process = submit(log.source.environment, "archive", *flags)
     wait_until(
         lambda: (log.slot_home / "changes/_temporary").exists() or process.poll() is not None
     )

@@ -151,7 +151,7 @@ def test_a_count_changed_by_hand_is_found_while_the_source_is_idle(audited: Audi
     )
     # An idle loader: it moves only because the audit gives it something to pass.
     with audited.follow() as following:
-        code, out, err = audited.submit("--json")
+        code, out, err = audited.run("--json")
         following.end()
     assert code == 42, err
     names = ("service_id", "template_id", "notification_type", "notification_status")

@@ -19,14 +19,16 @@ CREATE = """
     create table analytics.ft_orders (
         id uuid primary key, source text, shop_id integer, channel text, size numeric(6, 2),
         is_gift boolean, day date, month date, placed_count bigint, archived_count bigint,
-        amount numeric, refunded numeric(12, 2)
+        amount numeric, refunded numeric(12, 2), summer_count bigint, large_amount numeric,
+        spread numeric, refunded_sizes numeric(20, 4)
     )
 """
 FILL = """
     insert into analytics.ft_orders
     select id::uuid, groups[1], groups[2]::integer, groups[3], groups[4]::numeric,
         groups[5]::boolean, groups[6]::date, groups[7]::date, sums[1]::bigint, sums[2]::bigint,
-        sums[3]::numeric, sums[4]::numeric
+        sums[3]::numeric, sums[4]::numeric, sums[5]::bigint, sums[6]::numeric, sums[7]::numeric,
+        sums[8]::numeric
     from ({recount}) as counted (groups, sums, id)
 """
 WRITE_DOWN = """
@@ -35,6 +37,10 @@ WRITE_DOWN = """
         0,
         kept.sums[2]::numeric - coalesce(stored.sums[2]::numeric, 0),
         kept.sums[3]::numeric - coalesce(stored.sums[3]::numeric, 0),
+        0,
+        kept.sums[5]::numeric - coalesce(stored.sums[5]::numeric, 0),
+        0,
+        kept.sums[7]::numeric - coalesce(stored.sums[7]::numeric, 0),
         0
     ]
     from ({kept}) as kept (groups, sums, id)
@@ -143,7 +149,7 @@ def test_rows_of_another_slot_are_left_alone(audited: Audited, orders: Orders) -
     orders.build()
     audited.source.execute(
         "insert into analytics.ft_orders select gen_random_uuid(), 'west', shop_id, channel, size,"
-        " is_gift, day, month, 7, 7, 7, 7 from analytics.ft_orders"
+        " is_gift, day, month, 7, 7, 7, 7, 7, 7, 7, 7 from analytics.ft_orders"
     )
     with audited.follow():
         [found] = audit(audited.settings("ft_orders")).facts

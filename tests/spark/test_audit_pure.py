@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from auditing import comparing, evaluation
+from auditing import evaluation
 from auditing.cli import finding, show
 from auditing.job import notes, why_unseen
 from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
@@ -68,7 +68,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 def test_deltas_are_added_to_the_fact(spark: SparkSession, rows: DataFrame) -> None:
     came = deltas(spark, ("live", SENT, (-1, 0)), ("archived", SENT, (0, 1)), ("live", NEW, (5, 0)))
-    assert read(comparing.moved(rows, came, FACT, set())) == {
+    assert read(evaluation.moved(rows, came, FACT, set())) == {
         SENT: ["2", "5"],
         FAILED: ["1", "-2"],
         NEW: ["5", "0"],
@@ -77,32 +77,32 @@ def test_deltas_are_added_to_the_fact(spark: SparkSession, rows: DataFrame) -> N
 
 def test_a_truncate_takes_what_its_part_held_before(spark: SparkSession, rows: DataFrame) -> None:
     came = deltas(spark, ("live", SENT, (2, 0)), ("archived", SENT, (0, 1)))
-    live = read(comparing.moved(rows, came, FACT, {"live"}))
+    live = read(evaluation.moved(rows, came, FACT, {"live"}))
     assert live == {SENT: ["2", "5"], FAILED: ["0", "-2"]}
-    both = read(comparing.moved(rows, came, FACT, {"live", "archived"}))
+    both = read(evaluation.moved(rows, came, FACT, {"live", "archived"}))
     assert both == {SENT: ["2", "1"], FAILED: ["0", "0"]}
 
 
 def test_a_truncate_of_one_of_several_tables_of_a_measure_is_not_guessed(
     spark: SparkSession,
 ) -> None:
-    fact = orders()
+    fact = replace(orders(), measures=orders().measures[:4])
     none = spark.createDataFrame([], GROUP)
     came = spark.createDataFrame([], DELTAS)
     with pytest.raises(AuditIncomplete, match="amount adds up other tables too") as caught:
-        comparing.moved(none, came, fact, {"archived"})
+        evaluation.moved(none, came, fact, {"archived"})
     assert caught.value.remedy == "`dbt build`, then the audit again"
-    comparing.moved(none, came, fact, {"refunds"})
-    comparing.moved(none, came, fact, {"archived", "placed"})
+    evaluation.moved(none, came, fact, {"refunds"})
+    evaluation.moved(none, came, fact, {"archived", "placed"})
 
 
 def test_a_sum_is_exact_to_its_last_digit(spark: SparkSession) -> None:
-    fact = orders()
+    fact = replace(orders(), measures=orders().measures[:4])
     group = ("east", "1", "", "", "true", "2026-11-22", "2026-11-01")
     large = "99999999999999999999999999999999999999999.10"
     before = groups(spark, {group: (1, 0, large, "0.10")})
     came = deltas(spark, ("placed", group, (-1, 0, "-0.000000000000000000000000000001", "-0.1")))
-    found = read(comparing.moved(before, came, fact, set()))
+    found = read(evaluation.moved(before, came, fact, set()))
     wanted = "99999999999999999999999999999999999999999.099999999999999999999999999999"
     assert found == {group: ["0", "0", wanted, "0"]}
 
@@ -152,9 +152,9 @@ def test_where_not_all_purged_rows_are_known_a_sum_is_not_compared(spark: SparkS
         [(list(group), ["1", "1", "5", "2"], ["2", "0", "9", "2.01"])],
         "dimensions array<string>, left array<string>, right array<string>",
     )
-    found = comparing.differences(both, fact, ["archived_count", "amount"]).collect()
+    found = evaluation.differences(both, fact, ["archived_count", "amount"]).collect()
     assert {row["measure"] for row in found} == {"placed_count", "refunded"}
-    assert len(comparing.differences(both, fact, []).collect()) == 4
+    assert len(evaluation.differences(both, fact, []).collect()) == 4
 
 
 def test_what_cannot_be_counted_is_no_difference_but_is_told(spark: SparkSession) -> None:

@@ -33,7 +33,7 @@ def test_without_a_loader_the_audit_says_so_before_it_starts(
         audit(audited.settings(timeout=3600.0))
     assert caught.value.exit_code == 41
     assert "start `loader run`" in (caught.value.remedy or "")
-    assert f"nobody follows the slot {audited.slot}: waiting 6 s for" in capsys.readouterr().err
+    assert f"nobody follows the slot {audited.slot}: waiting 2 s for" in capsys.readouterr().err
     wait_until(lambda: not audited.source.execute(SESSIONS), "its sessions end")
     assert audited.traces() == before
 
@@ -94,24 +94,20 @@ def test_the_wait_says_how_far_the_loader_is_and_who_follows(audited: Audited) -
     patient = audited.settings(timeout=3600.0)
     with closing(connect(dsn, "LOADER_TARGET_DSN", "audit")) as connection:
         position = lsn.parse(audited.position())
-        loader_progress.wait_for_position(
-            connection, connection, settings, position, messages.append
-        )
+        loader_progress.wait_for_position(connection, settings, position, messages.append)
         assert messages == []
         with pytest.raises(
             AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
         ):
-            loader_progress.wait_for_position(
-                connection, connection, settings, position + 1, messages.append
-            )
+            loader_progress.wait_for_position(connection, settings, position + 1, messages.append)
         with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
-            loader_progress.wait_for_position(
-                connection, connection, patient, position + 1, messages.append
-            )
+            loader_progress.wait_for_position(connection, patient, position + 1, messages.append)
     assert messages[0].startswith("waiting: the loader is at ")
 
 
-def test_whether_a_loader_follows_a_standby_is_seen_at_the_target(audited: Audited) -> None:
+def test_whether_a_loader_follows_a_standby_is_seen_at_the_target(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only the standby shows its slot, and the audit reads the primary."""
     audited.source.execute("update cdc.slot_position set on_standby = true")
     try:
@@ -120,22 +116,23 @@ def test_whether_a_loader_follows_a_standby_is_seen_at_the_target(audited: Audit
     finally:
         audited.source.execute("update cdc.slot_position set on_standby = false")
     with closing(connect(audited.dsn, "LOADER_TARGET_DSN", "audit")) as target:
-        lock = loader_progress.LoaderLock(target, "cdc")
-        assert not loader_progress.is_followed(lock, audited.slot)
+        assert not loader_progress.is_followed(target, audited.settings())
+        monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 120.0)
         with audited.start() as loader:
-            loader_progress.require_follower(lock, audited.settings(), print)
-            said = loader_progress.follower(lock, audited.slot)
-            assert said == f"a loader follows the slot {audited.slot}"
+            loader_progress.require_follower(target, audited.settings(), print)
             loader.wait_for("following the slot")
             loader.end()
 
 
-def test_a_loader_that_comes_back_is_not_taken_for_absent(audited: Audited) -> None:
-    with closing(connect(audited.dsn, "LOADER_SOURCE_DSN", "audit")) as connection:
+def test_a_loader_that_comes_back_is_not_taken_for_absent(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 120.0)
+    with closing(connect(audited.dsn, "LOADER_TARGET_DSN", "audit")) as connection:
         starting = audited.start()
         with starting:
             # It is not there yet, or it is: both are well.
             loader_progress.require_follower(connection, audited.settings(), print)
-            assert loader_progress.is_followed(connection, audited.slot)
+            assert loader_progress.is_followed(connection, audited.settings())
             starting.wait_for("following the slot")
             starting.end()

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from tests.spark.support import Source, wait_until
+from tests.spark.support import Source
 from tests.spark.traffic import Writers, ends_as_a_recount
 from tests.support.spark_cluster import SparkCluster, Worker
+from tests.support.waiting import wait_until
 from waltally import lsn
 
 SMALL = {"spark.executor.memory": "512m"}

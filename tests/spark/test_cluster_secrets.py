@@ -16,8 +16,9 @@ from common import shown_passwords
 
 from demo.cluster import free_port
 from tests.operations.secret_watch import SecretWatch, files_with
-from tests.spark.support import Source, wait_until
+from tests.spark.support import Source
 from tests.support.spark_cluster import SparkCluster
+from tests.support.waiting import wait_until
 from waltally.errors import SettingError
 
 SECRET = "Zebra1931Crossing"

@@ -248,7 +248,9 @@ def test_a_fact_that_differs_is_told_with_its_sizes(
         f" where id = (select id from analytics.ft_service_stats order by live_count desc limit 1)"
         f" returning {', '.join(f'{name}::text' for name in DIMENSIONS)}, live_count"
     )[0]
-    process = submit(source, "replay", "--from", str(pipeline.archive_home), "--compare", "--json")
+    process = submit(
+        source.environment, "replay", "--from", str(pipeline.archive_home), "--compare", "--json"
+    )
     out, err = process.communicate(timeout=300)
     assert process.returncode == ReplayDiffers.exit_code == 40, err
     [found] = json.loads(out)["facts"]["ft_service_stats"]["differences"]

@@ -142,9 +142,10 @@ def services() -> Fact:
                 {
                     "name": "row_count",
                     "kind": "count",
-                    "column": None,
+                    "columns": [],
                     "of": ["rows"],
                     "type": "bigint",
+                    "where": [],
                 }
             ],
             "where": [],

@@ -83,9 +83,10 @@ def test_a_sum_has_as_many_decimals_as_the_server_gives_it(source: Source) -> No
     amount = {
         "name": "amount",
         "kind": "sum",
-        "column": "amount",
+        "columns": ["amount"],
         "of": ["rows"],
         "type": "numeric",
+        "where": [],
     }
     source.register(declare("public.paid", ("kind", "text"), measures=[amount]), "ft_paid")
     code, _, err = source.seed("--fact", "ft_paid")
@@ -141,13 +142,16 @@ def test_a_value_that_its_type_does_not_take_is_listed_with_its_reason(source: S
             {
                 "name": "amount",
                 "kind": "sum",
-                "column": "amount",
+                "columns": ["amount"],
                 "of": ["rows"],
                 "type": "numeric(12, 2)",
+                "where": [],
             }
         ],
     )
-    declaration["dimensions"].append(column("placed", "date", kind="date_of", column="at", **zones))
+    declaration["dimensions"].append(
+        column("placed", "date", kind="period", unit="day", column="at", **zones)
+    )
     source.register(declaration, "ft_unfit")
     code, out, err = source.seed("--fact", "ft_unfit", "--json")
     assert code == 0, err

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
-import psycopg2
 import pytest
 from common.errors import SnapshotTooOld
 from counting import checks
-from psycopg2.extras import LogicalReplicationConnection
 
 from loader.staging.records import SlotPosition
 from tests.spark.support import Source
+from waltally import locks
 
 
 @contextmanager
 def a_loader(source: Source) -> Iterator[None]:
-    """A session that follows the slot, as a loader does."""
-    source.ask("select pg_create_logical_replication_slot(%s, 'wal2json')", source.slot)
-    with closing(
-        psycopg2.connect(source.dsn, connection_factory=LogicalReplicationConnection)
-    ) as connection:
-        connection.cursor().start_replication(slot_name=source.slot, decode=True)
+    """A session that holds the lock of one that follows the slot."""
+    with source.connect() as connection:
+        key = locks.key("loader", "cdc", source.slot)
+        connection.execute("select pg_advisory_lock(%s)", (key,))
         yield
 
 
@@ -50,14 +47,14 @@ def test_a_seed_that_a_running_loader_is_not_ready_for_times_out(
         assert "the log does not hold public.notifications, public.notification_history yet" in err
         assert source.has_previous_seed()
         follow(source, "*")
-        code, _, err = source.seed("--timeout", "0.5")
+        code, _, err = source.seed()
         assert code == 0, err
     assert source.baseline() == source.recount()
 
 
 def test_where_nobody_follows_the_next_session_begins_before_the_snapshot(source: Source) -> None:
     source.fill()
-    code, _, err = source.seed("--timeout", "0")
+    code, _, err = source.seed()
     assert code == 0, err
     assert source.baseline() == source.recount()
 

@@ -15,9 +15,10 @@ from common.connections import connect
 from counting import columns, group_estimate, grouping, reading, snapshot, values
 from counting.group_estimate import Estimate, judge
 
-from tests.spark.support import Source, wait_until
+from tests.spark.support import Source
 from tests.spark.test_seed_refusals import settings
 from tests.support.facts import column, declare, notify
+from tests.support.waiting import wait_until
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
@@ -80,15 +81,34 @@ def odd_fact(*dimensions: str, days: bool = False, type_: str = "numeric") -> Fa
             {"column": "blind", "test": "in", "values": ["a"], "is_null": None},
         ],
         measures=[
-            {"name": f"{name}_sum", "kind": "sum", "column": name, "of": ["rows"], "type": type_}
+            {
+                "name": f"{name}_sum",
+                "kind": "sum",
+                "columns": [name],
+                "of": ["rows"],
+                "type": type_,
+                "where": [],
+            }
             for name in SUMMED
+        ]
+        + [
+            {
+                "name": f"{one}_{other}",
+                "kind": "sum",
+                "columns": [one, other],
+                "of": ["rows"],
+                "type": type_,
+                "where": [],
+            }
+            for one, other in (("amount", "amount"), ("small", "price"))
         ],
     )
     zones = {"timezone": "Europe/London", "column_timezone": "America/New_York"}
     for name in ("day", "at", "moment") if days else ():
-        for kind in ("date_of", "month_of"):
+        for unit in ("hour", "day", "week", "month", "quarter", "year")[name == "day" :]:
+            type_ = "timestamptz" if unit == "hour" else "date"
             declaration["dimensions"].append(
-                column(f"{name}_{kind}", "date", kind=kind, column=name, **zones)
+                column(f"{name}_{unit}", type_, kind="period", unit=unit, column=name, **zones)
             )
     return parse("ft_odd", Table("analytics", "ft_odd"), declaration)
 
@@ -127,7 +147,9 @@ def test_groups_are_the_rows_that_spark_could_not_tell_apart(source: Source, typ
         keys = [place for place in range(len(needed)) if place not in numbers]
         measures = {needed[at]: values.measures_of([fact], ODD, needed[at]) for at in numbers}
         with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as connection:
-            types = columns.types_of(connection, ODD, [each.column for each in needed])
+            types = columns.types_of(
+                connection, ODD, [name for each in needed for name in each.columns]
+            )
             single, grouped = (
                 source.ask(selection.query("from odd"))
                 for selection in (

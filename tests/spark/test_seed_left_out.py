@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.spark.support import PARTS, TABLES, Source
-from waltally.plural import plural
+from waltally.units import plural
 
 REJECTIONS = """
     select part, reason, row_count, length(example ->> 'notification_status')

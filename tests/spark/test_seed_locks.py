@@ -15,8 +15,9 @@ from common.errors import SnapshotBlocked
 from common.settings import Settings
 from counting import snapshot
 
-from tests.spark.support import Source, wait_until
+from tests.spark.support import Clock, Source
 from tests.support.facts import notify
+from tests.support.waiting import wait_until
 from waltally.errors import Interrupted
 
 
@@ -97,15 +98,19 @@ def test_a_deadlock_is_said_with_who_waited_for_whom(source: Source) -> None:
 
 
 def test_a_table_that_stays_locked_times_out(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: Source, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def lock() -> None:
+        altering.execute("lock table notification_history")
+        clock.ahead = 29.5
+
     with (
         source.connect() as altering,
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        before_the_locks(monkeypatch, lambda: altering.execute("lock table notification_history")),
+        before_the_locks(monkeypatch, lock),
         altering.transaction(),
-        pytest.raises(SnapshotBlocked, match="notification_history was still locked after 2 s"),
-        snapshot.export(settings(source, 2), [notify()], monitor, print),
+        pytest.raises(SnapshotBlocked, match="notification_history was still locked after 30 s"),
+        snapshot.export(settings(source), [notify()], monitor, print),
     ):
         pass
 
@@ -172,7 +177,7 @@ def test_a_seed_that_waits_for_writers_is_in_nobodys_way(source: Source) -> None
             found.append(counted(source, exported))
 
     with source.connect() as writer:
-        writer.execute("set lock_timeout = '5s'")
+        writer.execute("set lock_timeout = '20s'")
         seed = threading.Thread(target=export)
         with writer.transaction():
             writer.execute("insert into unrelated (note) values ('open')")
@@ -210,13 +215,19 @@ def test_ddl_between_the_snapshot_and_the_locks_makes_a_new_snapshot(
     assert "public.notifications was truncated, altered or given partitions" in messages[0]
 
 
-def test_ddl_at_each_try_times_out(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ddl_at_each_try_times_out(
+    source: Source, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def truncate() -> None:
+        connection.execute("truncate notifications")
+        clock.ahead += 15
+
     with (
         source.connect() as connection,
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        before_the_locks(monkeypatch, lambda: connection.execute("truncate notifications"), 1000),
-        pytest.raises(SnapshotBlocked, match=r"notifications was truncated.* at each try for 1 s"),
-        snapshot.export(settings(source, 1), [notify()], monitor, print),
+        before_the_locks(monkeypatch, truncate, 1000),
+        pytest.raises(SnapshotBlocked, match=r"notifications was truncated.* at each try for 30 s"),
+        snapshot.export(settings(source), [notify()], monitor, print),
     ):
         pass
 

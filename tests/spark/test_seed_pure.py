@@ -96,36 +96,34 @@ def condition(test: str, listed: list[str], is_null: bool | None = None) -> dict
     return {"column": "state", "test": test, "values": listed, "is_null": is_null}
 
 
-@pytest.mark.parametrize(
-    ("where", "expected"),
-    [
-        (condition("in", ["a", "b"]), ["a", "b"]),
-        (condition("not_in", ["a"]), ["b", "c"]),
-        (condition("in", []), []),
-        (condition("is_null", [], True), [None]),
-        (condition("is_null", [], False), ["a", "b", "c"]),
-    ],
-)
-def test_a_condition_that_is_null_is_not_true(
-    spark: SparkSession, where: dict[str, Any], expected: list[str | None]
-) -> None:
-    declaration = declare("public.notifications", where=[where])
-    declaration["dimensions"] = [column("state", "text", nulls="count")]
+def test_a_row_counts_where_all_conditions_on_all_columns_are_true(spark: SparkSession) -> None:
+    where = [condition("in", ["a"]), condition("is_null", [], False)]
+    declaration = declare("public.notifications", ("kind", "text"), where=where)
+    declaration["where"].append({**where[0], "column": "other"})
     fact = parse("f", LIVE, declaration)
-    states = ("a", "b", "c", None)
-    tested = [() if where["test"] != "is_null" else (str(each is None).lower(),) for each in states]
-    rows = [(state, *test) for state, test in zip(states, tested, strict=True)]
-    found = counted(spark, rows, fact)
-    assert {(row["dimensions"][0], row["reason"]) for row in found} == {
-        (each, None) for each in expected
+    rows = [
+        (f"{state} {other}", state, other)
+        for state in ("true", "false", None)
+        for other in ("true", "false", None)
+    ]
+    assert groups(counted(spark, rows, fact)) == {("true true", 1, None)}
+
+
+def test_a_measure_adds_up_the_rows_that_meet_its_own_conditions(spark: SparkSession) -> None:
+    late = {"where": [condition("below", ["7"])], "of": ["rows"]}
+    measures = [
+        {"name": "n", "kind": "count", "columns": [], "type": "bigint", **late, "where": []},
+        {"name": "late", "kind": "count", "columns": [], "type": "bigint", **late},
+        {"name": "paid", "kind": "sum", "columns": ["amount"], "type": "bigint", **late},
+    ]
+    fact = parse("f", LIVE, declare("public.notifications", ("kind", "text"), measures=measures))
+    rows = [("a", "1", "true"), ("a", "2", "true"), ("a", "4.5", "false"), ("b", "x", "true")]
+    assert {
+        (*row["dimensions"], *row["sums"], row["reason"]) for row in counted(spark, rows, fact)
+    } == {
+        ("a", "3", "2", "3", None),
+        ("b", "1", "0", "0", "the value of amount is not a number"),
     }
-
-
-def test_a_condition_on_a_uuid_compares_its_text(spark: SparkSession) -> None:
-    where = {**condition("in", [S]), "column": "id"}
-    fact = parse("f", LIVE, declare("public.notifications", ("id", "uuid"), where=[where]))
-    ids = [(bytearray.fromhex(each.replace("-", "")),) for each in (S, T)]
-    assert groups(counted(spark, ids, fact, binary=(0,))) == {(S, 1, None)}
 
 
 def test_a_fact_without_columns_counts_its_rows(spark: SparkSession) -> None:

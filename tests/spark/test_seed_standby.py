@@ -18,8 +18,9 @@ from seeding import incoming
 
 from demo.cluster import Cluster
 from loader.staging.records import SlotPosition
-from tests.spark.support import GATE, Source, wait_until
+from tests.spark.support import GATE, Source
 from tests.spark.traffic import Writers, ends_as_a_recount
+from tests.support.waiting import wait_until
 from waltally import lsn
 from waltally.errors import SourceBehind
 
@@ -70,9 +71,11 @@ def standby(source: Source) -> Iterator[Standby]:
         made.remove()
 
 
-def refused(standby: Standby, code: int, *words: str, flags: tuple[str, ...] = ()) -> None:
+def refused(
+    standby: Standby, code: int, *words: str, flags: tuple[str, ...] = (), timeout: str = "60"
+) -> None:
     """Run the seed and see it end with this exit code and these words, and nothing stored."""
-    found, _, err = standby.source.seed(*standby.flags, "--timeout", "2", *flags)
+    found, _, err = standby.source.seed(*standby.flags, "--timeout", timeout, *flags)
     assert found == code, err
     assert [word for word in words if word not in err] == [], err
     assert "Traceback" not in err
@@ -187,7 +190,7 @@ def test_a_standby_that_is_behind_the_log_is_waited_for(
         "update cdc.slot_position set start_lsn = pg_current_wal_lsn() + 1000000,"
         " position_lsn = pg_current_wal_lsn() + 1000000 returning 1"
     )
-    refused(standby, 32, "after 2 s the standby has replayed up to")
+    refused(standby, 32, "after 2 s the standby has replayed up to", timeout="2")
     assert standby.ask(STATE) == "not paused"
     replayed = counting.standby.replayed
 
@@ -203,7 +206,7 @@ def test_a_standby_that_is_behind_the_log_is_waited_for(
 
 def test_what_the_loader_does_not_follow_yet_is_waited_for(standby: Standby) -> None:
     standby.source.ask("update cdc.logged_table set held_since = '{}' returning 1")
-    refused(standby, 41, "the log does not hold public.notifications", "is it running?")
+    refused(standby, 41, "the log does not hold public.notifications", "running?", timeout="2")
 
 
 def test_a_role_without_the_right_is_told_the_grant(standby: Standby) -> None:
@@ -243,7 +246,7 @@ def test_a_terminated_seed_lets_replay_go_on(standby: Standby) -> None:
         assert standby.ask(STATE) == "paused"
         seed.send_signal(signal.SIGTERM)
         wait_until(lambda: standby.ask(STATE) == "not paused")
-    _, err = seed.communicate(timeout=60)
+    _, err = seed.communicate(timeout=120)
     assert seed.returncode != 0
     assert "Traceback" not in err
     assert source.ask("select from cdc.baseline") == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import psycopg
@@ -12,7 +12,7 @@ from common.exact_sums import add, sum_of, sum_text
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from tests.spark.support import Source
+from demo.cluster import Cluster
 from tests.support.facts import column
 from waltally.facts import Dimension, Measure
 
@@ -23,7 +23,7 @@ AMOUNTS = (
 )
 
 
-def test_a_sum_is_the_servers_whatever_the_numbers(source: Source, spark: SparkSession) -> None:
+def test_a_sum_is_the_servers_whatever_the_numbers(cluster: Cluster, spark: SparkSession) -> None:
     dice = Random(11)
     lists = [[dice.choice((*AMOUNTS, None)) for _ in range(dice.randint(1, 9))] for _ in range(300)]
     rows = [(number, text) for number, texts in enumerate(lists) for text in texts]
@@ -34,7 +34,7 @@ def test_a_sum_is_the_servers_whatever_the_numbers(source: Source, spark: SparkS
         .select("place", sum_text(sql.col("total")).alias("total"))
         .collect()
     )
-    with source.connect() as connection:
+    with psycopg.connect(cluster.dsn()) as connection:
         for row in found:
             server = connection.execute(
                 "select coalesce(sum(each), 0)::text from unnest(%s::numeric[]) as each",
@@ -98,7 +98,7 @@ VALUES: dict[str, dict[str | None, str | None]] = {
 
 @pytest.mark.parametrize("type_", VALUES)
 def test_a_value_is_written_as_its_type_prints_it(
-    source: Source, spark: SparkSession, type_: str
+    cluster: Cluster, spark: SparkSession, type_: str
 ) -> None:
     dimension = Dimension(**column("name", type_))
     texts = {**VALUES[type_], None: None}
@@ -109,61 +109,66 @@ def test_a_value_is_written_as_its_type_prints_it(
         .withColumn("reason", typed_values.dimension_reason(sql.col("value"), dimension))
         .collect()
     )
-    for row in found:
-        taken = None if row["reason"] else row["value"]
-        assert taken == texts[row["text"]], row
-        assert (row["reason"] is None) == (taken is not None or row["text"] is None), row
-        if taken is not None:
-            assert source.ask(f"select %s::{type_}::text", taken) == [(taken,)]
+    with psycopg.connect(cluster.dsn()) as server:
+        for row in found:
+            taken = None if row["reason"] else row["value"]
+            assert taken == texts[row["text"]], row
+            assert (row["reason"] is None) == (taken is not None or row["text"] is None), row
+            if taken is not None:
+                printed = server.execute(f"select %s::{type_}::text".encode(), (taken,))
+                assert printed.fetchone() == (taken,)
 
 
-@pytest.mark.parametrize(
-    ("text", "decimals"),
-    [
-        *(("1", 0), ("1.0", 0), ("1.50", 1), ("-1.505", 3), ("1500e-2", 0), ("15e-1", 1)),
-        *(("1.5e1", 0), ("0.000", 0), ("1e-7", 7), ("-0.5E-2", 3)),
-    ],
-)
-def test_a_number_with_more_decimals_than_the_measure_keeps_is_refused(
-    spark: SparkSession, text: str, decimals: int
-) -> None:
-    assert decimals == max(0, -int(Decimal(text).normalize().as_tuple().exponent))
+NUMBERS = {
+    **{"1": 0, "1.0": 0, "1.50": 1, "-1.505": 3, "1500e-2": 0, "15e-1": 1},
+    **{"1.5e1": 0, "0.000": 0, "1e-7": 7, "-0.5E-2": 3},
+}
+"""By text how many decimals it needs."""
+
+
+def refusals(
+    spark: SparkSession, texts: Iterable[str], types: Sequence[str]
+) -> list[list[str | None]]:
+    """Return by text why a measure of each type refuses it, None where it does not."""
+    measures = [Measure("total", "sum", ("amount",), ("rows",), type_, ()) for type_ in types]
+    frame = spark.createDataFrame(list(enumerate(texts)), "place int, text string").coalesce(1)
+    reasons = [typed_values.number_reason(sql.col("text"), each) for each in measures]
+    return [row[0] for row in frame.orderBy("place").select(sql.array(*reasons)).collect()]
+
+
+def test_a_number_with_more_decimals_than_the_measure_keeps_is_refused(spark: SparkSession) -> None:
     types = ["bigint", "numeric", *(f"numeric(12, {scale})" for scale in range(9))]
-    measures = [Measure("total", "sum", "amount", ("rows",), type_) for type_ in types]
-    reasons = [typed_values.number_reason(sql.lit(text), each) for each in measures]
-    found = spark.range(1).select(sql.array(*(each.cast("string") for each in reasons))).first()
-    assert found is not None
     kept = [0, 99, *range(9)]
-    assert [reason is not None for reason in found[0]] == [decimals > scale for scale in kept]
+    found = refusals(spark, NUMBERS, types)
+    for (text, decimals), outcome in zip(NUMBERS.items(), found, strict=True):
+        assert [why is not None for why in outcome] == [decimals > each for each in kept], text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("0", "0e9", "0.05", "-99.95", "099.95", "100", "1e2", "9995e-2", "0.000001e8", "1e-2"),
-        *(f"{sign}{2**63 + more}" for sign in ("", "-") for more in (-1, 0, 1)),
-        *("-9.223372036854775808e18", "1e19", "0.9e19", "1e900", "12345e-2"),
-    ],
+HELD = (
+    *("0", "0e9", "0.05", "-99.95", "099.95", "100", "1e2", "9995e-2", "0.000001e8", "1e-2"),
+    *(f"{sign}{2**63 + more}" for sign in ("", "-") for more in (-1, 0, 1)),
+    *("-9.223372036854775808e18", "1e19", "0.9e19", "1e900", "12345e-2"),
 )
+
+
 def test_a_number_that_the_measures_type_does_not_hold_is_refused(
-    source: Source, spark: SparkSession, text: str
+    cluster: Cluster, spark: SparkSession
 ) -> None:
     types = ["numeric", "bigint", "numeric(4, 2)", "numeric(20, 5)", "numeric(2, 2)"]
-    measures = [Measure("total", "sum", "amount", ("rows",), type_) for type_ in types]
-    reasons = [typed_values.number_reason(sql.lit(text), each) for each in measures]
-    found = spark.range(1).select(sql.array(*(each.cast("string") for each in reasons))).first()
-    assert found is not None
-    for type_, reason in zip(types, found[0], strict=True):
-        try:
-            [(is_kept,)] = source.ask(f"select %s::numeric::{type_} = %s::numeric", text, text)
-        except psycopg.errors.NumericValueOutOfRange:
-            is_kept = False
-        assert (reason is None) == is_kept, (type_, reason)
+    with psycopg.connect(cluster.dsn(), autocommit=True) as server:
+
+        def is_kept(text: str, type_: str) -> bool:
+            query = f"select %s::numeric::{type_} = %s::numeric".encode()
+            try:
+                return server.execute(query, (text, text)).fetchone() == (True,)
+            except psycopg.errors.NumericValueOutOfRange:
+                return False
+
+        for text, outcome in zip(HELD, refusals(spark, HELD, types), strict=True):
+            assert [why is None for why in outcome] == [is_kept(text, each) for each in types], text
 
 
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "", " 1", "1.", "0x1", "1e1000", "9" * 1001])
-def test_what_is_no_number_is_not_added(spark: SparkSession, text: str) -> None:
-    measure = Measure("total", "sum", "amount", ("rows",), "numeric")
-    found = spark.range(1).select(typed_values.number_reason(sql.lit(text), measure)).first()
-    assert found is not None
-    assert found[0] == "the value of amount is not a number"
+def test_what_is_no_number_is_not_added(spark: SparkSession) -> None:
+    texts = ("NaN", "Infinity", "", " 1", "1.", "0x1", "1e1000", "9" * 1001)
+    reason = "the value of amount is not a number"
+    assert refusals(spark, texts, ["numeric"]) == [[reason]] * len(texts)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
-import json
+import importlib
+import io
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from typer.testing import CliRunner
 
 from loader.cli import app
 from tests.support.waiting import wait_until
+from waltally import failpoints
 
 ROOT = Path(__file__).parents[2]
 LOADER = Path(sys.executable).parent / "loader"
@@ -28,8 +32,10 @@ SECRET = "hunter2"
 SHORT_PAUSES = {
     "loader.capture.follow._BACKOFF": (0.1, 0.3, 1.0, 2.0, 5.0),
     "loader.applying.applier._RETRY_SECONDS": 0.2,
+    "loader.applying.applier._LOOK_SECONDS": 0.2,
+    "loader.capture.session._IDLE_SECONDS": 0.2,
 }
-"""Pauses between tries that a test can wait for; a loader has seconds to half a minute."""
+"""Pauses that a test can wait for; a loader has seconds to half a minute."""
 
 
 def run(
@@ -67,6 +73,22 @@ def run_loader(
     return ended
 
 
+def run_dbt(
+    arguments: tuple[str, ...], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run dbt to its end, in this process: the imports take three seconds per process."""
+    from dbt.cli.main import dbtRunner
+
+    # dbt never closes the log file that each invocation opens.
+    options = ("--log-level-file", "none", "--no-send-anonymous-usage-stats")
+    with only_environment(environment), redirect_stdout(io.StringIO()) as said:
+        done = dbtRunner().invoke([*arguments, *options])
+    failure = str(done.exception or "")
+    return subprocess.CompletedProcess(
+        ["dbt", *arguments], int(not done.success), said.getvalue(), failure
+    )
+
+
 @contextmanager
 def only_environment(environment: Mapping[str, str]) -> Iterator[None]:
     """Give this process this environment and no other."""
@@ -93,16 +115,64 @@ def _logging_as_it_was() -> Iterator[None]:
         logger.propagate = propagate
 
 
-_WITH_LIMITS = """
-import importlib, json, sys
-for name, value in json.loads(sys.argv.pop(1)).items():
-    module, _, attribute = name.rpartition(".")
-    loaded = importlib.import_module(module)
-    assert hasattr(loaded, attribute), name
-    setattr(loaded, attribute, value)
-from loader.cli import app
-app(prog_name="loader")
-"""
+def _follow(
+    environment: Mapping[str, str],
+    log: Path,
+    arguments: tuple[str, ...],
+    limits: Mapping[str, object],
+) -> None:
+    """Run `loader run` in a forked process, which ends with it."""
+    os.chdir(ROOT)
+    os.environ.clear()
+    os.environ.update(environment)
+    importlib.reload(failpoints)  # which has read the environment of the process before the fork
+    with log.open("w") as out:
+        os.dup2(out.fileno(), 2)
+    for name, value in limits.items():
+        module, _, attribute = name.rpartition(".")
+        loaded = importlib.import_module(module)
+        assert hasattr(loaded, attribute), name
+        setattr(loaded, attribute, value)
+    app(["run", *arguments], prog_name="loader")
+
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    [__name__, "loader.verbs.run", "loader.capture.follow", "loader.monitoring.metrics"]
+)
+
+
+class Forked:
+    """A loader forked from a process that has its modules already: half a second less. As Popen."""
+
+    def __init__(self, *arguments: object) -> None:
+        # With a folder of its own it would remove this one after the run's, in which it is.
+        config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+        config.setdefault("tempdir", tempfile.gettempdir())
+        self._process = _FORKS.Process(target=_follow, args=arguments)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("loader", timeout or 0)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class RunningLoader:
@@ -120,12 +190,14 @@ class RunningLoader:
         limits: Mapping[str, object] | None = None,
     ) -> None:
         self._log = log
-        command = [str(LOADER)]
+        log.touch()
+        self.process: Forked | subprocess.Popen[bytes]
         if limits:
-            command = [sys.executable, "-c", _WITH_LIMITS, json.dumps(limits)]
+            self.process = Forked(dict(environment), log, arguments, dict(limits))
+            return
         with log.open("w") as out:
             self.process = subprocess.Popen(
-                [*command, "run", *arguments], env=environment, cwd=ROOT, stderr=out
+                [str(LOADER), "run", *arguments], env=environment, cwd=ROOT, stderr=out
             )
 
     def said(self) -> str:
@@ -141,12 +213,12 @@ class RunningLoader:
     def refuses(self) -> tuple[int, str]:
         """Return the exit code and the error of a loader that ends by itself."""
         wait_until(lambda: self.process.poll() is not None, f"it ends: {self.said()}")
-        return self.process.returncode, sentence(self.said())
+        return self.process.wait(), sentence(self.said())
 
     def end(self) -> None:
         """Stop it cleanly."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=120)
         assert self.process.returncode == 0, self.said()
 
     def __enter__(self) -> RunningLoader:

@@ -11,7 +11,7 @@ from typing import Any
 from psycopg2 import errors
 
 from demo.cluster import BIN, Cluster
-from tests.support.commands import LOADER, ROOT, run, run_loader
+from tests.support.commands import LOADER, ROOT, run_dbt, run_loader
 from tests.support.facts import NOTIFY, manifest_of
 from tests.support.servers import APPLICATION, administer, connect, load_application
 from tests.support.waiting import wait_until
@@ -56,6 +56,13 @@ class Database:
             count,
         )
 
+    def begin_block(self) -> None:
+        """Let the WAL go on in its next 16 MB, for a test that counts partitions of the log.
+
+        What it writes from here on is then in one partition, wherever the server's WAL was.
+        """
+        self.execute("select pg_switch_wal()")
+
     def environment(self, **more: str) -> dict[str, str]:
         return {
             **os.environ,
@@ -80,9 +87,9 @@ class Database:
         return done.stdout
 
     def dbt(self, *arguments: str, **environment: str) -> None:
-        """Run dbt as a command to its end; fail the test where it fails."""
-        done = run([str(LOADER.with_name("dbt")), *arguments], self.environment(**environment))
-        assert done.returncode == 0, done.stdout
+        """Run dbt to its end; fail the test where it fails."""
+        done = run_dbt(arguments, self.environment(**environment))
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def start_loader(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start the loader in the background."""
@@ -178,10 +185,10 @@ def application_database(cluster: Cluster, name: str = "") -> Database:
     return empty_database(cluster, name, f"template {APPLICATION}")
 
 
-def paste(cluster: Cluster, database: str, text: str) -> None:
-    """Give psql the text as a superuser would paste it."""
+def paste(cluster: Cluster, database: str, text: str, user: str = "postgres") -> None:
+    """Give psql the text as a superuser, or this user, would paste it."""
     done = subprocess.run(
-        [str(BIN / "psql"), "-X", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn(database)],
+        [str(BIN / "psql"), "-X", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn(database, user)],
         input=text + "\n",
         capture_output=True,
         text=True,

@@ -29,8 +29,13 @@ def column(name: str, type_: str, **more: Any) -> dict[str, Any]:
         "type": type_,
         "kind": "column",
         "column": name,
+        "unit": None,
         "timezone": None,
         "column_timezone": None,
+        "path": [],
+        "bounds": [],
+        "labels": {},
+        "value_type": type_,
         "nulls": "leave_out",
         **more,
     }
@@ -65,9 +70,10 @@ NOTIFY: dict[str, Any] = {
         {
             "name": f"{part}_count",
             "kind": "count",
-            "column": None,
+            "columns": [],
             "of": [part],
             "type": "bigint",
+            "where": [],
         }
         for part in ("live", "archived")
     ],
@@ -133,9 +139,10 @@ def declare(table: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any
             {
                 "name": "row_count",
                 "kind": "count",
-                "column": None,
+                "columns": [],
                 "of": ["rows"],
                 "type": "bigint",
+                "where": [],
             }
         ],
         **more,

@@ -45,7 +45,7 @@ def is_copying(database: Database) -> bool:
 def end(process: subprocess.Popen[str]) -> str:
     """Stop the loader cleanly and return what it logged."""
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
     return said
 

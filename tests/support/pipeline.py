@@ -17,10 +17,9 @@ from loader.applying.applier import apply_once
 from loader.capture.events import RunState
 from loader.capture.follow import follow
 from loader.monitoring import status
-from loader.monitoring.thresholds import Thresholds
+from loader.monitoring.findings import Thresholds
 from loader.preflight import setup
-from loader.preflight.dbt_project import parse_project
-from loader.preflight.manifest import read_manifest
+from loader.preflight.dbt_project import parse_project, read_manifest
 from loader.preflight.register_facts import Wanted
 from tests.support.commands import (
     SHORT_PAUSES,

@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 import psycopg2
-from psycopg2 import extensions
 
 from demo.cluster import Cluster
 from tests.support.commands import ROOT
+from waltally.database import Connection
 
 APPLICATION = "application_template"
 """A database with the application's tables and no notification, which others are copied from."""
@@ -39,9 +39,9 @@ class Server(Cluster):
         self.configure({})
 
 
-def connect(dsn: str) -> extensions.connection:
+def connect(dsn: str) -> Connection:
     """Open a session in autocommit mode."""
-    connection = psycopg2.connect(dsn)
+    connection = psycopg2.connect(dsn, connection_factory=Connection)
     connection.autocommit = True
     return connection
 

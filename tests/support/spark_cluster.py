@@ -16,7 +16,7 @@ import pyspark
 from demo.cluster import free_port
 
 _POLL_SECONDS = 0.25
-_START_SECONDS = 60
+_START_SECONDS = 180
 
 
 @dataclass(frozen=True)

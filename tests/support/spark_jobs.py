@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 
+import applying.cli
+import archiving.cli
 import auditing.cli
 import pytest
 import seeding.cli
@@ -14,18 +16,23 @@ from common import session
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.spark.support import FAST_START, UNENCRYPTED
+from tests.spark.support import FAST_START, IN_PROCESS
 from tests.support.commands import only_environment
 from waltally.errors import LoaderError
 
 OPTIONS = (
-    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
-    *("--conf", UNENCRYPTED, "--driver-java-options", FAST_START),
+    *("--master", "local[2]", "--driver-java-options", FAST_START),
+    *(word for item in IN_PROCESS.items() for word in ("--conf", "=".join(item))),
 )
 """What a session of this process starts with: few rows, and no warning of PySpark's own."""
 
 
-_JOBS = {"spark/seed.py": seeding.cli.app, "spark/audit.py": auditing.cli.app}
+_JOBS = {
+    "spark/seed.py": seeding.cli.app,
+    "spark/apply.py": applying.cli.app,
+    "spark/audit.py": auditing.cli.app,
+    "spark/archive.py": archiving.cli.app,
+}
 
 
 def run_job(command: str, environment: Mapping[str, str]) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 
 def wait_until(
-    condition: Callable[[], object], claim: str, seconds: float = 60.0, pause: float = 0.05
+    condition: Callable[[], object],
+    claim: str = "it comes true",
+    seconds: float = 120.0,
+    pause: float = 0.05,
 ) -> None:
     """Poll until the condition holds; fail with the claim where it does not in time.
 

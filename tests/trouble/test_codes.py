@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from demo.cluster import Cluster
-from loader.capture import handshake
+from loader.capture import stream
 from tests.fixtures.pipelines import MakePipeline
 from tests.support import wait_until
 from tests.support.servers import Server, administer
@@ -69,7 +69,7 @@ def test_a_refused_login_in_another_language_is_waited_for_in_the_server_s_words
 ) -> None:
     for way in (
         lambda: connect(german.dsn(user="stranger"), "source"),
-        lambda: handshake.connect_replication(german.dsn(user="stranger")),
+        lambda: stream.connect_replication(german.dsn(user="stranger")),
     ):
         with pytest.raises(CannotConnect, match="Rolle »stranger« existiert nicht"):
             way()
@@ -91,21 +91,21 @@ def test_a_login_is_refused(english: Cluster, words: dict[str, str], said: str) 
         connect(english.dsn(**words), "source")
     if "dbname" not in words or "user" not in words:
         with pytest.raises(LoginRefused, match=said):
-            handshake.connect_replication(english.dsn(**words))
+            stream.connect_replication(english.dsn(**words))
 
 
 def test_a_role_that_may_not_stream_is_told_which_right_it_lacks(english: Cluster) -> None:
     with pytest.raises(MissingRight, match=r"(?i)wal ?sender"):
-        handshake.connect_replication(english.dsn(user="nobody"))
+        stream.connect_replication(english.dsn(user="nobody"))
 
 
 def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
-    first, second = (handshake.connect_replication(german.dsn()) for _ in range(2))
+    first, second = (stream.connect_replication(german.dsn()) for _ in range(2))
     with pytest.raises(SlotLost, match="existiert nicht"):
-        handshake.start(second, "gone", 0, TABLES, None)
-    handshake.start(first, "taken", 0, TABLES, None)
+        stream.start(second, "gone", 0, TABLES, None)
+    stream.start(first, "taken", 0, TABLES, None)
     with pytest.raises(SlotInUse, match="ist aktiv"):
-        handshake.start(second, "taken", 0, TABLES, None)
+        stream.start(second, "taken", 0, TABLES, None)
     first.finish()
     second.finish()
 
@@ -130,7 +130,7 @@ def test_a_server_that_is_starting_up_is_waited_for(german: Cluster) -> None:
         german.start()
         for way in (
             lambda: connect(german.dsn(), "source"),
-            lambda: handshake.connect_replication(german.dsn()),
+            lambda: stream.connect_replication(german.dsn()),
         ):
             with pytest.raises(CannotConnect, match="Datenbanksystem"):
                 way()

@@ -60,7 +60,7 @@ def test_an_idle_loader_does_not_keep_the_server_from_stopping(
     active = "select active from pg_replication_slots"
     wait_until(lambda: source.value(active), "the loader follows again by itself")
     loader.send_signal(signal.SIGTERM)
-    assert loader.wait(60) == 0
+    assert loader.wait(120) == 0
 
 
 def test_a_loader_started_before_its_server_waits_and_then_applies(

@@ -14,7 +14,7 @@ from demo.cluster import Cluster
 from loader.applying import applier, calls
 from loader.applying.applier import Applier
 from loader.applying.calls import ModelState
-from loader.capture import handshake, reader
+from loader.capture import reader, stream
 from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
 from tests.fixtures.pipelines import MakePipeline
@@ -33,7 +33,7 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
     """The server goes on from the slot's position without a word, past changes never stored."""
     pipeline.must("setup")
     pipeline.source.insert(3)
-    start: Callable[..., None] = handshake.start
+    start: Callable[..., None] = stream.start
 
     def moved_first(*arguments: Any) -> None:
         pipeline.source.execute(
@@ -41,7 +41,7 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
         )
         start(*arguments)
 
-    monkeypatch.setattr(handshake, "start", moved_first)
+    monkeypatch.setattr(stream, "start", moved_first)
     with pytest.raises(SlotMoved, match="changes between are lost"):
         follow(pipeline.loader_settings, threading.Event(), RunState(), once=True)
     assert pipeline.staged() == 0
@@ -164,7 +164,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     breaks = iter([True, True])
 
     def apply(*arguments: Any) -> list[ModelState]:
-        if arguments[-1] == "front" and next(breaks, False):
+        if "front" in arguments and next(breaks, False):
             raise ZeroDivisionError("nobody foresaw this")
         return usual(*arguments)
 

@@ -25,12 +25,12 @@ BUSY = "busy with a transaction that has no changes for us"
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits of a second instead of a minute."""
+    """Limits of seconds instead of a minute."""
     monkeypatch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
     monkeypatch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
     monkeypatch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
     monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(source_monitor, "MAX_SECONDS_WITHOUT_ANSWER", 2.0)
+    monkeypatch.setattr(source_monitor, "MAX_SECONDS_WITHOUT_ANSWER", 5.0)
 
 
 def walsender(pipeline: Pipeline) -> int:
@@ -51,7 +51,7 @@ def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None
         pid = walsender(pipeline)
         os.kill(pid, signal.SIGSTOP)
         try:
-            loader.wait_for(BUSY, 5)
+            loader.wait_for(BUSY, 10)
             pipeline.source.insert(3)
         finally:
             os.kill(pid, signal.SIGCONT)

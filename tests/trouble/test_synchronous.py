@@ -19,8 +19,8 @@ from tests.support.in_process import background
 from tests.support.pipeline import Pipeline
 from tests.support.standbys import Family
 
-BUSY_STANDBY_SECONDS = 8.0
-"""Less than wal_receiver_status_interval, after which a standby would end any wait."""
+BUSY_STANDBY_SECONDS = 25.0
+"""Less than half of wal_sender_timeout, after which a standby would end any wait."""
 
 
 @contextmanager
@@ -107,7 +107,7 @@ class Writer:
 def standby_of(family: Family) -> Cluster:
     standby = family.backup()
     upstream = family.primary.dsn(application_name="node-1")
-    standby.configure({"primary_conninfo": f"'{upstream}'"})
+    standby.configure({"primary_conninfo": f"'{upstream}'", "wal_receiver_status_interval": "1h"})
     return standby
 
 

@@ -127,7 +127,7 @@ def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     )
     writer.commit()
     writer.close()
-    said = sorted(each.communicate(timeout=60)[0].splitlines()[-1] for each in both)
+    said = sorted(each.communicate(timeout=120)[0].splitlines()[-1] for each in both)
     assert [each.returncode for each in both] == [0, 0]
     assert said[0] == "Everything is set up already."
     pipeline.source.insert(3)

@@ -6,7 +6,7 @@ import pytest
 
 from loader.preflight import checks, table_checks
 from loader.preflight.server_facts import ServerFacts
-from loader.preflight.table_facts import Check, Number, TableFacts
+from loader.preflight.table_facts import Check, Number, TableFacts, Writes
 from tests.support.facts import column, declare
 from waltally.errors import LoaderError
 from waltally.facts import parse
@@ -17,7 +17,7 @@ SOUND = ServerFacts(
     in_recovery=False,
     wal_level="logical",
     may_replicate=True,
-    has_rds_replication=False,
+    administrators=None,
     allowed_plugins=None,
     slots_used=1,
     slots_limit=10,
@@ -44,7 +44,8 @@ DECLARATION["dimensions"].append(
     column(
         "day",
         "date",
-        kind="date_of",
+        kind="period",
+        unit="day",
         column="paid_at",
         timezone="Europe/London",
         column_timezone="UTC",
@@ -52,7 +53,14 @@ DECLARATION["dimensions"].append(
 )
 DECLARATION["tables"][0]["columns"] = {"paid_at": "Paid At"}
 DECLARATION["measures"].append(
-    {"name": "paid", "kind": "sum", "column": "amount", "of": ["rows"], "type": "numeric"}
+    {
+        "name": "paid",
+        "kind": "sum",
+        "columns": ["amount"],
+        "of": ["rows"],
+        "type": "numeric",
+        "where": [],
+    }
 )
 FACT = parse("ft_paid", Table("analytics", "ft_paid"), DECLARATION)
 
@@ -208,3 +216,22 @@ def test_everything_that_is_wrong_with_a_table_is_said_at_once() -> None:
         types={"Paid At": "integer", "amount": "text", "shop": "money"},
     )
     assert len(table_checks.table_findings(broken, [FACT, FACT])) == 3
+
+
+@pytest.mark.parametrize(
+    ("writes", "is_full"),
+    [
+        (Writes(5e6, 1e9, inserts=5e6), True),
+        (Writes(5e6, 1e9, inserts=5e6, deletes=5e6), False),
+        (Writes(5e6, 0.8e9, inserts=5e6, deletes=5e6), True),
+        (Writes(5e6, 5e9, inserts=1, updates=9e6), False),
+        (Writes(5e6, 5e9), False),
+        (Writes(1e5, 2e7, inserts=5e6), False),
+        (Writes(-1, 0, inserts=5e6), False),
+    ],
+)
+def test_a_large_table_gets_the_identity_that_writes_less(writes: Writes, is_full: bool) -> None:
+    narrow = replace(TABLE, identity="d", identity_columns=frozenset({"id"}), writes=writes)
+    found = finding(narrow)
+    assert found is not None
+    assert ("replica identity full; -- an index would take about" in found.remedy) == is_full

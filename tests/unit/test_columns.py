@@ -113,7 +113,14 @@ def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
     declaration["tables"][0]["columns"] = {"shop": "Shop Id"}
     declaration["tables"].append({**declaration["tables"][0], "name": "old", "table": "old_orders"})
     declaration["measures"].append(
-        {"name": "paid", "kind": "sum", "column": "amount", "of": ["rows"], "type": "numeric"}
+        {
+            "name": "paid",
+            "kind": "sum",
+            "columns": ["amount"],
+            "of": ["rows"],
+            "type": "numeric",
+            "where": [],
+        }
     )
     declaration["where"] = [{"column": "kind", "test": "in", "values": ["a"], "is_null": None}]
     fact = parse("ft", Table("analytics", "ft"), declaration)

@@ -13,7 +13,9 @@ MACROS = ROOT / "dbt_project" / "macros"
 PAGE = (ROOT / "docs" / "facts.md").read_text()
 
 
-@pytest.mark.parametrize("path", ["facts/fact.sql", "rows/current_rows.sql"])
+@pytest.mark.parametrize(
+    "path", ["facts/fact.sql", "rows/current_rows.sql", "roll_ups/roll_up.sql"]
+)
 def test_every_argument_is_on_the_page(path: str) -> None:
     found = re.search(r"macro \w+\((.*)\) %}", (MACROS / path).read_text())
     assert found
@@ -28,7 +30,7 @@ def test_every_key_is_on_the_page() -> None:
         for path in (MACROS / "declaration").glob("declare_*.sql")
         for keys in re.findall(r"refuse_unknown_keys\((.*?)\]\s*\)", path.read_text(), re.DOTALL)
     ]
-    assert len(lists) == 4
+    assert len(lists) == 5
     keys = {key for each in lists for key in re.findall(r"'(\w+)'", each.partition("[")[2])}
     assert {"deletes", "date_of", "sum", "not_in"} <= keys
     assert not {key for key in keys if f"'{key}'" not in PAGE and f"`{key}`" not in PAGE}

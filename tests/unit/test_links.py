@@ -10,7 +10,9 @@ import pytest
 from tests.support import ROOT
 
 PAGES = sorted(
-    path for pattern in ("*.md", "docs/**/*.md", "examples/*/*.md") for path in ROOT.glob(pattern)
+    path
+    for pattern in ("*.md", "llms.txt", "docs/**/*.md", "examples/*/*.md")
+    for path in ROOT.glob(pattern)
 )
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"```.*?```", re.DOTALL)

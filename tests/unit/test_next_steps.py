@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from loader import shipped_files
-from loader.scaffold import next_steps
-from loader.scaffold.next_steps import missing_tools
+from loader.scaffold import project
+from loader.scaffold.project import missing_tools
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_pip_s_spark_submit_is_replaced(commands: Path) -> None:
 def test_what_is_missing_is_installed_in_the_loader_s_environment(
     commands: Path, monkeypatch: pytest.MonkeyPatch, missing: set[str], extras: str
 ) -> None:
-    monkeypatch.setattr(next_steps, "find_spec", lambda name: None if name in missing else name)
+    monkeypatch.setattr(project, "find_spec", lambda name: None if name in missing else name)
     (commands / "spark-submit").unlink()
     pip, submit = missing_tools(commands)
     assert pip.startswith(f"{sys.executable} -m pip install -c ")

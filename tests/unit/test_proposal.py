@@ -59,6 +59,53 @@ def test_without_statistics_types_and_foreign_keys_tell() -> None:
     assert [each.name for each in likely(columns)] == ["status", "is_paid", "customer_id"]
 
 
+def test_a_number_that_looks_like_a_state_comes_first_and_has_a_place_for_labels() -> None:
+    columns = [
+        column("channel", values=3),
+        column("payment_status", "smallint", values=5),
+        column("orderState", "integer", is_not_null=False),
+        column("status", "integer", values=5000),
+        column("state", "integer", is_foreign_key=True, values=4),
+        column("estate", "integer"),
+    ]
+    names = ["payment_status", "orderState", "channel"]
+    proposal = propose(ORDERS, columns, [])
+    assert [each.name for each in proposal.dimensions] == names
+    text = model_sql(proposal)
+    assert "'labels': {'0': 'draft', '1': 'paid'}. #}" in text
+    assert "'payment_status': {'type': 'smallint'}," in text
+    assert "'orderState': {'type': 'integer', 'nulls': 'count'}," in text
+    assert "labels" in hints(proposal)[0]
+    assert hints(proposal)[0].endswith("of payment_status, orderState")
+    assert "labels" not in model_sql(propose(ORDERS, columns, ["channel", "state"]))
+
+
+def test_what_looks_like_money_is_added_up_and_is_no_dimension() -> None:
+    columns = [
+        column("status", values=3),
+        column("tax_cents", "bigint", values=4),
+        column("fee_amount", "integer"),
+        column("unitPrice", "numeric"),
+        column("price", "integer", values=9),
+        column("weight", "numeric"),
+        column("amount", "double precision"),
+        column("total", "numeric", is_foreign_key=True),
+        column("{{ total", "numeric"),
+        column("row_amount {{", "numeric"),
+    ]
+    proposal = propose(ORDERS, columns, [])
+    assert [each.name for each in proposal.dimensions] == ["status", "price"]
+    assert proposal.sums == ("tax_cents", "fee_amount", "unitPrice", "{{ total")
+    assert "'tax_cents': {'sum': 'tax_cents', 'of': 'web_orders'}," in model_sql(proposal)
+    (hint,) = hints(proposal)
+    assert hint.startswith("a sum, such as {'sum': 'weight'")
+    (model,) = yaml.safe_load(model_yaml(proposal))["models"]
+    named = [each["name"] for each in model["columns"]]
+    assert named == ["id", "status", "price", "row_count", "tax_cents", "fee_amount", "unitPrice"]
+    # Named by --by, it is a dimension.
+    assert "tax_cents" not in propose(ORDERS, columns, ["tax_cents"]).sums
+
+
 def test_named_columns_are_taken_in_their_order() -> None:
     columns = [column("a"), column("b", values=2), column("c", "jsonb")]
     assert [each.name for each in propose(ORDERS, columns, ["b", "a"]).dimensions] == ["b", "a"]
@@ -89,12 +136,13 @@ def test_the_model_declares_the_table_and_its_nulls() -> None:
     assert """tables={'web_orders': '"Shop"."Web Orders"'}""" in text
     assert "'channel': {'type': 'text', 'nulls': 'count'}," in text
     assert "'status': 'text'," in text
+    assert "'amount': {'sum': 'amount', 'of': 'web_orders'}," in text
     assert hints(proposal) == [
-        "a sum, such as {'sum': 'amount', 'of': 'web_orders'}; of amount",
         "a day, such as {'date_of': 'placed_at', 'timezone': 'Europe/London'}; of placed_at",
     ]
     (model,) = yaml.safe_load(model_yaml(proposal))["models"]
-    assert [each["name"] for each in model["columns"]] == ["id", "status", "channel", "row_count"]
+    names = ["id", "status", "channel", "row_count", "amount"]
+    assert [each["name"] for each in model["columns"]] == names
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from loader.monitoring.rejections import remedy
+from loader.monitoring.findings import rejection_remedy
 
 SEED = "then `spark-submit spark/seed.py --fact ft_orders`, then `dbt build`"
 
 
 def test_each_cause_is_named_once_and_the_seed_comes_last() -> None:
-    said = remedy(
+    said = rejection_remedy(
         "ft_orders",
         [
             "the replica identity carries no old row",
@@ -26,6 +26,6 @@ def test_each_cause_is_named_once_and_the_seed_comes_last() -> None:
 
 def test_a_reason_that_is_not_known_or_may_not_be_read_is_still_counted_by_the_seed() -> None:
     for reasons in (["the action is not known"], None):
-        assert remedy("ft_orders", reasons) == (
+        assert rejection_remedy("ft_orders", reasons) == (
             f"read the reason in rejected_changes and remove its cause; {SEED}"
         )

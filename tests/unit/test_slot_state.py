@@ -4,8 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from loader.preflight.slot_state import Server, SlotState, why_not_followable
-from loader.preflight.timelines import Timeline, parse_history
+from loader.preflight.slot_state import (
+    Server,
+    SlotState,
+    Timeline,
+    parse_history,
+    why_not_followable,
+)
 from loader.staging.records import SlotPosition
 
 SERVER = Server("7", "notify", wal_end=200)

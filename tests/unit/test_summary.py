@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
+from loader.monitoring.findings import Summary, Thresholds, passed, summarize
 from loader.monitoring.status_text import render
-from loader.monitoring.summary import Summary, summarize
-from loader.monitoring.thresholds import Thresholds, passed
-from loader.staging.units import duration, size
-from waltally.plural import plural
+from waltally.units import duration, plural, size
 
 MOMENT = "2026-01-01T00:00:00+00:00"
 LIMITS = Thresholds(300, 2**33)

@@ -12,6 +12,7 @@
         'Channel': 'web',
         'placed_at': '2026-07-01 12:00:00',
         'amount': 10.00,
+        'units': 3,
         'state': 'paid',
         'is_test': false,
     } -%}
@@ -33,6 +34,9 @@
         'at_time': '2026-07-01 12:00:00',
         'at_moment': '2026-07-01 12:00:00+00',
         'units': 1,
+        'state': 1,
+        'is_open': true,
+        'details': '{}',
     } -%}
     {%- set row = dict({
         'public.notifications': notification,

@@ -1,5 +1,6 @@
 {# The body of a model that shows what a declaration makes of the change log, for unit tests: the
-   deltas with the fact's own names, and `sum_of_<column>` for what is added to a sum. #}
+   deltas with the fact's own names, `sum_of_<column>` for a value that is summed, and `adds_<measure>` for what
+   the changes add to a measure, before their sign. #}
 {% macro show_deltas(tables, dimensions, measures, where={}) %}
 {%- set declared = waltally.declare_fact(tables, dimensions, measures, where) -%}
 {{- config(materialized='ephemeral', meta={'waltally_rules': declared}) -}}
@@ -33,9 +34,10 @@ select
     d{{ loop.index0 }} as {{ waltally.quote_name(dimension.name) }},
     {%- endfor %}
     {%- for value in waltally.list_values(declared) if value.kind == 'sum' %}
-    s{{ loop.index0 }} as {{ waltally.quote_name('sum_of_' ~ value.column) }}{{ ',' if not loop.last }}
-    {%- else %}
-    null as no_sum
+    s{{ loop.index0 }} as {{ waltally.quote_name('sum_of_' ~ value.column) }},
+    {%- endfor %}
+    {%- for measure in declared.measures %}
+    {{ waltally.measure_delta(declared, measure) }} as {{ waltally.quote_name('adds_' ~ measure.name) }}{{ ',' if not loop.last }}
     {%- endfor %}
 from (
     {{ waltally.compute_deltas(

@@ -4,11 +4,13 @@
     {%- set needs = [] -%}
     {%- for value in waltally.list_values(declared) -%}
         {%- set need = {'column': table.columns.get(value.column, value.column)} -%}
-        {%- if value.kind in ['date_of', 'month_of'] -%}
+        {%- if value.kind == 'period' -%}
             {%- do need.update(
-                kind=value.kind, timezone=value.timezone, column_timezone=value.column_timezone
+                kind='period', unit=value.unit, timezone=value.timezone, column_timezone=value.column_timezone
             ) -%}
-        {%- elif value.kind == 'condition' -%}
+        {%- elif value.kind in ['path', 'bucket'] -%}
+            {%- do need.update(kind=value.kind, path=value.path, bounds=value.bounds) -%}
+        {%- elif value.conditions -%}
             {%- do need.update(kind='condition', conditions=[]) -%}
             {%- for condition in value.conditions -%}
                 {%- do need.conditions.append({

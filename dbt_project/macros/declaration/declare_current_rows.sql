@@ -48,7 +48,7 @@
         'tables': waltally.declare_tables({'rows': table}),
         'dimensions': dimensions,
         'measures': [
-            {'name': 'row_count', 'kind': 'count', 'column': none, 'of': ['rows'], 'type': 'bigint'}
+            {'name': 'row_count', 'kind': 'count', 'columns': [], 'of': ['rows'], 'type': 'bigint', 'where': []}
         ],
         'where': [],
         'key': key | list,

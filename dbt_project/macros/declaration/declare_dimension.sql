@@ -1,6 +1,12 @@
-{# One dimension: {name, type, kind, column, timezone, column_timezone, nulls}. #}
+{# One dimension: {name, type, kind, column, unit, timezone, column_timezone, path, bounds, labels, value_type,
+   nulls}. `unit` is that of a period: day, hour, week, month, quarter, year or a number of seconds; `value_type`
+   that of a value before it gets its label. #}
 {% macro declare_dimension(name, given) %}
-    {%- set spec = {'type': given} if given is string else given -%}
+    {%- set spec = {'type': waltally.name_type(given)} if given is string else given -%}
+    {%- set units = {
+        'date_of': 'day', 'hour_of': 'hour', 'week_of': 'week', 'month_of': 'month', 'quarter_of': 'quarter',
+        'year_of': 'year',
+    } -%}
     {%- if spec is not mapping -%}
         {%- do waltally.refuse_declaration(
             'dimension ' ~ name ~ ' is ' ~ given ~ "; it takes an SQL type, {'type': 'date', "
@@ -8,11 +14,17 @@
         ) -%}
     {%- endif -%}
     {%- do waltally.refuse_unknown_keys('dimension ' ~ name, spec, [
-        'type', 'date_of', 'month_of', 'timezone', 'column_timezone', 'from', 'nulls'
+        'type', 'date_of', 'hour_of', 'week_of', 'month_of', 'quarter_of', 'year_of', 'bucket_of', 'bounds', 'every',
+        'path', 'of', 'labels', 'timezone', 'column_timezone', 'from', 'nulls'
     ]) -%}
-    {%- set kinds = ['date_of', 'month_of', 'from'] | select('in', spec) | list -%}
+    {%- set kinds = (units | list + ['from', 'bucket_of', 'path']) | select('in', spec) | list -%}
     {%- set kind = kinds[0] if kinds else 'column' -%}
-    {%- set is_day = kind in ['date_of', 'month_of'] -%}
+    {%- do waltally.check_dimension_keys(name, spec, kind) -%}
+    {%- set bounds = waltally.declare_bounds(name, spec['bounds']) if 'bounds' in spec else [] -%}
+    {%- set unit = waltally.declare_interval(name, spec['every']) if 'every' in spec else units.get(kind) -%}
+    {%- set is_period = unit is not none -%}
+    {%- set only = 'text' if kind == 'from' else 'timestamptz' if kind in ['hour_of', 'bucket_of'] and is_period
+        else 'date' if is_period else waltally.type_bounds(bounds) if bounds -%}
     {%- if kinds | length > 1 -%}
         {%- do waltally.refuse_declaration(
             'dimension ' ~ name ~ ' has ' ~ kinds | join(' and ') ~ '; it takes one of them'
@@ -22,14 +34,11 @@
             'dimension ' ~ name ~ ' is from ' ~ spec['from'] ~ "; it takes 'slot'"
         ) -%}
     {%- endif -%}
-    {%- set type = spec.get('type', {'from': 'text', 'date_of': 'date', 'month_of': 'date'}.get(kind)) -%}
-    {%- if is_day and type != 'date' -%}
+    {%- set type = waltally.name_type(spec.get('type', only or ('text' if kind == 'path' else none))) -%}
+    {%- if only and type != only -%}
         {%- do waltally.refuse_declaration(
-            'dimension ' ~ name ~ ' is a ' ~ kind ~ ' of type ' ~ type ~ "; it takes 'date'"
-        ) -%}
-    {%- elif kind == 'from' and type != 'text' -%}
-        {%- do waltally.refuse_declaration(
-            'dimension ' ~ name ~ ' is the slot and of type ' ~ type ~ "; it takes 'text'"
+            'dimension ' ~ name ~ ' is ' ~ ('the slot and' if kind == 'from' else 'a ' ~ kind) ~ ' of type ' ~ type
+            ~ "; it takes '" ~ only ~ "'"
         ) -%}
     {#- A value of these prints in one way only. #}
     {%- elif type not in [
@@ -39,24 +48,24 @@
             'dimension ' ~ name ~ ' is of type ' ~ type ~ '; it takes uuid, text, boolean, smallint, '
             ~ 'integer, bigint, date, timestamp, timestamptz or numeric(p, s), and text fits the rest'
         ) -%}
-    {%- elif is_day and spec[kind] is not string -%}
+    {%- elif kind in units | list + ['bucket_of'] and spec[kind] is not string -%}
         {%- do waltally.refuse_declaration(
             kind ~ ' of dimension ' ~ name ~ ' is ' ~ spec[kind] ~ '; it takes a column'
         ) -%}
-    {%- elif is_day and spec.get('timezone') is not string -%}
+    {%- elif is_period and spec.get('timezone', 'UTC' if kind == 'bucket_of') is not string -%}
         {%- do waltally.refuse_declaration(
             'dimension ' ~ name ~ " has no timezone; it takes a name such as 'Europe/London' or 'UTC', "
-            ~ 'because a day begins somewhere'
+            ~ 'because ' ~ ('an ' if kind == 'hour_of' else 'a ') ~ units[kind] ~ ' begins somewhere'
         ) -%}
-    {%- elif is_day and spec.get('column_timezone', 'UTC') is not string -%}
+    {%- elif is_period and spec.get('column_timezone', 'UTC') is not string -%}
         {%- do waltally.refuse_declaration(
             'column_timezone of dimension ' ~ name ~ ' is ' ~ spec['column_timezone']
             ~ "; it takes a name such as 'Europe/London' or 'UTC'"
         ) -%}
     {%- endif -%}
-    {%- for zone in ['timezone', 'column_timezone'] if zone in spec and not is_day -%}
+    {%- for zone in ['timezone', 'column_timezone'] if zone in spec and not is_period -%}
         {%- do waltally.refuse_declaration(
-            'dimension ' ~ name ~ ' has a ' ~ zone ~ ', which only date_of and month_of take'
+            'dimension ' ~ name ~ ' has a ' ~ zone ~ ', which only ' ~ units | join(', ') ~ ' and every take'
         ) -%}
     {%- endfor -%}
     {%- set nulls = spec.get('nulls', 'leave_out') -%}
@@ -71,11 +80,16 @@
     {%- endif -%}
     {{ return({
         'name': name,
-        'type': type,
-        'kind': 'slot' if kind == 'from' else kind,
-        'column': none if kind == 'from' else spec.get(kind, name),
-        'timezone': spec.get('timezone') if is_day else none,
-        'column_timezone': spec.get('column_timezone', 'UTC') if is_day else none,
+        'type': 'text' if 'labels' in spec else type,
+        'kind': 'slot' if kind == 'from' else 'period' if is_period else 'bucket' if bounds else kind,
+        'column': none if kind == 'from' else spec['of'] if kind == 'path' else spec.get(kind, name),
+        'unit': unit,
+        'timezone': spec.get('timezone', 'UTC') if is_period else none,
+        'column_timezone': spec.get('column_timezone', 'UTC') if is_period else none,
+        'path': spec['path'] | map('string') | list if kind == 'path' else [],
+        'bounds': bounds,
+        'labels': waltally.declare_labels(name, spec['labels'], type) if 'labels' in spec else {},
+        'value_type': type,
         'nulls': nulls,
     }) }}
 {% endmacro %}

@@ -1,17 +1,23 @@
-{# One measure: {name, kind, column, of, type}. #}
+{# One measure: {name, kind, columns, of, type, where}. A count has no columns, a product two. #}
 {% macro declare_measure(name, spec, tables) %}
     {%- set names = tables | map(attribute='name') | list -%}
     {%- if spec is not mapping or ('count' in spec) == ('sum' in spec) -%}
         {%- do waltally.refuse_declaration(
             'measure ' ~ name ~ ' is ' ~ (spec.keys() | list | join(', ') if spec is mapping else spec)
-            ~ '; it takes count or sum: what a row adds must be taken back when the row goes, which a '
-            ~ 'minimum, a maximum, an average or a number of distinct values does not allow'
+            ~ "; it takes {'count': table} or {'sum': column}: what a row adds must be taken back when the row "
+            ~ 'goes, which a minimum, a maximum, an average or a number of distinct values does not allow; a roll_up '
+            ~ 'of the fact has those'
         ) -%}
     {%- endif -%}
     {%- set is_count = 'count' in spec -%}
     {%- do waltally.refuse_unknown_keys(
-        'measure ' ~ name, spec, ['count'] if is_count else ['sum', 'of', 'type']
+        'measure ' ~ name, spec, ['count', 'where'] if is_count else ['sum', 'of', 'type', 'where']
     ) -%}
+    {%- set summed = spec.get('sum') -%}
+    {%- set factors = [summed] if summed is string else
+        summed['product'] if summed is mapping and summed.keys() | list == ['product']
+        and summed['product'] is not string and summed['product'] is sequence and summed['product'] | length == 2
+        else [] -%}
     {%- set of = spec['count'] if is_count else spec.get('of') -%}
     {%- set of = names if of is none else [of] if of is string else of -%}
     {%- if of is mapping or of is not iterable or not of or of | reject('in', names) | list -%}
@@ -19,9 +25,10 @@
             'measure ' ~ name ~ ' is of ' ~ (of | join(', ') if of is iterable else of)
             ~ '; it takes one of the tables ' ~ names | join(', ') ~ ', or none for all'
         ) -%}
-    {%- elif not is_count and spec['sum'] is not string -%}
+    {%- elif not is_count and (not factors or factors | reject('string') | list) -%}
         {%- do waltally.refuse_declaration(
-            'sum of measure ' ~ name ~ ' is ' ~ spec['sum'] ~ '; it takes a column'
+            'sum of measure ' ~ name ~ ' is ' ~ spec['sum']
+            ~ "; it takes a column, or {'product': [column, column]}"
         ) -%}
     {%- endif -%}
     {#- The seed remembers purged rows by group: of two such tables it could not tell whose. -#}
@@ -33,7 +40,7 @@
             ~ '; it takes one table at most whose deletes are ignored'
         ) -%}
     {%- endif -%}
-    {%- set type = 'bigint' if is_count else spec.get('type', 'numeric') -%}
+    {%- set type = 'bigint' if is_count else waltally.name_type(spec.get('type', 'numeric')) -%}
     {%- if type not in ['bigint', 'numeric'] and not waltally.is_numeric_type(type) -%}
         {%- do waltally.refuse_declaration(
             'measure ' ~ name ~ ' is of type ' ~ type
@@ -43,8 +50,9 @@
     {{ return({
         'name': name,
         'kind': 'count' if is_count else 'sum',
-        'column': none if is_count else spec['sum'],
+        'columns': factors | list,
         'of': of | list,
         'type': type,
+        'where': waltally.declare_conditions(spec.get('where', {}), ' of measure ' ~ name),
     }) }}
 {% endmacro %}

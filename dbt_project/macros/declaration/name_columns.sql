@@ -3,8 +3,9 @@
 {% macro name_columns(declared) %}
     {%- set read = (
         declared.dimensions | map(attribute='column') | select | list
-        + declared.measures | map(attribute='column') | select | list
+        + declared.measures | map(attribute='columns') | sum(start=[])
         + declared.where | map(attribute='column') | list
+        + declared.measures | map(attribute='where') | sum(start=[]) | map(attribute='column') | list
     ) | unique(case_sensitive=true) | list -%}
     {%- for table in declared.tables -%}
         {%- set columns = {} -%}

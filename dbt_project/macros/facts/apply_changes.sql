@@ -1,8 +1,6 @@
 {# A step of a fact's routine: add changes to the table, write down the deletes that the fact ignores, and
    report what could not be counted. #}
 {% macro apply_changes(declared, derived) %}
-{%- set summed = waltally.list_values(declared) | selectattr('kind', 'equalto', 'sum')
-    | map(attribute='column') | list -%}
 {%- set ignoring = declared.tables | selectattr('deletes', 'equalto', 'ignore') | list -%}
 {%- set archived = waltally.get_staging_schema() ~ '.archived_delete' -%}
 with deltas as materialized (
@@ -21,12 +19,7 @@ contributions as (
     select
         {{ waltally.number_names('d', declared.dimensions | length) }},
         {%- for measure in declared.measures %}
-        case
-            when deltas.part in ({{ waltally.quote_literals(measure.of) }})
-                then deltas.sign * deltas.change_count
-                {{- ' * deltas.s' ~ summed.index(measure.column) if measure.kind == 'sum' }}
-            else 0
-        end as m{{ loop.index0 }},
+        sign * {{ waltally.measure_delta(declared, measure) }} as m{{ loop.index0 }},
         {%- endfor %}
         false as is_stored
     from deltas
@@ -60,11 +53,7 @@ written_down as (
         ],
         array[
             {%- for measure in declared.measures %}
-            sum(case
-                when part in ({{ waltally.quote_literals(measure.of) }})
-                    then change_count{{ ' * s' ~ summed.index(measure.column) if measure.kind == 'sum' }}
-                else 0
-            end)::numeric{{ ',' if not loop.last }}
+            sum({{ waltally.measure_delta(declared, measure) }})::numeric{{ ',' if not loop.last }}
             {%- endfor %}
         ]
     from deltas

@@ -1,9 +1,9 @@
 {# The last step of the materialization: call cdc.apply until the model holds what is staged, or waits. A model
-   that somebody else builds at this moment is waited for. Front and behind are transactions of their own, so
-   that the models that follow do not wait for a rebuild. #}
+   that somebody else builds at this moment is waited for, and one that is locked for half a minute. Front and
+   behind are transactions of their own, so that the models that follow do not wait for a rebuild. #}
 {% macro apply_model() %}
     {%- set apply = waltally.get_staging_schema() ~ '.apply(' ~ waltally.quote_literal(waltally.get_slot_name()) -%}
-    {%- set found = namespace(row=none, is_behind=true) -%}
+    {%- set found = namespace(row=none, is_behind=true, waits=30) -%}
     {%- for _ in range(100000) if found.is_behind -%}
         {% call statement('front', fetch_result=true) %}
             {{ waltally.pin_transaction() }};
@@ -19,6 +19,12 @@
         {%- do adapter.commit() -%}
         {%- set found.row = load_result('behind').table.rows[0] -%}
         {%- set found.is_behind = found.row.is_behind or load_result('front').table.rows[0].is_behind -%}
+        {%- if found.row.state == 'failed' and found.row.reason.startswith('it could not be locked') and found.waits -%}
+            {% call statement('pause') %}select pg_catalog.pg_sleep(1){% endcall %}
+            {%- do adapter.commit() -%}
+            {%- set found.waits = found.waits - 1 -%}
+            {%- set found.is_behind = true -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set row = found.row -%}
     {%- if row.state == 'failed' -%}

@@ -3,10 +3,11 @@
    One row for each image that counts, with its number of changes and its sign: 1 for the new
    image, -1 for the old one. Its dimensions are d0, d1, ..., and what it adds to the sum of a
    column is s0, s1, ..., in the order of the declaration; the fact's own names could be those of
-   the columns here. Three kinds of row have no sign: the last TRUNCATE of each part; changes that
-   cannot be counted, with rejected_reason; images that belong to no group, where left_out says how
-   many rows more or fewer there are. What a TRUNCATE took away has no row. is_ignored: the row was
-   deleted from a table whose deletes the fact ignores, so it stays counted.
+   the columns here. is_measured_0, ... say of measures with conditions of their own whether these hold.
+   Three kinds of row have no sign: the last TRUNCATE of each part; changes that cannot be counted,
+   with rejected_reason; images that belong to no group, where left_out says how many rows more or
+   fewer there are. What a TRUNCATE took away has no row. is_ignored: the row was deleted from a
+   table whose deletes the fact ignores, so it stays counted.
 
    A column that an old image lacks is never guessed: it may have changed too.
 
@@ -109,11 +110,14 @@ select
     {%- endif %}
     {%- set output = loop.index0 %}
     {%- for value in values if value.name == dimension.name %}
-    v{{ values.index(value) }}::{{ dimension.type }} as d{{ output }},
+    ({{ waltally.label_value(value, 'v' ~ values.index(value)) }})::{{ dimension.type }} as d{{ output }},
     {%- endfor %}
     {%- endfor %}
     {%- for value in sums %}
     coalesce(v{{ values.index(value) }}, '0')::numeric as s{{ loop.index0 }},
+    {%- endfor %}
+    {%- for measure in declared.measures if measure.where %}
+    (true{{ waltally.is_measured(measure, values, '') }}) is true as is_measured_{{ declared.measures.index(measure) }},
     {%- endfor %}
     sign,
     left_out

@@ -2,9 +2,9 @@
    has_new which images count, with the values of each image as read_fact_value gives them. Values are
    in arrays, because a function takes 100 arguments at most. #}
 {% macro explain_rejection(declared, values) -%}
-        {%- set firsts = {} -%}
+        {%- set places = {} -%}
         {%- for value in values -%}
-            {%- do firsts.setdefault(value.column, loop.index0) -%}
+            {%- do places.setdefault(value.column, []).append(loop.index0) -%}
         {%- endfor -%}
         case
             when problem is not null then problem
@@ -14,21 +14,27 @@
             ] if values %}
             when has_{{ image }} and num_nulls(variadic array[{{ waltally.number_names(image ~ '_v', values | length) }}]) > 0
                 then '{{ says }}' || array_to_string(array[
-                    {%- for column, place in firsts.items() %}
-                    case when {{ image }}_v{{ place }} is null then {{ waltally.quote_literal(column) }} end
+                    {%- for column, own in places.items() %}
+                    case when {% for place in own %}{{ image }}_v{{ place }} is null{{ ' or ' if not loop.last }}{% endfor %} then {{ waltally.quote_literal(column) }} end
                     {{- ',' if not loop.last }}
                     {%- endfor %}
                 ], ', ')
             {%- endfor %}
             {%- for image in ['new', 'old'] %}
-            {%- for value in values if value.kind not in ['sum', 'condition'] %}
+            {%- set keys = values | rejectattr('kind', 'in', ['sum', 'condition', 'measure_condition']) | list %}
+            {%- for value in keys %}
             when has_{{ image }} and {{ waltally.find_bad_value(value, image ~ "_v" ~ values.index(value)) }}
             {%- endfor %}
-            {{- waltally.find_long_key(values | rejectattr('kind', 'in', ['sum', 'condition']) | list, values, image) }}
-            {%- for measure in declared.measures if measure.kind == 'sum' %}
-            {%- for value in values if value.kind == 'sum' and value.column == measure.column -%}
-            {{- waltally.find_bad_sum(measure, image, '_v' ~ values.index(value), declared.tables) }}
+            {{- waltally.find_long_key(keys, values, image) }}
+            {%- for value in values if value.conditions and value.conditions | selectattr('test', 'in', ['at_least', 'below']) | list %}
+            {%- set bound = (value.conditions | selectattr('test', 'in', ['at_least', 'below']) | list)[0]['values'][0] %}
+            when has_{{ image }} and {{ image }}_v{{ values.index(value) }} = '\"unreadable"'
+                then {{ waltally.quote_literal('the value of ' ~ value.column ~ (
+                    ' is not a number' if waltally.is_number(bound) else ' is not a date or a time'
+                )) }}
             {%- endfor %}
+            {%- for measure in declared.measures if measure.columns -%}
+            {{- waltally.find_bad_sum(measure, values, image, declared.tables) }}
             {%- endfor %}
             {%- endfor %}
         end

@@ -5,7 +5,7 @@
     {%- set texts = keys | selectattr('type', 'equalto', 'text') | list -%}
     {%- if texts | length > 1 %}
             when has_{{ image }} and {% for value in texts -%}
-                coalesce(octet_length({{ waltally.read_value_text(image ~ '_v' ~ values.index(value)) }}), 0)
+                coalesce(octet_length({{ waltally.label_value(value, waltally.read_value_text(image ~ '_v' ~ values.index(value))) }}), 0)
                 {{- ' + ' if not loop.last }}
                 {%- endfor %} > 1800
                 then {{ waltally.quote_literal(

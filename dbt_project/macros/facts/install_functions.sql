@@ -21,22 +21,7 @@
 select pg_advisory_xact_lock({{ staging }}.lock_key('reader', {{ waltally.quote_literal(reader) }}));
 {{ waltally.write_reader(reader, readables) }};
 {{ waltally.write_routine(routine, declared, derived) }};
-do $install$
-declare
-    caller constant name := (
-        select pg_get_userbyid(p.proowner) from pg_proc as p
-        where p.oid = {{ waltally.quote_literal(staging ~ '.apply(text, text)') }}::regprocedure
-    );
-begin
-    {%- for signature, schema in [(routine_signature, this.schema), (reader_signature, ref('waltally', 'rejected_changes').schema)] %}
-    revoke execute on function {{ signature }} from public;
-    execute format('grant execute on function {{ signature | replace("'", "''") }} to %I', caller);
-    if not has_schema_privilege(caller, {{ waltally.quote_literal(schema) }}, 'usage') then
-        execute format('grant usage on schema {{ waltally.quote_name(schema) | replace("'", "''") }} to %I', caller);
-    end if;
-    {%- endfor %}
-end
-$install$;
+{{ waltally.grant_to_caller([(routine_signature, this.schema), (reader_signature, ref('waltally', 'rejected_changes').schema)]) }}
 select {{ staging }}.install_model(
     slots.slot_name,
     {{ waltally.quote_literal(waltally.get_model_key()) }},
@@ -46,7 +31,8 @@ select {{ staging }}.install_model(
     {{ waltally.quote_literal(reader_signature) }},
     {{ waltally.quote_literal(tojson(needs)) }},
     {{ waltally.quote_literal(tojson(gives)) }},
-    {{ flags.FULL_REFRESH or load_cached_relation(this) is none }}
+    {{ flags.FULL_REFRESH or load_cached_relation(this) is none }},
+    {{ waltally.quote_literal(config.get('meta').engine) }}
 )
 from (
     select {{ waltally.quote_literal(waltally.get_slot_name()) }} as slot_name

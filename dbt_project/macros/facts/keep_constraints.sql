@@ -2,8 +2,8 @@
    dimensions, where null is a group too, and current rows by their primary key. Rows are updated in
    every build, and an update that finds room on the page does not have to write the indexes. #}
 {% macro keep_constraints(declared) %}
-{%- set is_fact = declared.kind == 'fact' -%}
-{%- set columns = declared.dimensions + (declared.measures if is_fact else []) -%}
+{%- set is_fact = declared.kind != 'current_rows' -%}
+{%- set columns = declared.dimensions + (declared.measures if declared.kind == 'fact' else []) -%}
 alter table {{ this }}
         {%- for column in columns if column.nulls != 'count' %}
     alter column {{ waltally.quote_name(column.name) }} set not null,

@@ -1,6 +1,6 @@
 {# A step of the materialization: make the model's table where it is not there. Where it is, change its
    derived columns, if nothing else is declared otherwise: another declaration waits for its baseline, and
-   the routine changes the table when it comes. #}
+   the routine changes the table when it comes. A roll-up's table is changed when it is filled. #}
 {% macro make_table(declared, derived, relation, sql) %}
     {% call statement('columns') %}
 do $make_table$
@@ -15,6 +15,8 @@ begin
         {{ get_create_table_as_sql(false, relation, sql) }}
         {{ waltally.keep_constraints(declared) }}
     end if;
+    {%- elif declared.kind == 'roll_up' %}
+    null;
     {%- else %}
     {{ waltally.adapt_table(declared, derived, may_replace=false) }}
     {%- if derived %}

@@ -3,9 +3,10 @@
    Values are printed and read in one way, or the ids of a fact's groups would change. Names are those of
    pg_catalog, and all others are qualified. Row security is off, which makes a policy an error: it would hide
    rows without a word. Compiling takes longer than most batches. The planner overestimates the groups and
-   would sort wide rows. The plan of the first call stays. A row that somebody has locked is waited for shortly,
+   would sort wide rows. The plan of the first call stays, and where a
+   few rows are searched in a large table it is by their keys, whatever that call read. A row that somebody has locked is waited for shortly,
    because the other models wait too. #}
-{% macro pin_routine() -%}
+{% macro pin_routine(of='batch') -%}
 set search_path = pg_catalog, pg_temp
 set standard_conforming_strings = on
 set transform_null_equals = off
@@ -17,6 +18,11 @@ set extra_float_digits = 1
 set bytea_output = hex
 set jit = off
 set enable_sort = off
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = {{ 'force_custom_plan' if of == 'whole' else 'force_generic_plan' }}
+{%- if of == 'few' %}
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+{%- endif %}
 set lock_timeout = '1s'
 {%- endmacro %}

@@ -2,13 +2,13 @@
    of their expressions: a contract's. #}
 {% macro select_nothing(declared, derived, types={}) %}
 select
-    {%- if declared.kind == 'fact' %}
+    {%- if declared.kind != 'current_rows' %}
     null::uuid as id,
     {%- endif %}
     {%- for dimension in declared.dimensions %}
-    null::{{ dimension.type }} as {{ waltally.quote_name(dimension.name) }}{{ ',' if not loop.last or declared.kind == 'fact' }}
+    null::{{ dimension.type }} as {{ waltally.quote_name(dimension.name) }}{{ ',' if not loop.last or declared.kind != 'current_rows' }}
     {%- endfor %}
-    {%- if declared.kind == 'fact' %}
+    {%- if declared.kind != 'current_rows' %}
     {%- for column, expression in derived.items() %}
     {{ 'cast(' ~ expression ~ ' as ' ~ types[column] ~ ')' if column in types else expression }} as {{ waltally.quote_name(column) }},
     {%- endfor %}

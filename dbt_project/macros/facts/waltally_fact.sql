@@ -1,9 +1,10 @@
-{# The materialization of facts and current rows: dbt installs, the database applies. One transaction makes the
+{# The materialization of facts, current rows and roll-ups: dbt installs, the database applies. One transaction makes the
    table and the routine that fills it. Then cdc.apply, which everybody calls, brings it to the position of the
    change log. The table is never swapped, so readers never find it missing. #}
 {% materialization waltally_fact, adapter='postgres' %}
     {%- set relation = this.incorporate(type='table') -%}
-    {%- set declared = config.get('meta').waltally -%}
+    {%- set is_roll_up = 'waltally_roll_up' in config.get('meta') -%}
+    {%- set declared = waltally.resolve_roll_up() if is_roll_up else config.get('meta').waltally -%}
     {%- set derived = config.get('meta').derived -%}
 
     {%- if target.get('autocommit') -%}
@@ -32,7 +33,9 @@
 
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
     {%- do waltally.make_table(declared, derived, relation, sql) -%}
-    {% call statement('functions') %}{{ waltally.install_functions(declared, derived) }}{% endcall %}
+    {% call statement('functions') %}
+        {{- waltally.install_roll_up(declared, derived) if is_roll_up else waltally.install_functions(declared, derived) -}}
+    {% endcall %}
     {% do waltally.keep_grants(relation, config.get('grants')) %}
     {% do waltally.keep_descriptions(relation) %}
     {%- if waltally.has_columns(declared, derived) -%}

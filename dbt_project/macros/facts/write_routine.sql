@@ -1,8 +1,8 @@
 {# SQL: the routine that applies a batch to the model; cdc.apply calls it.
 
    step  begin: as rebuild, but the table has to be empty. rebuild: start from the baseline. add: add changes.
-         refill: the same during a rebuild, which has left truncated tables out. list: list what could not be
-         counted.
+         refill: the same during a rebuild, which has left truncated tables out. merge: add groups that were
+         computed elsewhere. list: list what could not be counted.
 
    It runs with the rights of its owner, and with settings of its own. Its parameters are called $1, $2, ...,
    because a column of the fact may have any name. #}
@@ -30,6 +30,13 @@ declare
     rejected_reason text;
     left_out bigint := 0;
     is_truncated boolean := false;
+    has_hard boolean;
+    {%- for column in declared.dimensions %}
+    kept_{{ loop.index0 }} {{ column.type }}[];
+    {%- if column.name in declared.key %}
+    gone_{{ loop.index0 }} {{ column.type }}[];
+    {%- endif %}
+    {%- endfor %}
     {%- endif %}
 begin
     lock table {{ this }} in row exclusive mode nowait;
@@ -48,6 +55,8 @@ begin
     {%- if is_fact %}
     elsif $1 = 'list' then
         {{ waltally.list_rejections(declared, listed) }}
+    elsif $1 = 'merge' then
+        {{ waltally.merge_groups(declared, derived) }}
     else
         {{ waltally.apply_changes(declared, derived) }}
     {%- else %}

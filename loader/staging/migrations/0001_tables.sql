@@ -149,6 +149,7 @@ create table installed_model (
     failed_at timestamptz,
     failures integer not null default 0,
     retry_at timestamptz,
+    engine text not null default 'database' check (engine in ('database', 'spark')),
     primary key (slot_name, model_name)
 );
 
@@ -173,6 +174,35 @@ comment on column installed_model.is_refresh_asked is
     'Whether the next apply starts from the baseline again, because of dbt build --full-refresh.';
 comment on column installed_model.error is
     'What the last apply of this model failed with; null since one succeeded.';
+comment on column installed_model.engine is
+    'Who computes what a batch adds to it: cdc.apply, or spark/apply.py.';
+
+create table roll_up (
+    model_name text collate "C" primary key,
+    fact_name text collate "C" not null,
+    project text collate "C" not null,
+    declaration jsonb not null,
+    routine text not null,
+    inputs text[] not null,
+    trigger_count integer not null,
+    is_due boolean not null default true,
+    error text,
+    failures integer not null default 0,
+    retry_at timestamptz
+);
+
+comment on table roll_up is
+    'The roll-ups that dbt has installed. Triggers of their inputs keep them, in the transaction of the input.';
+comment on column roll_up.model_name is 'The model''s relation as schema.name.';
+comment on column roll_up.declaration is 'What its functions were compiled from.';
+comment on column roll_up.routine is 'The function that fills it from its inputs, as SQL writes its name.';
+comment on column roll_up.inputs is 'The model_name of every model that it is made of, at any depth.';
+comment on column roll_up.trigger_count is
+    'How many triggers keep it; where one is gone, with a table that was made again, it has to be filled.';
+comment on column roll_up.is_due is
+    'Whether it has to be filled: it is new or declared otherwise, it failed, or too much moved at once. '
+    'Until then its triggers do nothing.';
+comment on column roll_up.error is 'What it last failed with; null since it was filled.';
 
 create table batch_reader (
     reader text collate "C" primary key,
@@ -279,6 +309,25 @@ comment on column baseline_group.dimensions is
     'The texts of the dimensions, in the order of the declaration; null where null is a group. The slot''s own name for a dimension that is the slot.';
 comment on column baseline_group.measures is
     'What the table adds to each measure, in the order of the declaration; 0 for a measure of other tables. Archived deletes before the snapshot are in it.';
+
+-- Unlogged: what a crash takes is computed again.
+create unlogged table computed_group (
+    slot_name text collate "C" not null,
+    model_name text collate "C" not null,
+    batch text not null,
+    attempt bigint not null,
+    part text,
+    commit_lsn bigint,
+    dimensions text[] not null,
+    sums text[] not null
+);
+
+comment on table computed_group is
+    'What spark/apply.py has computed and cdc.apply_computed adds; empty between two batches.';
+comment on column computed_group.attempt is
+    'The task that wrote it: Spark may run one twice, and names those that count.';
+comment on column computed_group.part is
+    'Of an archived delete the table''s name in the model, with commit_lsn in bytes of WAL; null of a delta.';
 
 create table baseline_rejection (
     slot_name text collate "C" not null,

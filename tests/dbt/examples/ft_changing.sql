@@ -8,5 +8,6 @@
         else dict({'service_id': 'uuid'}, **dict.fromkeys(many, 'text')),
     measures={'count': {'count': 'live'}},
     where={'key_type': {'not_in': ['team']}} if var('changed', '') == 'where' else {},
+    engine=var('changed') if var('changed', '') in ['spark', 'abacus'] else 'database',
     derived={'doubled': 'count * 2'} if var('changed', '') == 'derived' else {},
 ) }}

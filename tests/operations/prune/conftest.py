@@ -31,8 +31,12 @@ def window_one() -> Iterator[Cluster]:
 
 @pytest.fixture
 def pipeline(window_five: Cluster, tmp_path: Path, models: Models) -> Iterator[Pipeline]:
-    """A seeded source with a log that began at 1/0, a partition each window."""
+    """A seeded source with a log that began at 1/0, a partition each window.
+
+    What it stages and what the test adds is in one partition.
+    """
     with application_database(window_five, WAREHOUSE) as database:
+        database.begin_block()
         made = Pipeline(database, tmp_path, models)
         made.begin()
         backfill(made)

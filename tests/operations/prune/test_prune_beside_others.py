@@ -59,7 +59,7 @@ def test_a_loader_goes_on_while_a_prune_waits_to_drop(pipeline: Pipeline) -> Non
             pipeline.goes_on()
             assert waiting.poll() is None
             reader.rollback()
-            assert waiting.communicate(timeout=60)[1] == ""
+            assert waiting.communicate(timeout=120)[1] == ""
         finally:
             waiting.kill()
             waiting.communicate()
@@ -79,12 +79,12 @@ def test_a_loader_makes_its_next_partition_while_a_prune_waits_to_detach(
             moved = "select start_lsn >= '2/0' from cdc.slot_position"
             wait_until(lambda: pipeline.target.value(moved), "the start has moved")
             with closing(writer(pipeline)) as log, log.connection.cursor() as cursor:
-                cursor.execute("set lock_timeout to '5s'")
+                cursor.execute("set lock_timeout to '60s'")
                 make_window(log, 8)
             pipeline.source.insert(2, "sent")
             pipeline.goes_on()
             reader.rollback()
-            waiting.communicate(timeout=60)
+            waiting.communicate(timeout=120)
             assert waiting.returncode == 0
         finally:
             waiting.kill()
@@ -142,6 +142,7 @@ def test_a_second_slot_with_lower_wal_meets_no_old_rows(
         second = Pipeline(database, tmp_path, models, pipeline.target)
         # A fact of the first slot cannot be fed by a second one.
         database.declare(ft_lower=declare("public.notifications"))
+        database.begin_block()
         second.must("setup")
         database.insert(4, "sent")
         second.must("run", "--once")
@@ -213,8 +214,8 @@ def test_a_setup_waits_for_a_prune_only_where_a_log_begins_anew(pipeline: Pipeli
                 wait_until(lambda: pipeline.target.value(tries) == 1, "it waits", pause=0)
                 assert renewing.poll() is None
                 reader.rollback()
-                waiting.communicate(timeout=60)
-                said = renewing.communicate(timeout=60)[1]
+                waiting.communicate(timeout=120)
+                said = renewing.communicate(timeout=120)[1]
                 assert renewing.returncode == 0, said
             finally:
                 renewing.kill()

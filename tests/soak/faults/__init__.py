@@ -42,6 +42,7 @@ from tests.soak.faults.sessions import (
     end_walsender,
     role_setting,
 )
+from tests.soak.faults.spark import change_engine, kill_driver, kill_executor, second_driver
 from tests.soak.system import System
 
 Fault = Callable[[System], None]
@@ -82,6 +83,14 @@ WEIGHTS: dict[Fault, int] = {
     lock_shared: 2,
     lock_exclusively: 2,
 }
+
+OF_SPARK: dict[Fault, int] = {
+    kill_driver: 2,
+    kill_executor: 2,
+    second_driver: 1,
+    change_engine: 1,
+}
+"""For the system whose fact Spark applies."""
 
 BLOCKS_COMMITS = frozenset({restart_fast, restart_immediate, crash_target, synchronous_standbys})
 """Faults that block the application's commits by themselves. Those commits are not timed."""

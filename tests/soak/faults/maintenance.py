@@ -47,6 +47,7 @@ def rename_away(system: System) -> None:
         system.loader.stop()
         # The fact must be complete: the new seed reads from it what was purged.
         system.run("loader", "run", "--once", "--build")
+        system.wait_for_spark()
         system.comparison.check()
         system.ask("alter table notifications rename to elsewhere")
         system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tests.soak.failure import SoakFailed
+from tests.soak.faults.waiting import wait_at_most
 from tests.soak.system import System
 from tests.support import wait_until
+
+IS_COMPUTED = "select true from cdc.computed_group limit 1"
+"""Whether Spark has written what the database is to add."""
 
 
 def restart_fast(system: System) -> None:
@@ -23,6 +27,8 @@ def restart_immediate(system: System) -> None:
 
 def crash_target(system: System) -> None:
     """Crash the target, which loses the last seconds of asynchronous commits."""
+    if system.has_spark and system.random.random() < 0.5:
+        wait_at_most(system, lambda: system.ask_target(IS_COMPUTED), 10)
     system.target.stop("immediate")
     system.pause_randomly(0, 0.5)
     system.target.start()

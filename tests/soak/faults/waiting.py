@@ -16,4 +16,4 @@ def wait_at_most(system: System, condition: Callable[[], object], seconds: float
     except SoakFailed:
         raise
     except AssertionError:
-        system.loader.check()
+        system.check_services()

@@ -1,0 +1,19 @@
+{# A type as it is registered, for any of the names that PostgreSQL has for it. #}
+{% macro name_type(type) %}
+    {%- set plain = type | string | trim | lower -%}
+    {%- set numeric = modules.re.fullmatch('(?:numeric|decimal) *[(] *([0-9]+) *(?:, *([0-9]+) *)?[)]', plain) -%}
+    {{ return(
+        'numeric(' ~ numeric[1] ~ ', ' ~ (numeric[2] or 0) ~ ')' if numeric
+        else 'text' if modules.re.fullmatch('(varchar|character varying)( *[(] *[0-9]+ *[)])?', plain)
+        else {
+            'int2': 'smallint',
+            'int': 'integer',
+            'int4': 'integer',
+            'int8': 'bigint',
+            'bool': 'boolean',
+            'decimal': 'numeric',
+            'timestamp without time zone': 'timestamp',
+            'timestamp with time zone': 'timestamptz',
+        }.get(plain, plain)
+    ) }}
+{% endmacro %}

@@ -1,0 +1,28 @@
+{# SQL: what rows of the finer fact stand for in the roll-up: its group as d0, d1, ... and id, the values of
+   min, max, distinct and percentile as v0, v1, ..., what is summed as s0, s1, ..., whether the group is there
+   and what it weighs. `source` is a query's FROM item of rows of the fact, `replaced` holds FROM items for
+   lookups: the rows that were there before. #}
+{% macro select_finer(resolved, source, sign='', replaced={}) %}
+    select
+        {%- for dimension in resolved.dimensions %}
+        {{ dimension.sql }} as d{{ loop.index0 }},
+        {%- endfor %}
+        -- The same group has the same id, however often the roll-up is filled.
+        md5(row({{ resolved.dimensions | map(attribute='sql') | join(', ') }})::text)::uuid as id,
+        {%- for value in resolved['values'] %}
+        {{ value.sql }} as v{{ loop.index0 }},
+        {%- endfor %}
+        {%- for measure in resolved.measures if measure.kind == 'sum' %}
+        {{ sign }}{{ measure.sql }} as s{{ loop.index0 }},
+        {%- endfor %}
+        {{ sign }}({{ resolved.present }} <> 0)::integer as group_count,
+        {{ sign }}{{ resolved.present }} as weight
+    from {{ source }} as f
+    {%- for lookup in resolved.lookups %}
+    left join {{ replaced.get(lookup.alias, lookup.relation) }} as {{ lookup.alias }}
+        on
+            {%- for key, by in lookup.by.items() %}
+            {{ 'and ' if not loop.first }}{{ lookup.alias }}.{{ key }} = {{ by.sql }}
+            {%- endfor %}
+    {%- endfor %}
+{%- endmacro %}

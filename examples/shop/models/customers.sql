@@ -1,0 +1,5 @@
+{{ waltally.current_rows(
+    table='"Web Shop"."Customers"',
+    key=['Customer no'],
+    columns={'Customer no': 'bigint', 'Name': 'text', 'Region': 'text'},
+) }}

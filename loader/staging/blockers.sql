@@ -1,0 +1,181 @@
+-- Why each partition of the change log is kept: a row for each reason, with the remedy where there is one.
+-- `prune.py` adds what only its options tell. {0} is the staging schema; %(schema)s is its name in a remedy.
+with part as (
+    select * from jsonb_to_recordset(%(partitions)s)
+        as part (name text, state text, from_lsn pg_lsn, to_lsn pg_lsn, drop_sql text)
+),
+
+slot as (
+    select
+        log.slot_name,
+        log.start_lsn,
+        log.position_lsn,
+        log.moved_at,
+        exists (
+            select from {0}.baseline where baseline.slot_name = log.slot_name
+        ) as has_baseline
+    from {0}.slot_position as log
+),
+
+-- Those that the log of a slot has to hold. Whoever else needs a partition waits for the slot that writes to it.
+held as (
+    select
+        part.*,
+        slot.slot_name,
+        slot.start_lsn,
+        slot.position_lsn,
+        slot.moved_at,
+        part.state = 'attached' and slot.position_lsn < part.to_lsn as is_written,
+        part.state = 'attached' and slot.position_lsn >= part.to_lsn as is_read
+    from part
+    inner join slot on slot.start_lsn < part.to_lsn
+),
+
+model as (
+    select
+        plans.*,
+        exists (
+            select from pg_class as c
+            inner join pg_namespace as n on n.oid = c.relnamespace
+            where n.nspname || '.' || c.relname = plans.model_name
+        ) as is_there,
+        -- Its own baseline will be newer than all that is in the log by now.
+        plans.snapshot_lsn is null and slot.has_baseline as awaits_seed,
+        case
+            when plans.applied_lsn is null or plans.step is not distinct from 'rebuild'
+                then coalesce(plans.snapshot_lsn, slot.start_lsn)
+            else plans.applied_lsn
+        end as next_lsn
+    from slot
+    cross join lateral {0}.plan_models(slot.slot_name) as plans
+),
+
+archive as (
+    select
+        slot_name,
+        from_lsn,
+        archived_lsn,
+        left(location, length(location) - length('/slot=' || slot_name)) as place
+    from {0}.archive_position
+),
+
+unarchived as (
+    select
+        held.*,
+        growing.place as growing_place,
+        case
+            when growing.place is null then 'no archive of it' || coalesce(
+                (
+                    select string_agg('; ' || late.place || ' has only what is after ' || late.from_lsn, '')
+                    from archive as late
+                    where late.slot_name = held.slot_name
+                ),
+                ''
+            )
+            else 'the archive in ' || growing.place || ' lacks what is from '
+                || greatest(growing.archived_lsn, held.from_lsn, held.start_lsn) || ' on'
+        end as lacking
+    from held
+    left join lateral (
+        -- An archive that begins later can only go on from where it ends.
+        select archive.place, archive.archived_lsn
+        from archive
+        where
+            archive.slot_name = held.slot_name
+            and archive.from_lsn <= greatest(held.from_lsn, held.start_lsn)
+        order by archive.archived_lsn desc
+        limit 1
+    ) as growing on true
+    where held.is_read and coalesce(growing.archived_lsn < held.to_lsn, true)
+),
+
+reasons (name, slot_name, place, reason, remedy) as (
+    -- A prune moves start_lsn before it detaches, so somebody else has detached this one.
+    select
+        name,
+        slot_name,
+        1,
+        concat('it is detached, but the log of slot ', slot_name, ' starts before its end, at ', start_lsn),
+        drop_sql
+    from held
+    where state <> 'attached'
+    union all
+    -- A slot that has not moved for a day may be one that nobody follows any more.
+    select
+        name,
+        slot_name,
+        2,
+        case when moved_at > now() - interval '1 day'
+            then concat('slot ', slot_name, ' still writes to it, and is at ', position_lsn)
+            else concat(
+                'slot ', slot_name, ' is at ', position_lsn, ', where it has been since ',
+                to_char(moved_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI'), ' UTC, and may still write to it'
+            )
+        end,
+        case when moved_at <= now() - interval '1 day' then concat(
+            '`loader run --slot ', slot_name, '`; or, only where its source is gone for good: `loader teardown --slot ',
+            slot_name, '`'
+        ) end
+    from held
+    where is_written
+    union all
+    select
+        held.name,
+        held.slot_name,
+        3,
+        concat(
+            model.model_name,
+            case when not model.is_there then ', which does not exist,' end,
+            case
+                when model.applied_lsn is null then ' has applied nothing of slot ' || held.slot_name
+                else ' has applied slot ' || held.slot_name || ' only up to ' || model.applied_lsn
+            end,
+            ': ' || model.reason
+        ),
+        concat(
+            coalesce(model.remedy, '`loader run --build` or `dbt build`'),
+            case when not model.is_there and model.applied_lsn is not null then (
+                select concat('; or, if the model is gone for good: ', string_agg(concat(
+                    'delete from ', %(schema)s, '.', name, ' where model_name = ',
+                    quote_literal(model.model_name), ' and slot_name = ', quote_literal(held.slot_name), ';'
+                ), ' '))
+                from unnest('{{installed_model,model_watermark}}'::text[]) as name
+            ) end
+        )
+    from held
+    inner join model on model.slot_name = held.slot_name
+    where held.is_read and model.next_lsn < held.to_lsn and not (model.applied_lsn is null and model.awaits_seed)
+    union all
+    select
+        held.name,
+        held.slot_name,
+        4,
+        concat('the reader ', reader.reader, ' has read slot ', held.slot_name, ' only up to ', reader.applied_lsn),
+        concat(
+            'let it read on; or, if it is gone for good: delete from ', %(schema)s, '.reader_position where slot_name = ',
+            quote_literal(held.slot_name), ' and reader = ', quote_literal(reader.reader), ';'
+        )
+    from held
+    inner join {0}.reader_position as reader on reader.slot_name = held.slot_name
+    where held.is_read and reader.applied_lsn < held.to_lsn
+    union all
+    -- A rebuild reads the log from the fact's baseline on, unless an archive has that part.
+    select
+        held.name,
+        held.slot_name,
+        5,
+        concat(
+            'a rebuild of ', model.model_name, ' from slot ', held.slot_name, ' needs it: there is ',
+            coalesce('a baseline at ' || model.snapshot_lsn, 'no baseline'), ' and ', held.lacking
+        ),
+        concat(
+            '`spark-submit spark/archive.py --to ',
+            coalesce('''' || replace(held.growing_place, '''', '''"''"''') || '''`', 'FOLDER`, a new one'),
+            '; or count again, `spark-submit spark/seed.py --fact ', model.fact_name, '`'
+        )
+    from unarchived as held
+    inner join model on model.slot_name = held.slot_name
+    where not model.awaits_seed and coalesce(model.snapshot_lsn < held.to_lsn, true)
+)
+
+select name, reason, coalesce(remedy, '') from reasons order by name, slot_name, place, reason

@@ -1,0 +1,404 @@
+-- One model is brought to a position: as a whole, or not at all with the error written down.
+-- Runs with search_path set to the staging schema.
+
+-- Lock a model that is to be brought to to_lsn, and see that the plan still holds. A rebuild starts from the
+-- baseline here. The error WL001 means that somebody else changes the model at this moment: the next apply
+-- takes it.
+create function begin_model(plan model_plan, to_lsn pg_lsn) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    installed cdc.installed_model;
+    before cdc.model_watermark;
+    is_rebuild constant boolean := plan.step = 'rebuild';
+    result cdc.outcome;
+begin
+    if not pg_try_advisory_xact_lock(cdc.lock_key('model', plan.model_name)) then
+        raise exception 'another session builds it' using errcode = 'WL001';
+    end if;
+    -- What the plan was made of may have changed before the lock.
+    select stored.* into installed
+    from cdc.installed_model as stored
+    where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+    if (installed.declaration, installed.routine, installed.table_nos, installed.places, installed.engine)
+        is distinct from (plan.declaration, plan.routine, plan.table_nos, plan.places, plan.engine)
+    then
+        raise exception 'dbt has installed it again meanwhile' using errcode = 'WL001';
+    end if;
+    -- Somebody else may have applied the same changes.
+    select mark.* into before
+    from cdc.model_watermark as mark
+    where mark.slot_name = plan.slot_name and mark.model_name = plan.model_name;
+    if before.applied_lsn is distinct from plan.applied_lsn
+        or not is_rebuild
+        and (before.baseline_id, before.declaration) is distinct from (plan.baseline_id, plan.declaration)
+    then
+        raise exception 'another session has moved it meanwhile' using errcode = 'WL001';
+    end if;
+    if not is_rebuild then
+        return;
+    end if;
+
+    result := cdc.run_step(
+        plan,
+        case when plan.applied_lsn is null and plan.baseline_id is null and not installed.is_refresh_asked
+            then 'begin' else 'rebuild' end,
+        truncated => cdc.truncated_tables(plan.slot_name, plan.from_lsn, to_lsn)
+    );
+    if result.is_replaced then
+        -- The rows of other slots are gone too: they start from their baselines.
+        update cdc.model_watermark as other
+        set declaration = null
+        where other.model_name = plan.model_name and other.slot_name <> plan.slot_name;
+    end if;
+    delete from cdc.archived_delete as old
+    where
+        old.slot_name = plan.slot_name
+        and old.model_name = plan.model_name
+        and (
+            old.commit_lsn >= plan.from_lsn
+            -- Of a model that was never built, a seed from an archive has restored them.
+            or exists (
+                select from cdc.model_watermark as mark
+                where
+                    mark.slot_name = plan.slot_name
+                    and mark.model_name = plan.model_name
+                    and mark.declaration is distinct from plan.declaration
+            )
+        );
+end
+$$;
+
+-- Read a model's changes up to to_lsn in parts of chunk_size, and give each part to a step of its routine.
+create function step_through(
+    plan model_plan, to_lsn pg_lsn, step text, chunk_size bigint,
+    out rejected_lsn pg_lsn, out left_out jsonb
+)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    result cdc.outcome;
+    first_lsn pg_lsn := plan.from_lsn;
+    first_ordinal bigint := 0;
+    end_lsn pg_lsn;
+    end_ordinal bigint;
+    is_last boolean := false;
+begin
+    left_out := plan.left_out;
+    while not is_last loop
+        select log.commit_lsn, log.ordinal into end_lsn, end_ordinal
+        from cdc.change_log as log
+        where
+            log.slot_name = plan.slot_name
+            and log.commit_lsn >= first_lsn
+            and log.commit_lsn < to_lsn
+            and (log.commit_lsn, log.ordinal) >= (first_lsn, first_ordinal)
+        order by log.slot_name, log.commit_lsn, log.ordinal
+        offset chunk_size
+        limit 1;
+        is_last := not found;
+        if is_last then
+            end_lsn := to_lsn;
+            end_ordinal := 0;
+        end if;
+        result := cdc.run_step(
+            plan,
+            step,
+            cdc.read_changes(
+                plan.reader, plan.slot_name, plan.from_lsn, to_lsn,
+                first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
+            )
+        );
+        rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);
+        left_out := cdc.add_left_out(left_out, result.left_out);
+        first_lsn := end_lsn;
+        first_ordinal := end_ordinal;
+    end loop;
+end
+$$;
+
+-- List what could not be counted, and move a model's watermark to to_lsn.
+create function end_model(
+    plan model_plan, to_lsn pg_lsn, rejected_lsn pg_lsn, left_out jsonb, chunk_size bigint
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    if rejected_lsn is not null then
+        -- Change by change now.
+        perform cdc.step_through(plan, to_lsn, 'list', chunk_size);
+    end if;
+
+    -- Nothing of this is locked: what was read above may be of another seed or of a log that was pruned.
+    if exists (
+        select from cdc.slot_position as log
+        where log.slot_name = plan.slot_name and log.start_lsn > plan.from_lsn
+    ) then
+        raise exception 'the change log was pruned meanwhile' using errcode = 'WL001';
+    end if;
+    if (
+        select baseline.baseline_id
+        from cdc.baseline
+        where baseline.slot_name = plan.slot_name and baseline.fact_name = plan.fact_name
+    ) is distinct from plan.baseline_id then
+        raise exception 'its baseline was replaced meanwhile' using errcode = 'WL001';
+    end if;
+    -- Two conditions: as one it would be planned anew for each batch, to be false at once.
+    if plan.step = 'rebuild' then
+        if exists (
+            select from cdc.baseline_rejection as rejected
+            where rejected.slot_name = plan.slot_name and rejected.fact_name = plan.fact_name
+        ) then
+            rejected_lsn := greatest(rejected_lsn, plan.snapshot_lsn - 1);
+        end if;
+    end if;
+
+    insert into cdc.model_watermark as stored (
+        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out
+    )
+    values (
+        plan.model_name, plan.slot_name, to_lsn, plan.baseline_id, plan.declaration,
+        end_model.rejected_lsn, end_model.left_out
+    )
+    on conflict on constraint model_watermark_pkey do update
+    set
+        applied_lsn = excluded.applied_lsn,
+        baseline_id = excluded.baseline_id,
+        declaration = excluded.declaration,
+        rejected_lsn = case
+            when plan.step = 'rebuild' then excluded.rejected_lsn
+            else greatest(stored.rejected_lsn, excluded.rejected_lsn)
+        end,
+        left_out = excluded.left_out,
+        moved_at = now();
+    if plan.error is not null or plan.is_refresh_asked then
+        update cdc.installed_model as stored
+        set
+            is_refresh_asked = stored.is_refresh_asked and plan.step <> 'rebuild',
+            error = null, remedy = null, failures = 0, retry_at = null
+        where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+    end if;
+end
+$$;
+
+create type computed_batch as (
+    id text,
+    attempts bigint[],
+    row_count bigint,
+    rejected_lsn pg_lsn,
+    left_out jsonb
+);
+
+comment on type computed_batch is 'The rows of computed_group that are one batch, and what it could not count.';
+
+-- Bring one model from its position to to_lsn, or raise; the caller makes it a subtransaction. `batch` are
+-- the changes in between, where the caller has read them already; or Spark has `computed` what they add.
+create function apply_model(
+    plan model_plan, to_lsn pg_lsn, is_read boolean, batch change[], chunk_size bigint, computed computed_batch
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    result cdc.outcome;
+    rejected_lsn pg_lsn;
+    left_out jsonb;
+begin
+    perform cdc.begin_model(plan, to_lsn);
+    if is_read then
+        result := cdc.run_step(plan, 'add', batch);
+        rejected_lsn := result.rejected_lsn;
+        left_out := cdc.add_left_out(plan.left_out, result.left_out);
+    elsif computed.id is not null then
+        perform cdc.merge_computed(plan, to_lsn, computed);
+        rejected_lsn := computed.rejected_lsn;
+        left_out := cdc.add_left_out(plan.left_out, computed.left_out);
+    else
+        select done.rejected_lsn, done.left_out into rejected_lsn, left_out
+        from cdc.step_through(
+            plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, chunk_size
+        ) as done;
+    end if;
+    perform cdc.end_model(plan, to_lsn, rejected_lsn, left_out, chunk_size);
+end
+$$;
+
+-- Write down what a model failed with. A lock that somebody holds is tried again each second, anything
+-- else ever more seldom, so that it does not slow the other models.
+create function record_failure(plan model_plan, code text, message text, hint text) returns void
+language sql set search_path = pg_catalog, pg_temp as $$
+    update cdc.installed_model as stored
+    set
+        error = case when code = '55P03' then 'it could not be locked: ' else '' end || message,
+        remedy = coalesce(
+            nullif(hint, ''),
+            case code
+                when '55P03' then 'nothing; it is tried again'
+                when '22003' then format(
+                    'declare a wider type for the measure, then `loader setup`, '
+                    '`spark-submit spark/seed.py --fact %s`, `dbt build`',
+                    plan.fact_name
+                )
+                else '`dbt build` makes what is missing and tries it at once'
+            end
+        ),
+        failed_at = clock_timestamp(),
+        failures = case when code = '55P03' then 0 else failures + 1 end,
+        retry_at = clock_timestamp() + make_interval(
+            secs => case when code = '55P03' then 1 else least(60, 2 ^ least(failures, 10)) end
+        )
+    where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name
+$$;
+
+-- Whether a table is truncated of which a measure adds up the rows with those of another table. What it
+-- had added is not known then, so the model has to start from its baseline again.
+create function is_truncated_with_others(plan model_plan, to_lsn pg_lsn) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+    mixed text[];
+begin
+    if not plan.declaration @? '$.measures[*].of[1]' then
+        return false;
+    end if;
+    select array_agg((part ->> 'schema') || '.' || (part ->> 'table')) into mixed
+    from jsonb_array_elements(plan.declaration -> 'tables') as part
+    cross join jsonb_array_elements(plan.declaration -> 'measures') as measure
+    where measure @? '$.of[1]' and measure -> 'of' ? (part ->> 'name');
+    return coalesce(
+        mixed && cdc.truncated_tables(plan.slot_name, plan.from_lsn, to_lsn), false
+    );
+end
+$$;
+
+-- Bring a model to to_lsn in a subtransaction and return whether that succeeded; an error is written down.
+create function try_model(
+    plan model_plan, to_lsn pg_lsn, is_read boolean, batch change[], slice_size bigint,
+    computed computed_batch default null
+) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    code text;
+    message text;
+    hint text;
+begin
+    if plan.step = 'add' and cdc.is_truncated_with_others(plan, to_lsn) then
+        update cdc.installed_model as stored
+        set is_refresh_asked = true
+        where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+    else
+        perform cdc.apply_model(plan, to_lsn, is_read, batch, slice_size, computed);
+    end if;
+    return true;
+exception
+    when others then
+        get stacked diagnostics
+            code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
+        if code <> 'WL001' then
+            perform cdc.record_failure(plan, code, message, hint);
+        end if;
+        return false;
+end
+$$;
+
+-- Add what a Spark job has computed of a model's changes from from_lsn up to to_lsn. Only where the model is
+-- declared as the job read it, stands on this baseline and begins at from_lsn: so whatever is killed, repeated
+-- or done by two at once, each change counts once. Return whether the model is at to_lsn; if not, its plan is
+-- another one now, or an error is in fact_state.
+create function apply_computed(
+    slot text, model text, declaration jsonb, baseline_id uuid, from_lsn pg_lsn, to_lsn pg_lsn,
+    computed computed_batch
+) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    plan cdc.model_plan;
+begin
+    select ready.* into plan
+    from cdc.plan_models(slot) as ready
+    where ready.model_name = model and ready.engine = 'spark' and ready.step is not null;
+    if (plan.declaration, plan.baseline_id, plan.from_lsn)
+        is distinct from (apply_computed.declaration, apply_computed.baseline_id, apply_computed.from_lsn)
+        or not cdc.try_model(plan, to_lsn, false, null, cdc.slice_size(), computed)
+    then
+        return false;
+    end if;
+    perform pg_notify('waltally', json_build_object('slot', slot, 'position', to_lsn)::text);
+    -- Not so where a TRUNCATE makes it start from its baseline.
+    return exists (
+        select from cdc.model_watermark as mark
+        where mark.slot_name = slot and mark.model_name = model and mark.applied_lsn = to_lsn
+    );
+end
+$$;
+
+-- Give what a Spark job has computed to a model's routine, write down the archived deletes, and forget both.
+create function merge_computed(plan model_plan, to_lsn pg_lsn, batch computed_batch) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    truncated text[];
+    changes cdc.change[];
+    found_count bigint;
+begin
+    -- Others may write rows of the same model beside this: each statement looks for its own alone.
+    select count(*) into found_count
+    from cdc.computed_group as computed
+    where
+        computed.slot_name = plan.slot_name
+        and computed.model_name = plan.model_name
+        and computed.batch = batch.id
+        and computed.attempt = any (batch.attempts);
+    if found_count <> batch.row_count then
+        raise exception 'what Spark computed is gone, or another job computes the same' using errcode = 'WL001';
+    end if;
+
+    truncated := cdc.truncated_tables(plan.slot_name, plan.from_lsn, to_lsn);
+    if truncated is not null then
+        delete from cdc.archived_delete as old
+        where
+            old.slot_name = plan.slot_name
+            and old.model_name = plan.model_name
+            and old.part in (
+                select declared.value ->> 'name'
+                from jsonb_array_elements(plan.declaration -> 'tables') as declared (value)
+                where (declared.value ->> 'schema') || '.' || (declared.value ->> 'table') = any (truncated)
+            );
+        if plan.step = 'add' then
+            perform cdc.run_step(plan, 'merge', null, truncated);
+        end if;
+    end if;
+    for changes in
+        select array_agg((null, null, null, null, null, null, one.sums, one.dimensions, null, null)::cdc.change)
+        from (
+            select
+                computed.sums,
+                computed.dimensions,
+                (row_number() over () - 1) / cdc.slice_size() as place
+            from cdc.computed_group as computed
+            where
+                computed.slot_name = plan.slot_name
+                and computed.model_name = plan.model_name
+                and computed.batch = batch.id
+                and computed.attempt = any (batch.attempts)
+                and computed.part is null
+        ) as one
+        group by one.place
+    loop
+        perform cdc.run_step(plan, 'merge', changes);
+    end loop;
+
+    insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
+    select
+        plan.slot_name,
+        plan.model_name,
+        computed.part,
+        '0/0'::pg_lsn + computed.commit_lsn,
+        computed.dimensions,
+        computed.sums::numeric[]
+    from cdc.computed_group as computed
+    where
+        computed.slot_name = plan.slot_name
+        and computed.model_name = plan.model_name
+        and computed.batch = batch.id
+        and computed.attempt = any (batch.attempts)
+        and computed.part is not null;
+    delete from cdc.computed_group as computed
+    where computed.slot_name = plan.slot_name and computed.model_name = plan.model_name;
+end
+$$;
+
+-- Whoever may call these acts on the facts with the rights of their owners.
+revoke execute on function apply_computed(text, text, jsonb, uuid, pg_lsn, pg_lsn, computed_batch) from public;

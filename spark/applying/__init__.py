@@ -1,0 +1,1 @@
+"""Applies the change log to the facts that declare `engine='spark'`."""

@@ -1,0 +1,167 @@
+"""One batch of one fact: computed by executors, added by the database in one transaction.
+
+The database adds it only where the fact is still as the plan says, so a batch that is computed
+twice, by two jobs or after a crash, counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from common import arrow_sink, changes, session
+from common.arrow_sink import Written
+from common.connections import Connection
+from deltas import rules
+from deltas.rules import Position
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from applying.plans import Plan
+from applying.settings import ApplySettings
+from waltally import failpoints, lsn
+from waltally.facts import Fact
+from waltally.tables import Table
+
+_CHANGES_PER_TASK = 20_000
+"""A second or two of one core."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a batch adds: the groups that are written, and what could not be counted."""
+
+    written: Written
+    rejected_lsn: int | None
+    left_out: str
+
+
+def apply(
+    spark: SparkSession, target: Connection, settings: ApplySettings, plan: Plan, to_lsn: int
+) -> bool:
+    """Bring a fact to the position; return whether it is there, as apply_computed."""
+    batch = str(uuid.uuid4())
+    computed = Computed(Written([], 0), None, "{}")
+    if _any(target, settings, plan.from_lsn, to_lsn, "true"):
+        few = _end(target, settings, plan.from_lsn, to_lsn, session.FEW_ROWS)
+        with session.fitted(spark, 0 if few == to_lsn else session.FEW_ROWS + 1):
+            computed = compute(spark, target, settings, plan, to_lsn, batch)
+    failpoints.reach("computed")
+    row = target.execute(
+        f"select {Table(settings.schema, 'apply_computed').quoted}"
+        "(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",
+        (
+            settings.slot,
+            str(plan.fact.relation),
+            json.dumps(plan.fact.declaration),
+            plan.baseline_id,
+            lsn.show(plan.from_lsn),
+            lsn.show(to_lsn),
+            batch,
+            computed.written.attempts,
+            computed.written.row_count,
+            None if computed.rejected_lsn is None else lsn.show(computed.rejected_lsn),
+            computed.left_out,
+        ),
+    ).fetchone()
+    failpoints.reach("merged")
+    return row == (True,)
+
+
+def fill_roll_ups(target: Connection, settings: ApplySettings) -> None:
+    """Have the database fill the roll-ups that can be filled now, as those of a new fact."""
+    due = (
+        f"select from {Table(settings.schema, 'plan_roll_ups').quoted}(%s)"
+        " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
+    )
+    fill = f"select from {Table(settings.schema, 'apply').quoted}(%s, 'behind')"
+    while target.execute(due, (settings.slot,)).fetchall():
+        target.execute(fill, (settings.slot,))
+
+
+def end_of(target: Connection, settings: ApplySettings, plan: Plan) -> int:
+    """Return where the fact's next batch ends; a rebuild is whole, so readers never go back."""
+    if plan.is_rebuild or plan.position <= plan.from_lsn:
+        return max(plan.position, plan.from_lsn)
+    return _end(target, settings, plan.from_lsn, plan.position, settings.max_changes)
+
+
+def compute(
+    spark: SparkSession,
+    target: Connection,
+    settings: ApplySettings,
+    plan: Plan,
+    to_lsn: int,
+    batch: str,
+) -> Computed:
+    """Compute what the changes add, and write it where the database finds it."""
+    fact = plan.fact
+    place = (settings.schema, settings.slot, plan.from_lsn, to_lsn)
+    found = changes.read(spark, target, *place, _CHANGES_PER_TASK)
+    may_truncate = _any(target, settings, plan.from_lsn, to_lsn, "action is null or action = 'T'")
+    truncates = rules.truncate_positions(found, fact) if may_truncate else {}
+    classified = rules.classify(found, fact, settings.slot).persist()
+    try:
+        written = arrow_sink.append(
+            _rows(classified, truncates, fact, settings.slot, batch),
+            target,
+            Table(settings.schema, "computed_group"),
+        )
+        failpoints.reach("written")
+        rejected = rules.rejected_changes(classified).agg(sql.max("commit_lsn")).first()
+        assert rejected is not None
+        return Computed(written, rejected[0], _left_out(classified, truncates))
+    finally:
+        classified.unpersist()
+
+
+def _rows(
+    classified: DataFrame, truncates: Mapping[str, Position], fact: Fact, slot: str, batch: str
+) -> DataFrame:
+    """Return the rows of computed_group."""
+    found = rules.deltas_after(classified, truncates, fact).select(
+        sql.lit(None).cast("string").alias("part"),
+        sql.lit(None).cast("bigint").alias("commit_lsn"),
+        "dimensions",
+        "sums",
+    )
+    if any(each.deletes == "ignore" for each in fact.tables):
+        deletes = rules.archived_deletes(classified, truncates, fact, "commit_lsn")
+        found = found.unionByName(deletes)
+    return found.select(
+        sql.lit(slot).alias("slot_name"),
+        sql.lit(str(fact.relation)).alias("model_name"),
+        sql.lit(batch).alias("batch"),
+        "part",
+        "commit_lsn",
+        "dimensions",
+        "sums",
+    )
+
+
+def _left_out(classified: DataFrame, truncates: Mapping[str, Position]) -> str:
+    counts = rules.left_out(classified, truncates)
+    return json.dumps(
+        {
+            part: {"row_count": counts.get(part, 0), "is_truncated": part in truncates}
+            for part in counts.keys() | truncates.keys()
+        }
+    )
+
+
+def _any(target: Connection, settings: ApplySettings, begin: int, end: int, condition: str) -> bool:
+    """Return whether the log has a change in between for which the condition holds."""
+    row = target.execute(
+        f"select exists (select from {Table(settings.schema, 'change_log').quoted}"
+        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
+        f" and ({condition}))".encode(),
+        (settings.slot, lsn.show(begin), lsn.show(end)),
+    ).fetchone()
+    return row == (True,)
+
+
+def _end(target: Connection, settings: ApplySettings, begin: int, end: int, size: int) -> int:
+    """Return where about so many changes end."""
+    return next(changes.ends(target, settings.schema, settings.slot, begin, end, size))

@@ -1,0 +1,134 @@
+"""Applies from start to end: each fact by itself, until it holds what is staged."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from common import executors, session, slot_position
+from common.connections import Connection, connect, database_errors
+from common.spark_errors import spark_errors
+from pyspark.sql import SparkSession
+
+from applying import batch, plans
+from applying.plans import Plan
+from applying.settings import ApplySettings
+from waltally import lsn
+from waltally.errors import LoaderError, combine
+
+_PAUSE_SECONDS = 0.5
+"""Before a fact that could not be applied now is tried again."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A batch that a fact holds now."""
+
+    fact: str
+    from_lsn: int
+    to_lsn: int
+    seconds: float
+
+    def line(self) -> str:
+        """Return it as a sentence."""
+        return (
+            f"{self.fact} is at {lsn.show(self.to_lsn)}: {self.to_lsn - self.from_lsn:,} bytes of"
+            f" WAL in {self.seconds:.1f} s"
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        return {
+            "fact": self.fact,
+            "from_lsn": lsn.show(self.from_lsn),
+            "applied_lsn": lsn.show(self.to_lsn),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+Report = Callable[[Applied | LoaderError], None]
+"""Is told of each batch, and of a fact that waits or has failed whenever the reason is new."""
+
+
+def apply(settings: ApplySettings, report: Report) -> None:
+    """Apply what is staged to the facts that say engine='spark'; with an interval, for ever.
+
+    Raises LoaderError: without an interval also where a fact waits or has failed, once the others
+    hold what was staged at the start.
+    """
+    with database_errors("apply"), contextlib.ExitStack() as stack:
+        target = stack.enter_context(
+            contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "apply"))
+        )
+        slot_position.read(target, settings.schema, settings.slot)
+        plans.read(target, settings)
+        spark = stack.enter_context(session.running("apply", settings.timeout))
+        executors.wait_for_one(spark, settings.timeout)
+        with spark_errors("apply", lambda: None):
+            if settings.interval is None:
+                _once(spark, target, settings, report)
+            else:
+                _follow(spark, target, settings, settings.interval, report)
+
+
+def _once(spark: SparkSession, target: Connection, settings: ApplySettings, report: Report) -> None:
+    end = slot_position.read(target, settings.schema, settings.slot).position_lsn
+    deadline = time.monotonic() + settings.timeout
+    while True:
+        found = plans.read(target, settings)
+        due = [each for each in found if each.is_due(end)]
+        for each in due:
+            _step(spark, target, settings, each, report)
+        batch.fill_roll_ups(target, settings)
+        if due:
+            continue
+        if any(each.is_locked for each in found) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        errors = [error for each in found if (error := each.state.error)]
+        if errors:
+            raise combine(errors)
+        return
+
+
+def _follow(
+    spark: SparkSession,
+    target: Connection,
+    settings: ApplySettings,
+    interval: float,
+    report: Report,
+) -> None:
+    said: dict[str, str] = {}
+    while True:
+        has_applied = False
+        for each in plans.read(target, settings):
+            error = each.state.error
+            if error and not each.is_ready and said.get(each.fact.name) != error.sentence:
+                report(error)
+            said[each.fact.name] = error.sentence if error else ""
+            if each.is_due(each.position):
+                has_applied |= _step(spark, target, settings, each, report)
+        batch.fill_roll_ups(target, settings)
+        if not has_applied:
+            time.sleep(interval)
+
+
+def _step(
+    spark: SparkSession,
+    target: Connection,
+    settings: ApplySettings,
+    plan: Plan,
+    report: Report,
+) -> bool:
+    """Apply one batch of a fact; return whether it holds more now."""
+    begun = time.monotonic()
+    end = batch.end_of(target, settings, plan)
+    is_applied = batch.apply(spark, target, settings, plan, end)
+    if is_applied:
+        report(Applied(plan.fact.name, plan.from_lsn, end, time.monotonic() - begun))
+    else:
+        # It failed, or another job, a seed or dbt holds it at this moment.
+        time.sleep(_PAUSE_SECONDS)
+    return is_applied

@@ -1,0 +1,82 @@
+"""What there is to do for the facts that Spark applies, as the database decides it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.connections import Connection
+from common.registration import registered_facts
+from warehouse import fact_state
+from warehouse.fact_state import FactState
+
+from applying.settings import ApplySettings
+from waltally import lsn
+from waltally.errors import SettingError
+from waltally.facts import Fact
+from waltally.tables import Table
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The next step of a fact: the changes from `from_lsn` on, for the rows on this baseline.
+
+    With `is_ready` there is a step and it need not wait for its next try; with `is_locked` it
+    failed because somebody had locked it.
+    """
+
+    fact: Fact
+    state: FactState
+    from_lsn: int
+    position: int
+    baseline_id: str | None
+    is_rebuild: bool
+    is_ready: bool
+    is_locked: bool
+
+    def is_due(self, end: int) -> bool:
+        """Return whether it can be brought nearer to a position that is staged."""
+        return self.is_ready and (self.is_rebuild or self.from_lsn < end)
+
+
+def read(target: Connection, settings: ApplySettings) -> list[Plan]:
+    """Return the plans of the facts that Spark applies, in the order of their names.
+
+    Raises SettingError where there is none, or where --fact names another one.
+    """
+    facts = {fact.name: fact for fact in registered_facts(target, settings.schema, settings.slot)}
+    rows = target.execute(
+        "select fact_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
+        " step is not distinct from 'rebuild',"
+        " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
+        " coalesce(starts_with(error, 'it could not be locked'), false),"
+        f" {fact_state.COLUMNS} from {Table(settings.schema, 'plan_models').quoted}(%s)"
+        " where engine = 'spark' order by model_name",
+        (settings.slot,),
+    ).fetchall()
+    found = [
+        Plan(
+            facts[str(name)],
+            fact_state.of(facts[str(name)], state),
+            lsn.parse(str(begin)),
+            lsn.parse(str(position)),
+            None if baseline is None else str(baseline),
+            bool(is_rebuild),
+            bool(is_ready),
+            bool(is_locked),
+        )
+        for name, begin, position, baseline, is_rebuild, is_ready, is_locked, *state in rows
+        if name in facts
+    ]
+    if not found:
+        raise SettingError(
+            f"no fact of the slot {settings.slot} says engine='spark'",
+            "declare one so and run `dbt build`; `loader run --build` applies the others",
+        )
+    unknown = set(settings.facts) - {each.fact.name for each in found}
+    if unknown:
+        raise SettingError(
+            f"--fact names {', '.join(sorted(unknown))}, and the facts that say engine='spark' are"
+            f" {', '.join(each.fact.name for each in found)}",
+            "name one of these",
+        )
+    return [each for each in found if not settings.facts or each.fact.name in settings.facts]

@@ -1,0 +1,1 @@
+"""The change log as a data source of Spark: the format `waltally`."""

@@ -1,0 +1,292 @@
+"""What the facts' tables held at a position, from an archive alone.
+
+A fact that has an archived baseline of its declaration goes on from it. Any other one is counted
+from the archived current rows of its tables, which hold each row whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from archiving.manifests import Baseline, Origin
+from common.errors import ArchiveIncomplete, SnapshotTooOld
+from common.settings import Settings
+from counting.counts import COLUMNS, NULL_DIMENSION
+from deltas import current_rows, rules, sums
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from replaying.archive import Archive
+
+from loader.preflight.table_identity import TableIdentities, TableIdentity, of_fact
+from loader.staging.records import SlotPosition
+from seeding.archived import WENT
+from waltally import lsn
+from waltally.errors import AnotherCluster, combine
+from waltally.facts import Fact, FactTable
+
+SCHEMA = (
+    "fact string, part string, dimensions array<string>, row_count bigint, sums array<string>,"
+    " reason string, example string"
+)
+"""The columns counts.COLUMNS for Spark."""
+
+_EXAMPLE_LENGTH = 100
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an archive says of a fact: its groups and what has none, and which tables it counted.
+
+    `groups` has the columns counts.COLUMNS; with WENT as the reason they are archived deletes.
+    """
+
+    groups: DataFrame
+    identities: TableIdentities
+
+
+def position(archive: Archive, slot: SlotPosition, settings: Settings) -> int:
+    """Return where the baselines will be. Raises AnotherCluster, ArchiveIncomplete.
+
+    Raises SnapshotTooOld where the change log does not go on from there.
+    """
+    contents = archive.contents
+    if others := contents.origins - {Origin.of(slot)}:
+        other = min(others, key=str)
+        raise AnotherCluster(
+            f"{archive.folder.uri} holds changes of database {other.source_database} of cluster"
+            f" {other.system_identifier}; the change log is of {slot.source_database} of"
+            f" {slot.system_identifier}",
+            "name the archive of this slot",
+        )
+    at = contents.to_lsn if settings.at is None else settings.at
+    archive.require(contents.from_lsn, at)
+    if at < slot.start_lsn:
+        end = "is asked for" if settings.at is not None else "is where the archive ends"
+        raise SnapshotTooOld(
+            f"{lsn.show(at)} {end}, and the change log starts at {lsn.show(slot.start_lsn)}: the"
+            " changes between are in neither",
+            "ask for a later position, or seed from the source: the same without --archive",
+        )
+    return at
+
+
+def count(archive: Archive, facts: Sequence[Fact], at: int) -> list[Found]:
+    """Return what the archive says of the facts at the position, in their order.
+
+    Raises ArchiveIncomplete for all of which it does not say enough.
+    """
+    found, refused = [], []
+    for fact in facts:
+        try:
+            found.append(_count_one(archive, fact, at))
+        except ArchiveIncomplete as error:
+            refused.append(error)
+    if refused:
+        raise combine(list(refused))
+    return found
+
+
+def identities(found: Sequence[Found]) -> TableIdentities:
+    """Return which tables and columns the facts counted, as one record a table."""
+    together: dict[str, TableIdentity] = {}
+    for each in found:
+        for label, identity in each.identities.items():
+            known = together.get(label, identity)
+            columns = {**known["column_numbers"], **identity["column_numbers"]}
+            together[label] = {**identity, "column_numbers": columns}
+    return together
+
+
+def _count_one(archive: Archive, fact: Fact, at: int) -> Found:
+    for baseline in reversed(archive.contents.baselines_of(fact.name)):
+        is_same = baseline.fact.declaration == fact.declaration
+        if is_same and baseline.snapshot_lsn <= at:
+            return _continued(archive, baseline, at)
+    return _counted(archive, fact, at)
+
+
+def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
+    """Return the fact's own baseline with the changes up to the position."""
+    fact, begin = baseline.fact, baseline.snapshot_lsn
+    held = archive.contents.held_lsn(fact, at)
+    if begin < at and (held is None or held > begin):
+        since = "not known to hold" if held is None else f"from {lsn.show(held)} on"
+        raise ArchiveIncomplete(
+            f"the baseline of {fact.name} is at {lsn.show(begin)}, and its changes up to"
+            f" {lsn.show(at)} are {since} in the archive",
+            _seed_it(fact),
+        )
+    changes = archive.changes(begin, at)
+    classified = rules.classify(changes, fact, archive.slot).persist()
+    rejected = rules.rejected_changes(classified).orderBy("commit_lsn", "ordinal").first()
+    if rejected is not None:
+        raise ArchiveIncomplete(
+            f"a change at {lsn.show(rejected['commit_lsn'])} cannot be counted for {fact.name}:"
+            f" {rejected['reason']}",
+            f"give an --at up to {lsn.show(rejected['commit_lsn'])}; or {_seed_it(fact)}",
+        )
+    truncates = rules.truncate_positions(changes, fact)
+    before = archive.groups(baseline.files)
+    if fact.kind == "current_rows":
+        rows = current_rows.applied(before.drop("part"), classified, fact).withColumn(
+            "part", sql.lit(fact.tables[0].name)
+        )
+        groups = [_as_groups(rows, fact, None)]
+    else:
+        gone = archive.groups(baseline.archived_files)
+        minus = gone.withColumn("sums", sums.negated(sql.col("sums"), sql.lit(-1)))
+        stored = _untruncated(before.unionByName(minus), truncates)
+        deltas = rules.deltas_after(classified, truncates, _counting_deletes(fact))
+        rows = sums.summed(stored.unionByName(deltas), fact, "part", "dimensions")
+        ignored = rules.archived_deletes(classified, truncates, fact)
+        went = sums.summed(
+            _untruncated(gone, truncates).unionByName(ignored), fact, "part", "dimensions"
+        )
+        groups = [
+            _as_groups(rows.where(~sums.is_nothing(fact)), fact, None),
+            _as_groups(went, fact, WENT),
+        ]
+    left_out = {part: rows for part, rows in baseline.left_out.items() if part not in truncates}
+    for part, rows_more in rules.left_out(classified, truncates).items():
+        left_out[part] = left_out.get(part, 0) + rows_more
+    uncounted: list[tuple[Any, ...]] = [
+        (fact.name, part, [], count, [], NULL_DIMENSION, None)
+        for part, count in left_out.items()
+        if count
+    ]
+    uncounted += [
+        (
+            *(fact.name, each["part"], [], each["row_count"], [], each["reason"]),
+            json.dumps(each["example"]),
+        )
+        for each in baseline.rejections
+        if each["part"] not in truncates
+    ]
+    groups.append(archive.spark.createDataFrame(uncounted, SCHEMA))
+    return Found(reduce(DataFrame.unionByName, groups), baseline.identities)
+
+
+def _counted(archive: Archive, fact: Fact, at: int) -> Found:
+    """Return the fact counted from the current rows of its tables."""
+    inserts, identities = [], []
+    for part in fact.tables:
+        baseline = _rows_of(archive, fact, part, at)
+        rows = _continued(archive, baseline, at)
+        missing = rows.groups.where("reason is not null").first()
+        if missing is not None:
+            raise ArchiveIncomplete(
+                f"{baseline.fact.name} does not hold every row of {part.table}:"
+                f" {missing['reason']}",
+                _seed_it(fact),
+            )
+        inserts.append(_as_inserts(rows.groups, baseline.fact, part, at))
+        identities.append(of_fact(rows.identities, fact))
+    changes = reduce(DataFrame.unionByName, inserts)
+    classified = rules.classify(changes, fact, archive.slot).persist()
+    deltas = rules.deltas_after(classified, {}, fact)
+    names = [sql.lit(each.name) for each in fact.dimensions]
+    example = sql.to_json(
+        sql.map_from_arrays(
+            sql.array(*names),
+            sql.transform("new_texts", lambda text: sql.substring(text, 1, _EXAMPLE_LENGTH)),
+        )
+    )
+    nothing = sql.array().cast("array<string>")
+    lacking = classified.where("reason is not null or (meets_new and not has_new)")
+    uncounted = (
+        lacking.withColumn("reason", sql.coalesce("reason", sql.lit(NULL_DIMENSION)))
+        .groupBy("part", "reason")
+        .agg(sql.count("*").alias("row_count"), sql.min(example).alias("example"))
+        .withColumns({"fact": sql.lit(fact.name), "dimensions": nothing, "sums": nothing})
+    )
+    return Found(
+        _as_groups(deltas, fact, None).unionByName(uncounted.select(*COLUMNS)),
+        reduce(lambda one, other: {**one, **other}, identities),
+    )
+
+
+def _rows_of(archive: Archive, fact: Fact, part: FactTable, at: int) -> Baseline:
+    """Return the newest archived current rows that have all that a table of the fact needs."""
+    needed = set(fact.needed_columns(part))
+    for each in reversed(archive.contents.baselines):
+        rows = each.fact
+        [own, *_] = rows.tables
+        plain = (one.column for one in rows.dimensions if one.kind == "column" and one.column)
+        columns = set(map(own.column, plain))
+        is_whole = rows.kind == "current_rows" and not rows.where and own.table == part.table
+        if is_whole and needed <= columns and each.snapshot_lsn <= at:
+            return each
+    raise ArchiveIncomplete(
+        f"the archive has no baseline of {fact.name} as it is declared now at or before"
+        f" {lsn.show(at)}, and no current rows of {part.table} with"
+        f" {', '.join(sorted(needed)) or 'all of its rows'}",
+        _seed_it(fact),
+    )
+
+
+def _as_inserts(groups: DataFrame, rows: Fact, part: FactTable, at: int) -> DataFrame:
+    """Return current rows as the stream would insert them, with the columns of a change log."""
+    columns = sql.array(
+        *(
+            sql.struct(
+                sql.lit(rows.tables[0].column(each.column)).alias("name"),
+                sql.get("dimensions", place).alias("value"),
+            )
+            for place, each in enumerate(rows.dimensions)
+            if each.column is not None
+        )
+    )
+    message = sql.struct(
+        sql.lit("I").alias("action"),
+        sql.lit(part.table.schema).alias("schema"),
+        sql.lit(part.table.name).alias("table"),
+        columns.alias("columns"),
+    )
+    return groups.select(
+        sql.lit(at).cast("bigint").alias("commit_lsn"),
+        sql.lit(1).cast("bigint").alias("ordinal"),
+        sql.lit("I").alias("action"),
+        sql.to_json(message, {"ignoreNullFields": "false"}).alias("payload"),
+    )
+
+
+def _as_groups(rows: DataFrame, fact: Fact, reason: str | None) -> DataFrame:
+    """Return part, dimensions and sums with the columns counts.COLUMNS."""
+    nothing = sql.lit(None).cast("string")
+    return rows.select(
+        sql.lit(fact.name).alias("fact"),
+        "part",
+        "dimensions",
+        _row_count(fact).alias("row_count"),
+        "sums",
+        nothing.alias("reason") if reason is None else sql.lit(reason).alias("reason"),
+        nothing.alias("example"),
+    )
+
+
+def _row_count(fact: Fact) -> Column:
+    """Return how many rows a group has; 0 where no measure counts the rows of its table."""
+    found = sql.lit(0).cast("bigint")
+    for part in fact.tables:
+        for place, measure in enumerate(fact.measures):
+            if measure.kind == "count" and not measure.where and part.name in measure.of:
+                own = sql.get("sums", place).cast("bigint")
+                found = sql.when(sql.col("part") == part.name, own).otherwise(found)
+                break
+    return sql.lit(1).cast("bigint") if fact.kind == "current_rows" else found
+
+
+def _untruncated(groups: DataFrame, truncates: dict[str, rules.Position]) -> DataFrame:
+    return groups.where(~sql.col("part").isin(list(truncates)))
+
+
+def _counting_deletes(fact: Fact) -> Fact:
+    return replace(fact, tables=tuple(replace(part, deletes="count") for part in fact.tables))
+
+
+def _seed_it(fact: Fact) -> str:
+    return f"seed it from the source: `spark-submit spark/seed.py --fact {fact.name}`"

@@ -1,0 +1,5 @@
+{{ waltally.current_rows(
+    table='sales.customers',
+    key=['id'],
+    columns={'id': 'integer', 'region_id': 'integer', 'since': 'date', 'name': 'text'},
+) }}

@@ -1,0 +1,5 @@
+{{ waltally.current_rows(
+    table='sales.regions',
+    key=['id'],
+    columns={'id': 'integer', 'name': 'text'},
+) }}

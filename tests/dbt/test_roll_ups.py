@@ -1,0 +1,285 @@
+"""Roll-ups hold what a query over their inputs would give, whatever happens to those."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+from auditing import roll_ups
+
+from tests.dbt.staged import Warehouse
+from tests.dbt.test_facts import change
+from waltally.errors import SettingError
+from waltally.facts import parse_roll_up
+from waltally.tables import Table
+
+MODELS = ("ft_customer_days", "customers", "regions", "ft_regions", "ft_channels")
+MODEL = ("--select", *MODELS, "rejected_changes")
+ORDERS, CUSTOMERS, REGIONS = ("sales", "orders"), ("sales", "customers"), ("sales", "regions")
+CHANNELS = (None, "web", "shop")
+
+# A query of its own for every measure, over the groups of the finer fact that are there.
+REGIONS_QUERY = """
+with finer as (
+    select f.*, c.name as customer, c.since, r.name as region
+    from analytics.ft_customer_days as f
+    left join analytics.customers as c on c.id = f.customer_id
+    left join analytics.regions as r on r.id = c.region_id
+    where f.order_count <> 0
+)
+
+select
+    channel, region, sum(order_count), sum(amount), count(distinct customer_id),
+    count(distinct customer), max(since), min(day),
+    (
+        select percentile_disc(0.95) within group (order by each.hours)
+        from finer as each, generate_series(1, each.order_count)
+        where (each.channel, each.region) is not distinct from (finer.channel, finer.region)
+    ),
+    round(sum(amount) / nullif(sum(order_count), 0), 2)
+from finer
+group by channel, region
+"""
+REGIONS_TABLE = """
+select channel, region, order_count, amount, customers, names, newest, first_day, p95_hours,
+    average_amount
+from analytics.ft_regions where order_count <> 0
+"""
+CHANNELS_QUERY = """
+select channel, sum(order_count), count(distinct region), max(p95_hours)
+from analytics.ft_regions where order_count <> 0 group by channel
+"""
+CHANNELS_TABLE = """
+select channel, order_count, regions, longest from analytics.ft_channels where order_count <> 0
+"""
+
+
+class Shop:
+    """Orders of customers of regions, and changes of them as the plugin prints them."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.rows: dict[tuple[str, str], dict[int, dict[str, Any]]] = {
+            ORDERS: {},
+            CUSTOMERS: {},
+            REGIONS: {},
+        }
+        self.next = 0
+
+    def row(self, table: tuple[str, str], key: int) -> dict[str, Any]:
+        pick = self.random
+        if table == REGIONS:
+            return {"id": key, "name": pick.choice(["north", "south", None])}
+        if table == CUSTOMERS:
+            return {
+                "id": key,
+                "region_id": pick.choice([None, 1, 2, 3, 4]),
+                "since": f"2026-01-{pick.randint(1, 28):02}",
+                "name": pick.choice(["Ann", "Bo", None]),
+            }
+        return {
+            "id": key,
+            "day": f"2026-02-{pick.randint(1, 4):02}",
+            "channel": pick.choice(CHANNELS),
+            "customer_id": pick.randint(1, 6),
+            "hours": pick.randint(0, 9),
+            "amount": pick.randint(1, 900) / 4,
+        }
+
+    def step(self) -> dict[str, Any]:
+        table = self.random.choices([ORDERS, CUSTOMERS, REGIONS], [8, 3, 1])[0]
+        rows = self.rows[table]
+        if self.random.random() < 0.01:
+            rows.clear()
+            return change("T", table)
+        key = self.random.randint(1, {ORDERS: 60, CUSTOMERS: 6, REGIONS: 4}[table])
+        old = rows.get(key)
+        if old is None:
+            rows[key] = self.row(table, key)
+            return change("I", table, new=rows[key])
+        if self.random.random() < 0.3:
+            del rows[key]
+            return change("D", table, old)
+        rows[key] = self.row(table, key)
+        free = self.random.randint(1, 6)
+        if table == CUSTOMERS and free not in rows and self.random.random() < 0.3:
+            rows[free] = {**rows.pop(key), "id": free}
+            return change("U", table, old, rows[free])
+        return change("U", table, old, rows[key])
+
+    def transaction(self) -> list[dict[str, Any]]:
+        return [self.step() for _ in range(self.random.randint(1, 12))]
+
+
+def audited(warehouse: Warehouse, model: str) -> list[tuple[int, int]]:
+    """How many groups the audit finds, and how many that differ."""
+    ((declaration,),) = warehouse.execute(
+        "select declaration from cdc.roll_up where fact_name = %s", model
+    )
+    found: list[tuple[int, int]] = warehouse.execute(
+        roll_ups.difference_query(parse_roll_up(model, Table("analytics", model), declaration))
+    )
+    return found
+
+
+def check(warehouse: Warehouse) -> None:
+    for model in ("ft_regions", "ft_channels"):
+        assert [different for _, different in audited(warehouse, model)] == [0]
+    for table, query in [(REGIONS_TABLE, REGIONS_QUERY), (CHANNELS_TABLE, CHANNELS_QUERY)]:
+        assert sorted(warehouse.execute(table), key=repr) == sorted(
+            warehouse.execute(query), key=repr
+        )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_they_hold_what_a_query_over_their_inputs_gives(warehouse: Warehouse, seed: int) -> None:
+    shop = Shop(seed)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODEL)
+    check(warehouse)
+    # Triggers keep them from here on.
+    warehouse.execute("alter function analytics.ft_regions__fill(text) security invoker")
+    for _ in range(60):
+        warehouse.append(shop.transaction())
+        warehouse.build(*MODEL)
+        check(warehouse)
+    assert (
+        warehouse.execute("select count(*) from analytics.ft_regions where order_count > 0")[0][0]
+        > 2
+    )
+    warehouse.execute("alter function analytics.ft_regions__fill(text) security definer")
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build("--full-refresh", *MODEL)
+    check(warehouse)
+
+
+def state(warehouse: Warehouse, model: str = "ft_regions") -> tuple[str, str | None]:
+    found: list[tuple[str, str | None]] = warehouse.execute(
+        "select state, reason from cdc.fact_state where model_name = %s", f"analytics.{model}"
+    )
+    return found[0]
+
+
+def test_one_that_fails_stops_no_fact_and_is_filled_again(warehouse: Warehouse) -> None:
+    shop = Shop(7)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODEL)
+    warehouse.execute(
+        "alter table analytics.ft_regions add constraint stops check (order_count < 0) not valid"
+    )
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    states = {each.name: each.state for each in warehouse.apply()}
+    assert states["analytics.ft_customer_days"] == "follows"
+    assert state(warehouse) == (
+        "failed",
+        'new row for relation "ft_regions" violates check constraint "stops"',
+    )
+    said = state(warehouse, "ft_channels")
+    assert said == ("waits", "analytics.ft_regions, which it is made of, is not filled yet")
+    warehouse.execute("alter table analytics.ft_regions drop constraint stops")
+    warehouse.execute("update cdc.roll_up set retry_at = null")
+    warehouse.append(*(shop.transaction() for _ in range(5)))
+    warehouse.build(*MODEL)
+    check(warehouse)
+
+
+def test_a_row_under_which_much_lies_has_it_filled_apart(warehouse: Warehouse) -> None:
+    shop = Shop(3)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODEL)
+    ((key, count),) = warehouse.execute(
+        "select c.region_id, count(*) from analytics.ft_customer_days as f "
+        "inner join analytics.customers as c on c.id = f.customer_id "
+        "where c.region_id is not null group by 1 order by 2 desc limit 1"
+    )
+    assert count > 2
+    old = shop.rows[REGIONS].get(key)
+    new = {"id": key, "name": "elsewhere"}
+    warehouse.append([change("U" if old else "I", REGIONS, old, new)])
+    # A twentieth of a slice is what a trigger takes on.
+    warehouse.slice(8)
+    warehouse.apply_once("front")
+    assert state(warehouse) == ("waits", "it is not filled yet")
+    warehouse.build(*MODEL)
+    assert state(warehouse) == ("follows", None)
+    check(warehouse)
+
+
+def test_one_waits_while_its_inputs_are_at_different_positions(warehouse: Warehouse) -> None:
+    shop = Shop(5)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODEL)
+    with warehouse.holding("lock table analytics.customers in share mode"):
+        warehouse.append(*(shop.transaction() for _ in range(20)))
+        warehouse.apply_once()
+        assert state(warehouse)[0] == "waits"
+    warehouse.execute("update cdc.installed_model set retry_at = null")
+    warehouse.build(*MODEL)
+    assert state(warehouse) == ("follows", None)
+    check(warehouse)
+
+
+def test_the_audit_finds_each_group_that_is_wrong(warehouse: Warehouse) -> None:
+    shop = Shop(1)
+    warehouse.append(*(shop.transaction() for _ in range(30)))
+    warehouse.build(*MODEL)
+    ((groups, _),) = audited(warehouse, "ft_regions")
+    assert groups > 2
+    for column in ("order_count", "names", "newest", "first_day", "p95_hours"):
+        warehouse.execute("create table kept as table analytics.ft_regions")
+        warehouse.execute(
+            f"update analytics.ft_regions set {column} = {column} + 1 where id = (select id from "
+            "analytics.ft_regions where order_count > 1 and newest is not null limit 1)"
+        )
+        assert audited(warehouse, "ft_regions") == [(groups, 1)]
+        warehouse.execute(
+            f"update analytics.ft_regions as r set {column} = k.{column} from kept as k "
+            "where k.id = r.id; drop table kept"
+        )
+    assert audited(warehouse, "ft_regions") == [(groups, 0)]
+
+
+def test_two_inputs_that_change_at_once_see_each_others_rows(warehouse: Warehouse) -> None:
+    warehouse.build(*MODEL)
+    parent = "insert into analytics.customers (id, name) values (5, 'Ann')"
+    child = (
+        "insert into analytics.ft_customer_days (id, day, customer_id, hours, order_count, amount) "
+        "values (gen_random_uuid(), '2026-02-01', 5, 1, 1, 1)"
+    )
+    with warehouse.holding(child), pytest.raises(Exception, match="lock timeout"):
+        warehouse.execute(parent)
+    warehouse.execute(parent)
+    check(warehouse)
+
+
+def test_what_dbts_role_has_stored_is_no_sql_for_others(warehouse: Warehouse) -> None:
+    warehouse.build(*MODEL)
+    ((declaration,),) = warehouse.execute(
+        "select declaration from cdc.roll_up where fact_name = 'ft_regions'"
+    )
+    relation = Table("analytics", "ft_regions")
+    code = "bigint); drop table cdc.change_log; --"
+    for part in ("dimensions", "measures", "values"):
+        forged = copy.deepcopy(declaration)
+        forged[part][0]["type"] = code
+        with pytest.raises(SettingError, match="has a column of type bigint"):
+            parse_roll_up("ft_regions", relation, forged)
+    forged = copy.deepcopy(declaration)
+    for each in (*forged["dimensions"], *forged["values"], *forged["lookups"]):
+        each.update({"sql": code, "relation": code, "alias": code})
+    forged |= {"fact": code, "present": code, "present_column": code}
+    said = roll_ups.difference_query(parse_roll_up("ft_regions", relation, forged))
+    assert said.count(code) == said.count(f'"{code}"') > 2
+
+
+def test_one_whose_fact_was_made_again_is_filled(warehouse: Warehouse) -> None:
+    shop = Shop(9)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODEL)
+    warehouse.execute("drop table analytics.ft_customer_days cascade")
+    warehouse.install(*MODEL)
+    warehouse.append(*(shop.transaction() for _ in range(5)))
+    warehouse.build(*MODEL)
+    check(warehouse)

@@ -1,0 +1,132 @@
+"""`loader setup` where a provider manages the server: nobody may `alter system`.
+
+A stand-in on servers of our own. What the providers do was read, not run (docs/managed.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from psycopg2 import errors as pg
+
+from demo.cluster import Cluster
+from loader.preflight.providers import PROVIDERS, Provider
+from tests.support import ROOT, Database, paste
+from tests.support.databases import application_database
+from tests.support.servers import APPLICATION, PLUGINS, Server, administer, connect
+
+RDS = PROVIDERS[0]
+
+
+@pytest.fixture
+def managed() -> Iterator[Cluster]:
+    """A server whose administrator is `master`, no superuser; the loader's role is `plain`."""
+    server = Server({"fsync": "off", "wal_level": "replica", "max_replication_slots": "1"})
+    with server:
+        administer(
+            server,
+            "select pg_create_physical_replication_slot('taken')",
+            "create role master login createrole createdb",
+            "create role plain login",
+        )
+        with (
+            closing(connect(server.dsn(user="master"))) as master,
+            master.cursor() as cursor,
+            pytest.raises(pg.InsufficientPrivilege),
+        ):
+            cursor.execute("alter system set wal_level = 'logical'")
+        yield server
+
+
+def belong_to(server: Cluster, provider: Provider) -> None:
+    role = provider.administrators
+    administer(server, f"create role {role}", f"grant {role} to master")
+
+
+def remedies(database: Database, *arguments: str) -> list[str]:
+    done = database.loader(*arguments, PGUSER="plain")
+    assert done.returncode, done.stdout
+    return re.findall("^Try: (.*)", done.stderr, re.MULTILINE)
+
+
+def test_remedies_are_those_of_the_provider(managed: Cluster) -> None:
+    with application_database(managed, "here") as database:
+        assert [each[:6] for each in remedies(database, "setup")] == ["alter "] * 3
+        for provider in PROVIDERS:
+            belong_to(managed, provider)
+            said = remedies(database, "setup", "--check")
+            assert said == remedies(database, "setup")
+            assert said == [
+                provider.decoding_remedy(),
+                provider.replication_remedy("plain"),
+                provider.setting_remedy("max_replication_slots", "6", needs_restart=True)
+                + "; or drop a slot that nobody needs",
+            ]
+            assert "alter system" not in " ".join(said)
+            administer(managed, f"drop role {provider.administrators}")
+
+
+def test_remedies_on_rds_work(managed: Cluster) -> None:
+    """A parameter group is outside the database: here the server's own file is in its place."""
+    belong_to(managed, RDS)
+    administer(
+        managed,
+        "create role rds_replication",
+        "grant rds_replication to master with admin option",
+    )
+    with closing(application_database(managed, "here").connection):
+        decoding, right, _ = remedies(Database(managed, "here"), "setup")
+    assert "rds.logical_replication = 1, then reboot" in decoding
+    paste(managed, "here", right, user="master")
+    # This server asks for the attribute, where RDS asks for the membership.
+    administer(managed, "alter role plain replication")
+    managed.stop()
+    # As RDS does with rds.logical_replication.
+    managed.configure({"wal_level": "logical", "max_replication_slots": "20"})
+    if managed.knows(PLUGINS):
+        managed.configure({PLUGINS: "'pgoutput'"})
+    managed.start()
+    with Database(managed, "here") as database:
+        database.execute("grant create on database here to plain")
+        if managed.knows(PLUGINS):
+            # `plain` may not read the list, and learns of it by a refusal.
+            for arguments in (("setup", "--check"), ("setup",)):
+                (listed,) = remedies(database, *arguments)
+                assert listed == RDS.setting_remedy(
+                    PLUGINS, "what is there and wal2json", needs_restart=False
+                )
+            managed.configure({PLUGINS: "'pgoutput, wal2json'"})
+            database.execute("select pg_reload_conf()")
+        done = database.loader("setup", PGUSER="plain")
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_administrator_of_rds_makes_the_roles(managed: Cluster) -> None:
+    administer(
+        managed,
+        "create role rds_replication",
+        "grant rds_replication to master with admin option",
+        f"create database here template {APPLICATION} owner master",
+    )
+    managed.stop()
+    managed.configure({"wal_level": "logical", "max_replication_slots": "20"})
+    managed.start()
+    roles = (ROOT / "ops" / "roles.sql").read_text()
+    with Database(managed, "here") as database:
+        for table in ("notifications", "notification_history"):
+            database.execute(f"alter table {table} owner to master")
+        paste(managed, "here", roles, user="master")
+        assert database.value(
+            "select pg_has_role('waltally_loader', 'rds_replication', 'usage')"
+            " and pg_has_role('waltally_spark', 'rds_replication', 'usage')"
+        )
+        administer(managed, "alter role waltally_loader replication")
+        database.must("setup", PGUSER="waltally_loader")
+        paste(managed, "here", roles, user="master")
+        assert database.value(
+            "select has_table_privilege('waltally_dbt', 'cdc.change_log', 'select')"
+            " and has_column_privilege('waltally_spark', 'notifications', 'service_id', 'select')"
+        )

@@ -1,0 +1,350 @@
+"""What spark/apply.py adds is what the database would add, and each change counts once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from applying import batch, plans
+from applying.job import Applied, apply
+from applying.settings import ApplySettings
+from common.connections import connect
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from demo.cluster import Cluster
+from tests.dbt.project import Project
+from tests.dbt.staged import DATABASE, SLOT, Warehouse, set_environment, warehouse_cluster
+from tests.dbt.test_facts import change
+from tests.dbt.test_roll_ups import MODELS, REGIONS_QUERY, REGIONS_TABLE, Shop
+from tests.fact_oracle import Totals, Transaction
+from tests.properties import declared, histories
+from tests.properties.test_declared import found, rejected
+from tests.spark.archives import submit
+from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
+from waltally.facts import Fact
+
+FACTS = ("ft_service_stats", "ft_orders", "ft_hours", "ft_kinds", "ft_clock")
+KEPT = {
+    "rows": "select to_jsonb(f) from {} as f order by id",
+    "rejected": "select commit_lsn::text, ordinal, reason from analytics.rejected_changes "
+    "where fact = '{}' order by 1, 2",
+    "deletes": "select part, commit_lsn::text, dimensions, sum(measures[1]), sum(measures[2]) "
+    "from cdc.archived_delete group by 1, 2, 3 order by 1, 2, 3",
+    "mark": "select applied_lsn::text, rejected_lsn::text, (select jsonb_object_agg(key, value) "
+    "from jsonb_each(left_out) where value <> '0') from cdc.model_watermark "
+    "where model_name = '{}'",
+}
+FEW = settings(
+    max_examples=2,
+    deadline=None,
+    derandomize=True,
+    # A run takes seconds, and to shrink a history takes hundreds of them.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with warehouse_cluster() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def warehouse(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    with pytest.MonkeyPatch.context() as patch:
+        set_environment(cluster, patch)
+        made = Warehouse(cluster, Project(tmp_path_factory.mktemp("project")))
+        made.build("--select", *FACTS, *MODELS, "rejected_changes")
+        yield made
+        made.close()
+
+
+def give_to(warehouse: Warehouse, engine: str, *names: str) -> None:
+    """As `dbt build` does of a fact that says so."""
+    warehouse.execute(
+        "update cdc.installed_model set engine = case when fact_name = any (%s) then %s "
+        "else 'database' end",
+        list(names),
+        engine,
+    )
+
+
+def job(cluster: Cluster, **more: Any) -> ApplySettings:
+    return ApplySettings(cluster.dsn(DATABASE), SLOT, "cdc", **more)
+
+
+def run(cluster: Cluster, **more: Any) -> list[Applied | LoaderError]:
+    """Run the job with --once."""
+    said: list[Applied | LoaderError] = []
+    apply(job(cluster, **more), said.append)
+    return said
+
+
+def kept(warehouse: Warehouse, fact: Fact) -> dict[str, Any]:
+    """All that an apply writes."""
+    return {name: warehouse.execute(query.format(fact.relation)) for name, query in KEPT.items()}
+
+
+def fact_of(warehouse: Warehouse, name: str) -> Fact:
+    (fact,) = (each for each in warehouse.project.facts() if each.name == name)
+    return fact
+
+
+@pytest.mark.parametrize("name", FACTS)
+@FEW
+@given(data=st.data())
+def test_any_history_gives_what_the_database_would_keep(
+    spark: SparkSession, cluster: Cluster, warehouse: Warehouse, name: str, data: st.DataObject
+) -> None:
+    fact = fact_of(warehouse, name)
+    history: list[Transaction] = data.draw(
+        histories.histories if name == "ft_service_stats" else declared.histories(fact)
+    )
+    cut = data.draw(st.integers(0, len(history)))
+    most = data.draw(st.sampled_from([7, 1000]), "changes in a batch")
+    parts = [history[begin:end] for begin, end in pairwise(sorted({0, cut, len(history)}))]
+
+    by_engine = {}
+    for engine in ("spark", "database"):
+        warehouse.empty()
+        give_to(warehouse, engine, name)
+        for part in parts:
+            warehouse.append(*part)
+            before = found(warehouse, fact)
+            warehouse.apply()
+            if engine == "spark":
+                assert found(warehouse, fact) == before, "cdc.apply leaves it alone"
+                run(cluster, max_changes=most)
+        by_engine[engine] = kept(warehouse, fact)
+    assert by_engine["spark"] == by_engine["database"]
+    wanted = Totals(fact, SLOT)
+    wanted.read(history, 0)
+    assert found(warehouse, fact) == wanted.groups()
+    assert rejected(warehouse, fact) == wanted.rejected
+
+
+def order(day: int, channel: str, customer: int, amount: int) -> dict[str, Any]:
+    return {
+        "id": day, "day": f"2026-02-{day:02}", "channel": channel, "customer_id": customer,
+        "hours": 1, "amount": amount,
+    }  # fmt: skip
+
+
+ORDERS = ("sales", "orders")
+DAYS = "select sum(order_count), sum(amount) from analytics.ft_customer_days"
+
+
+@pytest.fixture
+def orders(warehouse: Warehouse, spark: SparkSession) -> Warehouse:
+    """Three orders that are staged for a fact which Spark applies."""
+    warehouse.empty()
+    give_to(warehouse, "database")
+    warehouse.apply()  # A first build would take them all at once.
+    give_to(warehouse, "spark", "ft_customer_days")
+    warehouse.append(*([change("I", ORDERS, new=order(day, "web", 1, 10))] for day in (1, 2, 3)))
+    return warehouse
+
+
+def test_the_database_takes_a_fact_back_without_a_seed(orders: Warehouse, cluster: Cluster) -> None:
+    assert [type(each) for each in run(cluster)] == [Applied]
+    assert orders.execute(DAYS) == [(3, 30)]
+    orders.append([change("D", ORDERS, order(1, "web", 1, 10))])
+    give_to(orders, "database", "ft_customer_days")
+    orders.apply()
+    assert orders.execute(DAYS) == [(2, 20)]
+    with pytest.raises(SettingError, match="no fact of the slot waltally says engine='spark'"):
+        run(cluster)
+    give_to(orders, "spark", "ft_customer_days")
+    orders.append([change("D", ORDERS, order(2, "web", 1, 10))])
+    run(cluster)
+    assert orders.execute(DAYS) == [(1, 10)]
+
+
+@pytest.mark.parametrize("other", ["spark", "database"])
+def test_what_somebody_else_has_applied_meanwhile_is_not_added(
+    orders: Warehouse,
+    cluster: Cluster,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    other: str,
+) -> None:
+    """Two jobs at once; or dbt has given the fact back while the job computed."""
+    compute = batch.compute
+
+    def overtaken(*arguments: Any) -> batch.Computed:
+        result = compute(*arguments)
+        monkeypatch.setattr(batch, "compute", compute)
+        if other == "spark":
+            run(cluster)
+        else:
+            give_to(orders, "database", "ft_customer_days")
+            orders.apply()
+        assert orders.execute(DAYS) == [(3, 30)]
+        return result
+
+    monkeypatch.setattr(batch, "compute", overtaken)
+    with closing(connect(cluster.dsn(DATABASE), "target")) as target:
+        given = job(cluster)
+        (plan,) = plans.read(target, given)
+        assert not batch.apply(spark, target, given, plan, plan.position)
+    assert orders.execute(DAYS) == [(3, 30)]
+
+
+def test_rows_of_a_task_that_ran_twice_count_once(
+    orders: Warehouse, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute = batch.compute
+
+    def repeated(*arguments: Any) -> batch.Computed:
+        result = compute(*arguments)
+        orders.execute(
+            "insert into cdc.computed_group select slot_name, model_name, batch, -1, part, "
+            "commit_lsn, dimensions, sums from cdc.computed_group"
+        )
+        return result
+
+    monkeypatch.setattr(batch, "compute", repeated)
+    run(cluster)
+    assert orders.execute(DAYS) == [(3, 30)]
+    assert orders.execute("select count(*) from cdc.computed_group") == [(0,)]
+
+
+def test_a_batch_that_is_not_whole_is_computed_again(
+    orders: Warehouse, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a crash of the server, which empties the table."""
+    compute = batch.compute
+
+    def lost(*arguments: Any) -> batch.Computed:
+        result = compute(*arguments)
+        monkeypatch.setattr(batch, "compute", compute)
+        orders.execute("truncate cdc.computed_group")
+        return result
+
+    monkeypatch.setattr(batch, "compute", lost)
+    run(cluster)
+    assert orders.execute(DAYS) == [(3, 30)]
+
+
+def test_a_fact_that_fails_says_why_and_the_others_go_on(
+    orders: Warehouse, cluster: Cluster
+) -> None:
+    give_to(orders, "spark", "ft_customer_days", "ft_orders")
+    orders.execute(
+        "alter table analytics.ft_customer_days "
+        "add constraint few check (order_count < 2) not valid"
+    )
+    orders.append([change("I", ORDERS, new=order(1, "web", 1, 10))])
+    try:
+        with pytest.raises(BuildFailed, match=r"ft_customer_days failed: .*few"):
+            run(cluster)
+        assert orders.states()["ft_customer_days"] == "failed"
+        (at,) = orders.execute(
+            "select applied_lsn = (select position_lsn from cdc.slot_position) "
+            "from cdc.model_watermark where model_name like '%ft_orders'"
+        )
+        assert at == (True,)
+    finally:
+        orders.execute("alter table analytics.ft_customer_days drop constraint few")
+    orders.execute("update cdc.installed_model set retry_at = null")
+    run(cluster)
+    assert orders.execute(DAYS) == [(4, 40)]
+    assert orders.states()["ft_customer_days"] == "follows"
+
+
+def test_a_truncate_whose_share_nobody_knows_starts_from_the_baseline_once(
+    warehouse: Warehouse, cluster: Cluster, spark: SparkSession
+) -> None:
+    """Some measures of ft_orders add up two tables; the batches are smaller than the log."""
+    warehouse.empty()
+    give_to(warehouse, "spark", "ft_orders")
+    row = {"Channel": "web", "placed_at": "2026-01-01", "amount": 1, "state": "paid"}
+    images = [{**row, "id": number, "is_test": False} for number in range(3)]
+    fact = fact_of(warehouse, "ft_orders")
+    for part in fact.tables:
+        place = (part.table.schema, part.table.name)
+        own = [{part.column(name): value for name, value in each.items()} for each in images]
+        warehouse.append(*([change("I", place, new=each)] for each in own))
+    first = fact.tables[0].table
+    run(cluster, max_changes=1)
+    warehouse.append([change("T", (first.schema, first.name))], [change("T", ("public", "x"))])
+    run(cluster, max_changes=1)
+    by_spark = found(warehouse, fact)
+    give_to(warehouse, "database")
+    warehouse.refresh("ft_orders")
+    assert found(warehouse, fact) == by_spark != {}
+
+
+def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster: Cluster) -> None:
+    run(cluster)
+    fact = fact_of(orders, "ft_customer_days")
+    one = ["2026-03-01", "shop", "7", "1"][: len(fact.dimensions)]
+    measures = [5 if each.kind == "count" else 50 for each in fact.measures]
+    orders.append([change("I", ORDERS, new=order(4, "web", 1, 10))])
+    orders.seed_fact(fact.name, {fact.tables[0].name: {tuple(one): measures}}, orders.position - 1)
+    said = orders.execute(
+        "select remedy from cdc.fact_state where model_name like '%ft_customer_days'"
+    )
+    assert said == [("`spark-submit spark/apply.py`",)]
+    run(cluster)
+    assert orders.execute(DAYS) == [(5, 50)]
+    orders.append([change("I", ORDERS, new=order(5, "web", 1, 10))])
+    orders.execute("delete from cdc.baseline")
+    with pytest.raises(BuildFailed, match="the baseline that it was built on is gone"):
+        run(cluster)
+    assert orders.execute(DAYS) == [(5, 50)]
+
+
+def test_roll_ups_and_current_rows_stay_with_the_database(
+    warehouse: Warehouse, cluster: Cluster, spark: SparkSession
+) -> None:
+    warehouse.empty()
+    give_to(warehouse, "spark", "ft_customer_days")
+    warehouse.execute("update cdc.roll_up set is_due = true")
+    shop = Shop(3)
+    remedy = "select remedy from cdc.fact_state where model_name = 'analytics.ft_regions'"
+    for _ in range(3):
+        warehouse.append(*(shop.transaction() for _ in range(10)))
+        warehouse.apply()
+        assert warehouse.execute(remedy) == [("`spark-submit spark/apply.py`",)]
+        run(cluster)
+        expected = Counter(warehouse.execute(REGIONS_QUERY))
+        assert Counter(warehouse.execute(REGIONS_TABLE)) == expected
+    states = warehouse.states()
+    assert {states[name] for name in MODELS} == {"follows"}, states
+
+
+def test_what_a_job_reads_and_says(orders: Warehouse, cluster: Cluster) -> None:
+    with pytest.raises(SettingError, match="--fact names ft_orders"):
+        run(cluster, facts=("ft_orders",))
+    with pytest.raises(NotSetUp, match="slot nobody has no row"):
+        apply(ApplySettings(cluster.dsn(DATABASE), "nobody", "cdc"), print)
+    applied = [each for each in run(cluster, max_changes=1) if isinstance(each, Applied)]
+    assert [each.fact for each in applied] == ["ft_customer_days"] * 3
+    assert applied[0].line().startswith("ft_customer_days is at 0/1030: 48 bytes of WAL in ")
+    assert json.loads(json.dumps(applied[0].as_json()))["applied_lsn"] == "0/1030"
+    assert run(cluster) == []
+
+
+@pytest.mark.slow
+def test_a_killed_job_is_completed_by_the_next_one(orders: Warehouse, cluster: Cluster) -> None:
+    """Whatever it had done: its rows written, all computed, added but not said."""
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    given = {**os.environ, **cluster.environment(DATABASE), "LOADER_SLOT": SLOT, "PATH": programs}
+    points = {"written": 0, "computed": 0, "merged": 1, "merged:2": 3, "": 3}
+    for kill_at, count in points.items():
+        process = submit(given, "apply", "--once", "--max-changes", "1", WALTALLY_KILL_AT=kill_at)
+        _, said = process.communicate(timeout=300)
+        assert (process.returncode == 0) != bool(kill_at), said
+        assert orders.execute(DAYS) == [(count or None, count * 10 or None)], kill_at

@@ -1,0 +1,215 @@
+"""The format `waltally` has every change between two positions once."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archiving.job import archive
+from common import changes
+from common.errors import SnapshotTooOld
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from reading.log import Log as Source
+from reading.options import Options
+from reading.ranges import Range
+
+from tests.spark.archives import COLUMNS, Log
+from tests.spark.support import ROOT
+from tests.spark.support import Source as Warehouse
+from waltally import lsn
+from waltally.errors import SettingError
+
+PAGE = (ROOT / "docs/data-source.md").read_text()
+
+
+@pytest.fixture
+def log(source: Warehouse, tmp_path: Path) -> Log:
+    return Log(source, tmp_path / "archive")
+
+
+@pytest.fixture
+def registered(spark: SparkSession) -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "spark")
+        importlib.import_module("waltally_source").register(spark)
+        yield spark
+
+
+def listed(rows: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows as Log.rows has them; of positions and payloads that is enough."""
+    names = [name for name in COLUMNS if not name.endswith("_at")]
+    return sorted(tuple(row[name] for name in names) for row in rows.select(*names).collect())
+
+
+def rows_of(ranges: Sequence[Range]) -> list[tuple[Any, ...]]:
+    """As `listed`, read without Spark."""
+    names = [name for name in COLUMNS if not name.endswith("_at")]
+    rows = (row for each in ranges for batch in each.batches() for row in batch.to_pylist())
+    return sorted(tuple(row[name] for name in names) for row in rows)
+
+
+def staged(log: Log, begin: int = 0, end: int = 2**62) -> list[tuple[Any, ...]]:
+    return sorted(row[:3] + row[5:] for row in log.rows() if begin <= row[0] < end)
+
+
+def options(log: Log, **more: str) -> dict[str, str]:
+    return {"target": log.source.dsn, "slot": log.source.slot, **more}
+
+
+def test_a_batch_is_what_is_between_two_positions(registered: SparkSession, log: Log) -> None:
+    begin = log.position
+    log.append(3, 1, 12)
+    archive(log.settings(), registered)
+    archived = log.position
+    log.append(4, 2)
+    everything, middle = staged(log), staged(log, begin + 0x30, archived + 0x30)
+
+    def read(**more: str) -> DataFrame:
+        return registered.read.format("waltally").options(**options(log, **more)).load()
+
+    found = read()
+    assert listed(found) == everything
+    moments = "committed_at", "staged_at", "slot_name"
+    [row] = found.where(f"commit_lsn = {begin} and ordinal = 1").select(*moments).collect()
+    assert row["slot_name"] == log.source.slot
+    assert row["committed_at"].timestamp() == log.rows()[0][3].timestamp()
+    assert row["staged_at"].timestamp() == log.rows()[0][4].timestamp()
+
+    bounds = {"begin": lsn.show(begin + 0x30), "end": lsn.show(archived + 0x30)}
+    assert listed(read(**bounds)) == middle
+    assert listed(read(archive=str(log.home))) == everything
+    log.prune(archived)
+    assert listed(read(archive=str(log.home))) == everything
+    assert listed(read(archive=str(log.home), **bounds)) == middle
+    assert listed(read()) == staged(log)
+    with pytest.raises(PySparkException, match="the change log holds those from"):
+        read(**bounds).count()
+    log.prune(archived + 0x30)
+    with pytest.raises(PySparkException, match=r"and the archive those from.*\nTry: ask for"):
+        read(archive=str(log.home), **bounds).count()
+
+
+def test_ranges_meet_and_each_is_read_whole_or_not_at_all(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.append(3, 1, 12, 1, 1, 1, 5, 5)
+    everything = staged(log)
+    asked = Options.of(options(log))
+    monkeypatch.setattr(changes, "ends", partial(changes.ends, changes=5))
+    source = Source(asked)
+    ranges = source.ranges(source.begin, source.end)
+    assert len(ranges) > 3
+    assert rows_of(ranges) == everything
+    log.prune(ranges[1].to_lsn)
+    with pytest.raises(Exception, match="were pruned while they were read"):
+        list(ranges[1].batches())
+    assert list(ranges[2].batches())
+    with pytest.raises(SnapshotTooOld, match="the change log holds"):
+        source.ranges(source.begin, source.end + 1)
+    source.close()
+
+
+def test_a_stream_that_has_run_for_long_finds_what_was_archived_and_pruned_since(
+    spark: SparkSession, log: Log
+) -> None:
+    begin = log.position
+    log.append(3)
+    archive(log.settings(), spark)
+    asked = Options.of(options(log, archive=str(log.home)))
+    source = Source(asked)
+    log.append(1, 1)
+    everything = staged(log)
+    archive(log.settings(), spark)
+    log.prune(log.position)
+    assert rows_of(source.ranges(begin, source.end)) == everything
+    source.close()
+
+
+def test_a_stream_has_each_change_once_and_prune_keeps_what_it_has_not_read(
+    registered: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    begin = log.position
+    log.append(3, 1, 12)
+    archive(log.settings(), registered)
+    archived = log.position
+    log.append(4, 2, 3, 3)
+    everything = staged(log)
+    given = options(log, archive=str(log.home), maxChanges="5", reader="test")
+
+    def follow() -> list[list[tuple[Any, ...]]]:
+        batches: list[list[tuple[Any, ...]]] = []
+        stream = registered.readStream.format("waltally").options(**given).load()
+        query = (
+            stream.writeStream.foreachBatch(lambda rows, _: batches.append(listed(rows)))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return batches
+
+    log.prune(archived)
+    first = follow()
+    # Whole slices of the archive, then whole transactions.
+    assert [len(batch) for batch in first] == [16, 4, 5, 3]
+    position = "select (applied_lsn - '0/0')::bigint from cdc.reader_position where reader = 'test'"
+    [(read_lsn,)] = log.source.ask(position)
+    assert begin < read_lsn <= log.position
+    assert sorted(chain(*first)) == everything
+
+    more = log.position
+    log.append(1, 7)
+    assert sorted(chain(*follow())) == staged(log, more)
+    [(again_lsn,)] = log.source.ask(position)
+    assert read_lsn < again_lsn <= log.position
+
+
+def test_the_pages_example_counts_changes_per_table_and_minute(
+    registered: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.append(3, 2, at="2026-11-20T12:00:59Z")
+    log.append(4, at="2026-11-20T12:01:00Z")
+    [example] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    load = ".options(**OPTIONS).load()"
+    example = example.replace(".load()", load).replace(
+        'processingTime="10 seconds"', "availableNow=True"
+    )
+    names: dict[str, Any] = {
+        "spark": registered,
+        "OPTIONS": options(log),
+        "FOLDER": str(tmp_path / "counts"),
+        "CHECKPOINT": str(tmp_path / "checkpoint"),
+    }
+    exec(example, names)
+    names["query"].awaitTermination()
+    assert names["query"].exception() is None
+    found = (
+        registered.read.parquet(str(tmp_path / "counts"))
+        .groupBy("table", "minute")
+        .agg(sql.sum("changes").alias("changes"))
+        .orderBy("minute")
+        .collect()
+    )
+    assert [row["changes"] for row in found] == [5, 4]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"target": "host=h password=x"}, "has a password"),
+        ({"offset": "1"}, "has no option offset; it has target, slot"),
+        ({"maxChanges": "0"}, "maxChanges is '0'"),
+        ({"begin": "yesterday"}, "not a WAL position"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        Options.of(given)

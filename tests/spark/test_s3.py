@@ -1,0 +1,97 @@
+"""An archive in a bucket is read as in a folder; the S3 server is moto's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import urllib.request
+import venv
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+from archiving.job import archive
+from deltalake import DeltaTable
+from pyarrow import fs
+from pyspark.sql import SparkSession
+from reading.log import read_manifests
+
+from demo.cluster import free_port
+from tests.spark.archives import Log
+from tests.spark.support import ROOT, Source
+from tests.support.waiting import wait_until
+from waltally.errors import LoaderError
+
+READ = """
+import json, sys, waltally_source
+from pyspark.sql import SparkSession
+changes = SparkSession.getActiveSession().read.format("waltally")
+rows = changes.options(**json.loads(sys.argv[1])).load().select("commit_lsn", "ordinal", "payload")
+print(json.dumps(sorted(map(list, rows.collect()))))
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an S3 server, which the environment names."""
+    bin_, said, port = tmp_path / "moto/bin", tmp_path / "moto.log", str(free_port())
+    venv.create(bin_.parent, with_pip=True)
+    packages = Path(__file__).with_name("moto-requirements.txt")
+    subprocess.run([bin_ / "pip", "install", "--quiet", "-r", packages], check=True)
+    address = f"http://127.0.0.1:{port}"
+    own = {"ENDPOINT_URL": address, "ALLOW_HTTP": "true", "REGION": "us-east-1"}
+    for name, value in {**own, "ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    with said.open("w") as log:
+        process = subprocess.Popen([bin_ / "moto_server", "-p", port], stdout=log, stderr=log)
+    try:
+        wait_until(lambda: "Running on" in said.read_text())
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
+def send(method: str, url: str, body: bytes = b"") -> None:
+    kind = {"Content-Type": "text/plain"}
+    urllib.request.urlopen(urllib.request.Request(url, body, kind, method=method)).close()
+
+
+@pytest.mark.slow
+def test_an_archive_is_read_from_a_bucket(
+    server: str, spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    log = Log(source, tmp_path / "archive")
+    log.append(3, 3, 12, 1)
+    staged = [[row[0], row[1], row[6]] for row in log.rows()]
+    archive(replace(log.settings(), is_delta=True), spark)
+    send("PUT", f"{server}/backups")
+    bucket, _ = fs.FileSystem.from_uri("s3://backups")
+    fs.copy_files(str(log.home), "backups/waltally", destination_filesystem=bucket)
+    shutil.rmtree(log.home)
+    log.prune(log.position)
+
+    for place in ("s3://backups/waltally", "s3a://backups/waltally"):
+        options = {"target": source.dsn, "slot": source.slot, "archive": place}
+        done = subprocess.run(
+            [sys.executable, "-c", READ, json.dumps(options)],
+            env={**source.environment, "PYTHONPATH": str(ROOT / "spark")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == staged
+
+    changes = DeltaTable(f"s3://backups/waltally/slot={source.slot}/changes").to_pyarrow_dataset()
+    read = duckdb.from_arrow(changes).project("commit_lsn, ordinal, payload").fetchall()
+    assert sorted(map(list, read)) == staged
+
+    with pytest.raises(LoaderError, match="s3://missing/x has no changes of the slot waltally"):
+        read_manifests("s3://missing/x", source.slot)
+    send("POST", f"{server}/moto-api/reset-auth", b"0")  # From now on it knows no key.
+    with pytest.raises(LoaderError, match=r"waltally cannot be read: .*INVALID_ACCESS_KEY_ID"):
+        read_manifests("s3://backups/waltally", source.slot)

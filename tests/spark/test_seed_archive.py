@@ -1,0 +1,208 @@
+"""A seed from an archive is the seed that the source would give at the same position."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from common.errors import ArchiveIncomplete, SnapshotTooOld
+from pyspark.sql import SparkSession
+
+from demo.cluster import Cluster
+from tests.runbook.procedure import Operator
+from tests.support.databases import Database, empty_database
+from tests.support.facts import NOTIFY, column, declare, shipped_facts
+from tests.support.models import Models
+from tests.support.pipeline import Pipeline
+from tests.support.spark_jobs import run_job
+
+INSERT = (
+    "insert into {} ({}, service_id, template_id, notification_type, notification_status)"
+    " select {}, case when i %% 7 <> 0 then service_id end, id,"
+    " (array['sms', 'email'])[1 + i %% 2]::notification_type, %s"
+    " from templates, generate_series(1, 9) as i"
+)
+LIVE = INSERT.format("notifications", '"to"', "'x'")
+HISTORY = INSERT.format("notification_history", "id, created_at", "gen_random_uuid(), now()")
+MOVE = (
+    "with gone as (delete from notifications where notification_status = 'sent' returning *)"
+    " insert into notification_history (id, service_id, template_id, notification_type,"
+    " notification_status, created_at) select id, service_id, template_id, notification_type,"
+    " notification_status, created_at from gone"
+)
+PURGE = "delete from notification_history where id in (select id from notification_history limit 5)"
+
+ROWS = {
+    **declare("public.notifications", ("id", "uuid")),
+    "kind": "current_rows",
+    "key": ["id"],
+}
+ROWS["dimensions"] = [
+    column("id", "uuid"),
+    *(column(name, "text", nulls="count") for name in ("service_id", "notification_type")),
+    column("status", "text", column="notification_status", nulls="count"),
+    column("created_at", "timestamp", nulls="count"),
+]
+BY_DAY = declare("public.notifications", ("service_id", "uuid"))
+BY_DAY["dimensions"] += [
+    column("kind", "text", column="notification_type"),
+    column(
+        "day",
+        "date",
+        kind="period",
+        unit="day",
+        column="created_at",
+        timezone="Europe/London",
+        column_timezone="UTC",
+    ),
+]
+BY_DAY["where"] = [
+    {"column": "notification_status", "test": "not_in", "values": ["failed"], "is_null": None}
+]
+
+STORED = (
+    "select fact_name, part, dimensions, measures::text[] from cdc.baseline_group"
+    " where exists (select from unnest(measures) as number where number <> 0) order by 1, 2, 3"
+)
+COUNTED = "select fact_name, left_out::text, table_identities::text from cdc.baseline order by 1"
+REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+PURGED = "select model_name, part, dimensions, sum(measures[2])::text from cdc.archived_delete"
+
+
+class Archived(Pipeline):
+    """A source with a warehouse of its own, and the warehouse's archive."""
+
+    archive_home: Path
+
+    def job(self, job: str, *flags: str) -> str:
+        command = shlex.join(["spark-submit", f"spark/{job}.py", *flags])
+        return run_job(command, self.environment())
+
+    def seed_from_archive(self, *flags: str) -> dict[str, Any]:
+        out = self.job("seed", "--archive", str(self.archive_home), "--json", *flags)
+        found: dict[str, Any] = json.loads(next(x for x in out.splitlines() if x[0] == "{"))
+        return found
+
+    def archive(self) -> None:
+        self.job("archive", "--to", str(self.archive_home))
+
+    def stored(self) -> list[list[Any]]:
+        """Everything that seeds store, but their numbers and times."""
+        return [
+            self.target.execute(STORED),
+            self.target.execute(COUNTED),
+            self.target.execute(REJECTED),
+            self.target.execute(f"{PURGED} group by 1, 2, 3 order by 1, 2, 3"),
+        ]
+
+
+@pytest.fixture(scope="module")
+def pipeline(
+    cluster: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Archived]:
+    with (
+        empty_database(cluster, "archived_source") as source,
+        empty_database(cluster, "archived_warehouse") as target,
+    ):
+        source.load_notify()
+        made = Archived(source, tmp_path_factory.mktemp("dbt"), Models(), target)
+        made.archive_home = tmp_path_factory.mktemp("archive")
+        [shipped] = (each for each in shipped_facts() if each.name == "ft_service_stats")
+        assert shipped.declaration == NOTIFY
+        for status in ("created", "x" * 1001):
+            source.execute(LIVE, status)
+        source.execute(HISTORY, "delivered")
+        source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS)
+        made.set_up()
+        made.job("seed")
+        made.catch_up()
+        yield made
+
+
+def change(source: Database) -> None:
+    """Each kind of change, with purges from the table whose deletes are ignored."""
+    source.execute(LIVE, "sent")
+    source.execute(PURGE)
+    source.execute(MOVE)
+    short = "length(notification_status) < 1000"
+    source.execute(f"update notifications set service_id = null where {short} and random() < 0.1")
+    source.execute(PURGE)
+    source.execute("delete from notifications where service_id is null and random() < 0.5")
+    source.execute("update notification_history set notification_status = 'failed'")
+    source.execute(LIVE, "failed")
+
+
+def test_a_seed_from_the_archive_is_one_from_the_source(pipeline: Archived) -> None:
+    source = pipeline.source
+    change(source)
+    pipeline.catch_up()
+    before = pipeline.position()
+    change(source)
+    pipeline.catch_up()
+    pipeline.archive()
+    fact = pipeline.fact()
+    live, history = pipeline.recount()
+    assert fact[0] == {group: rows for group, rows in live.items() if len(group[3]) <= 1000}
+    assert fact[1].total() > history.total()
+
+    # At an earlier position: what was applied since then is applied again.
+    said = pipeline.seed_from_archive("--at", before)
+    assert said["snapshot_lsn"] == before
+    assert said["facts"]["ft_service_stats"]["purged"]["rows"] > 0
+    pipeline.build()
+    assert pipeline.fact() == fact
+
+    # A fact that the archive has never heard of, and one that it cannot know.
+    unknown = declare("public.notification_history", ("service_id", "uuid"))
+    source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_by_day=BY_DAY, ft_unknown=unknown)
+    pipeline.set_up()
+    with pytest.raises(ArchiveIncomplete, match=r"no baseline of ft_unknown .* no current rows of"):
+        pipeline.seed_from_archive("--fact", "ft_unknown")
+    source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_by_day=BY_DAY)
+    pipeline.set_up()
+    pipeline.seed_from_archive("--fact", "ft_by_day")
+    pipeline.seed_from_archive("--fact", "ft_service_stats", "--fact", "rows_of_live")
+    found = pipeline.stored()
+    loader = pipeline.follow()
+    pipeline.job("seed")
+    loader.end()
+    for mine, wanted in zip(found, pipeline.stored(), strict=True):
+        assert mine == wanted
+    assert all(found)
+
+
+def test_a_lost_warehouse_is_rebuilt_from_the_archive(pipeline: Archived) -> None:
+    source, target = pipeline.source, pipeline.target
+    operator = Operator(pipeline)
+    operator.instead = {
+        "spark-submit spark/archive.py --to s3a:": lambda _: pipeline.archive(),
+        "spark-submit spark/seed.py --archive s3a:": lambda _: pipeline.seed_from_archive(),
+    }
+    procedure = "Rebuild the warehouse from an archive"
+    operator.carry_out(procedure, 0)
+    change(source)
+    pipeline.catch_up()
+    operator.carry_out(procedure, 1)
+    change(source)
+    pipeline.catch_up()
+    fact = pipeline.fact()
+    lost = "drop schema if exists cdc, cdc_jobs, analytics cascade"
+    target.execute(lost)
+
+    # The loader was ahead of the archive: its slot alone does not go on from there.
+    pipeline.must("setup")
+    with pytest.raises(SnapshotTooOld, match="the changes between are in neither"):
+        pipeline.seed_from_archive()
+    target.execute(lost)
+    try:
+        operator.carry_out(procedure, 2)
+        assert operator.running is not None
+        pipeline.job("audit", "--fact", "ft_service_stats")
+        pipeline.build()
+        assert pipeline.fact() == fact
+    finally:
+        operator.close()

@@ -1,0 +1,75 @@
+"""The advisory locks of loader and Spark at the target.
+
+cdc.apply has its own, which cdc.lock_key names. These have a number that no other program has.
+"""
+
+from __future__ import annotations
+
+import time
+from hashlib import blake2b
+from typing import Literal
+
+from waltally.database import Connection
+
+Kind = Literal[
+    "loader",  # writes for a slot
+    "setup",  # makes or upgrades a schema
+    "registration",  # registers the facts of a slot of a schema
+    "partitions",  # makes or drops a partition of the change log of a schema
+    "prune",  # of a schema; shared by a setup that begins a log
+    "seed",  # of a slot
+    "archive",  # of a slot
+    "standby",  # a seed that has paused a standby's replay
+]
+"""Who holds it."""
+
+_PAUSE_SECONDS = 0.2
+
+_HOLDERS = """
+from pg_locks
+where
+    locktype = 'advisory'
+    and objsubid = 1
+    and classid::bigint = %(key)s::bigint >> 32 & 4294967295
+    and objid::bigint = %(key)s::bigint & 4294967295
+    and database = (select oid from pg_database where datname = current_database())
+    and granted
+"""
+TRY = "select pg_try_advisory_lock(%(key)s)"
+IS_HELD = f"select count(*) > 0 {_HOLDERS}"
+"""Whether a session holds the lock of this key, which may be another one."""
+END_HOLDERS = f"select pg_terminate_backend(pid) {_HOLDERS}"
+
+
+def key(kind: Kind, *names: str) -> int:
+    """Return the number of a lock; `names` say of what it is."""
+    text = "\0".join(("waltally", kind, *names)).encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), signed=True)
+
+
+def acquire(
+    connection: Connection,
+    kind: Kind,
+    *names: str,
+    seconds: float = 0.0,
+    shared: bool = False,
+    ends_holders: bool = False,
+) -> bool:
+    """Take the lock until the session ends; False where others hold it for so many seconds.
+
+    Asked again and again: a session that waits inside a statement would block a detach.
+    """
+    take = TRY.replace("lock(", "lock_shared(") if shared else TRY
+    deadline = time.monotonic() + seconds
+    while connection.ask(take, {"key": key(kind, *names)}) != [(True,)]:
+        if time.monotonic() >= deadline:
+            return False
+        if ends_holders:
+            connection.ask(END_HOLDERS, {"key": key(kind, *names)})
+        time.sleep(_PAUSE_SECONDS)
+    return True
+
+
+def wait(connection: Connection, kind: Kind, *names: str) -> None:
+    """Wait for the lock and hold it until the open transaction ends."""
+    connection.ask("select pg_advisory_xact_lock(%(key)s)", {"key": key(kind, *names)})
