@@ -7,7 +7,7 @@ import time
 from demo.cluster import Cluster
 from demo.source import transaction
 from loader.capture.wal2json import options
-from loader.preflight.slot_admin import origin_name
+from loader.source.slot_admin import origin_name
 
 TABLES = [("public", "notifications"), ("public", "notification_history")]
 """What is decoded, as schema and name."""

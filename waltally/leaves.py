@@ -152,7 +152,7 @@ def from_row(row: Mapping[str, Any]) -> Root | None:
 
 
 def member(row: Sequence[Any]) -> Member:
-    """Return a member from a row of the statement in loader.preflight.leaf_catalog."""
+    """Return a member from a row of the statement in loader.source.leaf_catalog."""
     oid, parent, attached, born, named, kind, persistence, schema, name, is_rewritten = row
     table = Table(schema, name)
     return Member(oid, parent, attached, born, named, kind, persistence, table, is_rewritten)

@@ -8,7 +8,7 @@ from threading import Event
 
 from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
-from loader.preflight import slot_facts
+from loader.source import slot_facts
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import TRANSIENT, LoaderError

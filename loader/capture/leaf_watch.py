@@ -17,8 +17,8 @@ from loader.capture.altered_tables import not_in_log
 from loader.capture.copy_rows import Stopped
 from loader.capture.leaf_names import LeafNames, tables_of
 from loader.capture.moved_rows import MovedRows
-from loader.preflight.findings import declared_leaves, leaf_findings
-from loader.preflight.leaf_catalog import LeafCatalog
+from loader.source.findings import declared_leaves, leaf_findings
+from loader.source.leaf_catalog import LeafCatalog
 from loader.staging.records import Registration
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, combine

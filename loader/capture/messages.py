@@ -44,7 +44,7 @@ class Keepalive(NamedTuple):
 
 
 class Altered(NamedTuple):
-    """DDL that may have changed rows with no change of any (loader/preflight/note_ddl.sql)."""
+    """DDL that may have changed rows with no change of any (loader/source/note_ddl.sql)."""
 
     schema: str
     table: str | None

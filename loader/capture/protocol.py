@@ -18,8 +18,8 @@ import psycopg
 from psycopg import pq
 
 from loader.capture.messages import Keepalive
-from loader.preflight.remedies import slot_finding
-from loader.preflight.slot_state import RENEW
+from loader.source.remedies import slot_finding
+from loader.source.slot_state import RENEW
 from waltally import lsn
 from waltally.errors import LoaderError, RowTooLarge, SlotLost
 from waltally.server_errors import ServerError, connection_lost, is_too_large, login_error

@@ -21,9 +21,9 @@ from contextlib import suppress
 import psycopg2
 from psycopg.conninfo import make_conninfo
 
-from loader.preflight import ddl_notes, leaf_catalog
-from loader.preflight.ask_source import synchronous_finding
-from loader.preflight.slot_state import Timeline, read_timeline
+from loader.source import ddl_notes, leaf_catalog
+from loader.source.ask_source import synchronous_finding
+from loader.source.slot_state import Timeline, read_timeline
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import CannotConnect, Interrupted, LoaderError, unexpected

@@ -15,12 +15,12 @@ from loader.capture.messages import Decode
 from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.undecodable import EncodingChecker
-from loader.preflight import ddl_notes, slot_facts, table_identity
-from loader.preflight.ask_source import synchronous_finding
-from loader.preflight.server_facts import STANDBYS_DECODE_SINCE
-from loader.preflight.slot_admin import origin_name
-from loader.preflight.slot_facts import SLOT_STATE, slot_state
-from loader.preflight.slot_state import (
+from loader.source import ddl_notes, slot_facts, table_identity
+from loader.source.ask_source import synchronous_finding
+from loader.source.server_facts import STANDBYS_DECODE_SINCE
+from loader.source.slot_admin import origin_name
+from loader.source.slot_facts import SLOT_STATE, slot_state
+from loader.source.slot_state import (
     Server,
     SlotState,
     Timeline,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from loader.preflight.remedies import RELOAD
+from loader.source.remedies import RELOAD
 from loader.staging.records import say_state
 from waltally.errors import LoaderError, Unhealthy
 from waltally.units import duration, size

@@ -18,8 +18,8 @@ from psycopg.conninfo import make_conninfo
 from loader.capture.events import RunState
 from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock
-from loader.preflight import slot_facts
-from loader.preflight.slot_state import Server, SlotState
+from loader.source import slot_facts
+from loader.source.slot_state import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import TargetState
 from waltally.database import Connection, connect

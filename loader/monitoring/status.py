@@ -10,10 +10,10 @@ from typing import Any
 
 from loader.monitoring.findings import Thresholds, passed, rejection_remedy, summarize
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
-from loader.preflight import failover, slot_facts
-from loader.preflight.ask_source import ask_server, synchronous_finding
-from loader.preflight.findings import table_findings, tables_replaced
-from loader.preflight.slot_state import Server, SlotState
+from loader.source import failover, slot_facts
+from loader.source.ask_source import ask_server, synchronous_finding
+from loader.source.findings import table_findings, tables_replaced
+from loader.source.slot_state import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import TargetState, say_state
 from waltally import lsn

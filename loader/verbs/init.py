@@ -42,15 +42,15 @@ def init_command(
     """
     from contextlib import closing
 
-    from loader.scaffold.project import (
+    from loader.setup.project import (
         add_fact,
         missing_tools,
         next_steps,
         steps_of_added,
         write_project,
     )
-    from loader.scaffold.proposal import hints, propose
-    from loader.scaffold.table_columns import read_columns
+    from loader.setup.proposal import hints, propose
+    from loader.setup.table_columns import read_columns
     from waltally.database import connect
     from waltally.tables import parse_names, parse_table
 

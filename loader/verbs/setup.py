@@ -59,9 +59,9 @@ def setup_command(
 
     Example: loader setup --check
     """
-    from loader.preflight import setup
-    from loader.preflight.dbt_project import find_declared
-    from loader.preflight.register_facts import Wanted
+    from loader.setup import setup
+    from loader.setup.dbt_project import find_declared
+    from loader.setup.register_facts import Wanted
     from waltally.errors import combine
 
     settings = Settings.of(source, target, slot, schema)

@@ -27,7 +27,7 @@ def teardown_command(
 
     Example: loader teardown --purge --yes
     """
-    from loader.preflight import teardown
+    from loader.setup import teardown
 
     settings = Settings.of(source, target, slot, schema)
     what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")

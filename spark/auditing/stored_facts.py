@@ -16,8 +16,8 @@ from pyspark.sql import functions as sql
 from warehouse import fact_state
 from warehouse.fact import Built, open_facts
 
-from loader.preflight import table_identity
-from loader.preflight.table_identity import TableIdentities
+from loader.source import table_identity
+from loader.source.table_identity import TableIdentities
 from waltally import lsn
 from waltally.errors import LoaderError, SourceBehind, TableReplaced
 from waltally.facts import Fact

@@ -16,7 +16,7 @@ _OURS = (
     *("waltally_source", "warehouse"),
 )
 """The packages beside `common`."""
-_OF_LOADER = ("preflight", "staging")
+_OF_LOADER = ("source", "staging")
 """The layers of the loader that Spark's may import."""
 
 

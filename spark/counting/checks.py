@@ -11,10 +11,10 @@ from common.logged_tables import HeldSince
 from common.settings import Settings
 
 from counting import ranges, timelines
-from loader.preflight.checks import server_findings
-from loader.preflight.server_facts import SERVER, ServerFacts
-from loader.preflight.table_checks import countable
-from loader.preflight.table_facts import table_facts, table_query
+from loader.source.checks import server_findings
+from loader.source.server_facts import SERVER, ServerFacts
+from loader.source.table_checks import countable
+from loader.source.table_facts import table_facts, table_query
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import (

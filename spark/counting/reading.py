@@ -20,7 +20,7 @@ from counting.columns import Selection
 from counting.counts import count_groups, each_row_once
 from counting.ranges import Leaf
 from counting.snapshot import ExportedSnapshot
-from loader.preflight import table_identity
+from loader.source import table_identity
 from waltally.errors import LoaderError
 from waltally.facts import Fact
 from waltally.tables import Table

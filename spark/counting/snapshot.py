@@ -19,8 +19,8 @@ from psycopg2.extras import LogicalReplicationConnection
 from counting import leaves
 from counting.leaves import Leaves
 from counting.visibility import Visibility, unfinished
-from loader.preflight import slot_admin
-from loader.preflight.remedies import replication_remedy, senders_remedy
+from loader.source import slot_admin
+from loader.source.remedies import replication_remedy, senders_remedy
 from waltally import lsn, open_transactions
 from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
 from waltally.facts import Fact, needed_columns, source_tables

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from replaying.archive import Archive
 
-from loader.preflight.table_identity import TableIdentities, TableIdentity, of_fact
+from loader.source.table_identity import TableIdentities, TableIdentity, of_fact
 from loader.staging.records import SlotPosition
 from seeding.archived import WENT
 from waltally import lsn

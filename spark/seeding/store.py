@@ -15,7 +15,7 @@ from common.settings import Settings
 from counting import checks
 from counting.counts import NULL_DIMENSION
 
-from loader.preflight import table_identity
+from loader.source import table_identity
 from seeding import archived
 from seeding.archived import Purged
 from seeding.incoming import incoming_table

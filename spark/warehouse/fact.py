@@ -15,8 +15,8 @@ from common.settings import Settings
 from counting import checks, ranges
 from pyspark.sql import DataFrame, SparkSession
 
-from loader.preflight import table_identity
-from loader.preflight.table_identity import TableIdentities
+from loader.source import table_identity
+from loader.source.table_identity import TableIdentities
 from waltally import lsn
 from waltally.facts import Fact, FactTable
 from waltally.tables import Table, literal, quoted

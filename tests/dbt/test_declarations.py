@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 import pytest
 
-from loader.preflight import roll_ups
+from loader.setup import roll_ups
 from tests.dbt.project import Project, messages
 from tests.dbt.staged import Warehouse
 from tests.support import ROOT

@@ -8,7 +8,7 @@ import pytest
 
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
-from loader.preflight import setup
+from loader.setup import setup
 from tests.support.pipeline import Pipeline
 from tests.support.spark_jobs import run_job
 from waltally.errors import TableReplaced

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from demo.cluster import BIN
-from loader.preflight import ddl_notes
+from loader.source import ddl_notes
 from tests.partitions.conftest import partition
 from tests.support import wait_until
 from tests.support.databases import paste

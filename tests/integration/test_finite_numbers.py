@@ -7,7 +7,7 @@ import re
 import pytest
 from psycopg2 import errors
 
-from loader.preflight.check_constraints import SPECIAL, kept_out
+from loader.source.check_constraints import SPECIAL, kept_out
 from tests.support import Database, paste
 from tests.support.facts import column, declare
 from waltally.tables import quoted

@@ -13,7 +13,7 @@ import pytest
 from psycopg2 import errors as pg
 
 from demo.cluster import Cluster
-from loader.preflight.providers import PROVIDERS, Provider
+from loader.source.providers import PROVIDERS, Provider
 from tests.support import ROOT, Database, paste
 from tests.support.databases import application_database
 from tests.support.servers import APPLICATION, PLUGINS, Server, administer, connect

@@ -17,9 +17,9 @@ import pytest
 
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
-from loader.preflight import setup
-from loader.preflight.dbt_project import read_manifest
-from loader.preflight.register_facts import Wanted
+from loader.setup import setup
+from loader.setup.dbt_project import read_manifest
+from loader.setup.register_facts import Wanted
 from tests.support import LOADER, ROOT, Database, paste, wait_until
 from tests.support.databases import application_database
 from tests.support.following import end, following

@@ -28,7 +28,7 @@ grant execute on function pg_replication_origin_create(text), pg_replication_ori
     pg_replication_origin_oid(text), pg_replication_origin_session_setup(text) to {ROLE};
 """
 _TARGET_RIGHTS = f"grant create on database postgres to {ROLE};"
-_NOTE_DDL = ROOT / "loader" / "preflight" / "note_ddl.sql"
+_NOTE_DDL = ROOT / "loader" / "source" / "note_ddl.sql"
 _FIRST_SEGMENT = "000000010000000100000001"
 
 

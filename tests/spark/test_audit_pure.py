@@ -21,7 +21,7 @@ from rich.console import Console
 from warehouse.fact import Built
 from warehouse.rejected import Rejected
 
-from loader.preflight.table_identity import TableIdentities
+from loader.source.table_identity import TableIdentities
 from tests.spark.declared import orders
 from tests.support.facts import notify
 from waltally.errors import SourceBehind, TableReplaced

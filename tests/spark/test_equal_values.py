@@ -22,7 +22,7 @@ import pytest
 from auditing.job import audit
 
 from demo.cluster import Cluster
-from loader.preflight.table_facts import BY_SESSION
+from loader.source.table_facts import BY_SESSION
 from tests.spark.audited import Audited
 from tests.spark.test_spelling import NO_INPUT, SAMPLES, TYPES, quoted_type
 from tests.support import paste

@@ -10,7 +10,7 @@ from common import arrow_source
 from common.connections import connect
 from counting import checks, columns
 
-from loader.preflight.table_facts import BY_SESSION
+from loader.source.table_facts import BY_SESSION
 from tests.spark.support import Source
 from tests.support.facts import notify
 from waltally.errors import TableUnfit

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from loader.preflight.dbt_project import parse_project
+from loader.setup.dbt_project import parse_project
 from tests.support.commands import ROOT
 from tests.support.servers import connect
 from waltally import facts

@@ -18,9 +18,9 @@ from loader.capture.events import RunState
 from loader.capture.follow import follow
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
-from loader.preflight import setup
-from loader.preflight.dbt_project import parse_project, read_manifest
-from loader.preflight.register_facts import Wanted
+from loader.setup import setup
+from loader.setup.dbt_project import parse_project, read_manifest
+from loader.setup.register_facts import Wanted
 from tests.support.commands import (
     SHORT_PAUSES,
     RunningLoader,

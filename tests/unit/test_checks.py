@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from loader.preflight import checks, table_checks
-from loader.preflight.server_facts import ServerFacts
-from loader.preflight.table_facts import Check, Number, TableFacts, Writes
+from loader.source import checks, table_checks
+from loader.source.server_facts import ServerFacts
+from loader.source.table_facts import Check, Number, TableFacts, Writes
 from tests.support.facts import column, declare
 from waltally.errors import LoaderError
 from waltally.facts import parse

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loader.preflight.dbt_project import declared_facts, find_project, read_manifest
+from loader.setup.dbt_project import declared_facts, find_project, read_manifest
 from tests.support import ROOT
 from tests.support.facts import NOTIFY, declare, manifest_of
 from waltally.errors import SettingError

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from loader import shipped_files
-from loader.scaffold import project
-from loader.scaffold.project import missing_tools
+from loader.setup import project
+from loader.setup.project import missing_tools
 
 
 @pytest.fixture

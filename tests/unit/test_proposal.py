@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from loader.scaffold.project import project_name
-from loader.scaffold.proposal import Column, hints, likely, model_sql, model_yaml, propose
+from loader.setup.project import project_name
+from loader.setup.proposal import Column, hints, likely, model_sql, model_yaml, propose
 from waltally.errors import SettingError
 from waltally.tables import Table
 

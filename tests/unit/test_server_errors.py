@@ -6,7 +6,7 @@ import psycopg
 import psycopg2
 import pytest
 
-from loader.preflight.remedies import slot_finding
+from loader.source.remedies import slot_finding
 from waltally import errors
 from waltally.server_errors import ServerError, explain
 

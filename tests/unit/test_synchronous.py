@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loader.preflight.synchronous import judge, parse
+from loader.source.synchronous import judge, parse
 
 US = "waltally loader"
 

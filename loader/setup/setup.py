@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from loader.preflight import failover as failover_slots
-from loader.preflight import slot_facts
-from loader.preflight.ask_source import ask_server
-from loader.preflight.begin_log import begin_log, keep_on_standbys
-from loader.preflight.checks import keeping_findings
-from loader.preflight.ddl_notes import missing_note
-from loader.preflight.findings import (
+from loader.setup.begin_log import begin_log, keep_on_standbys
+from loader.setup.register_facts import (
+    Wanted,
+    foreign_findings,
+    read_tables,
+    register_facts,
+    unchanged,
+)
+from loader.source import failover as failover_slots
+from loader.source import slot_facts
+from loader.source.ask_source import ask_server
+from loader.source.checks import keeping_findings
+from loader.source.ddl_notes import missing_note
+from loader.source.findings import (
     declaration_findings,
     encoding_findings,
     other_slot_findings,
@@ -18,15 +25,8 @@ from loader.preflight.findings import (
     source_findings,
     zone_findings,
 )
-from loader.preflight.register_facts import (
-    Wanted,
-    foreign_findings,
-    read_tables,
-    register_facts,
-    unchanged,
-)
-from loader.preflight.remedies import setting_remedy
-from loader.preflight.slot_admin import (
+from loader.source.remedies import setting_remedy
+from loader.source.slot_admin import (
     create_slot,
     make_origin,
 )

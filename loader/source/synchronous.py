@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loader.preflight.remedies import RELOAD
+from loader.source.remedies import RELOAD
 from waltally.errors import SynchronousStandby
 from waltally.tables import literal, quoted
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from loader import shipped_files
-from loader.preflight import roll_ups
+from loader.setup import roll_ups
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
 from waltally.facts import VERSION, Fact, parse
 from waltally.settings import DEFAULT_DBT_SCHEMA

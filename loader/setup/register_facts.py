@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from loader.preflight import table_identity
-from loader.preflight.dbt_project import Declared
-from loader.preflight.leaf_catalog import LeafCatalog
+from loader.setup.dbt_project import Declared
+from loader.source import table_identity
+from loader.source.leaf_catalog import LeafCatalog
 from loader.staging import registration
 from loader.staging.records import Registration
 from loader.staging.registration import Difference

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loader.preflight.remedies import (
+from loader.source.remedies import (
     decoding_remedy,
     physical_slot,
     plugin_names,
@@ -18,7 +18,7 @@ from loader.preflight.remedies import (
     setting_remedy,
     slots_remedy,
 )
-from loader.preflight.server_facts import STANDBYS_DECODE_SINCE, ServerFacts
+from loader.source.server_facts import STANDBYS_DECODE_SINCE, ServerFacts
 from waltally.errors import (
     EncodingUnfit,
     IsStandby,

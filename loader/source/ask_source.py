@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loader.preflight.server_facts import SERVER, ServerFacts
-from loader.preflight.synchronous import judge
-from loader.preflight.table_facts import TableFacts, table_facts, table_query
+from loader.source.server_facts import SERVER, ServerFacts
+from loader.source.synchronous import judge
+from loader.source.table_facts import TableFacts, table_facts, table_query
 from waltally.database import Connection
 from waltally.errors import SynchronousStandby
 from waltally.facts import Fact

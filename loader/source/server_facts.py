@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loader.preflight.providers import ADMINISTRATORS, Provider, find_provider
+from loader.source.providers import ADMINISTRATORS, Provider, find_provider
 
 STANDBYS_DECODE_SINCE = 160_000
 """The first version, as server_version_num has it, whose standbys have logical slots."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from loader.preflight import checks, table_checks, table_identity
-from loader.preflight.ask_source import ask_server, ask_table, synchronous_finding
-from loader.preflight.leaf_catalog import LeafCatalog
-from loader.preflight.slot_facts import SlotFacts
-from loader.preflight.table_checks import identity_change
+from loader.source import checks, table_checks, table_identity
+from loader.source.ask_source import ask_server, ask_table, synchronous_finding
+from loader.source.leaf_catalog import LeafCatalog
+from loader.source.slot_facts import SlotFacts
+from loader.source.table_checks import identity_change
 from loader.staging import migrate
 from loader.staging.registration import other_slot
 from waltally.database import Connection

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from loader import shipped_files
-from loader.scaffold.proposal import Proposal, model_sql, model_yaml
+from loader.setup.proposal import Proposal, model_sql, model_yaml
 from waltally.errors import SettingError
 
 _PROJECT = """\

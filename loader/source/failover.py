@@ -7,10 +7,10 @@ Source: PostgreSQL documentation, "Replication Slot Synchronization".
 
 from __future__ import annotations
 
-from loader.preflight.checks import keeping_findings
-from loader.preflight.remedies import RELOAD, RESTART_STANDBY, physical_slot
-from loader.preflight.server_facts import ServerFacts
-from loader.preflight.slot_state import SlotState
+from loader.source.checks import keeping_findings
+from loader.source.remedies import RELOAD, RESTART_STANDBY, physical_slot
+from loader.source.server_facts import ServerFacts
+from loader.source.slot_state import SlotState
 from waltally.errors import IsStandby, LoaderError, SettingError
 from waltally.tables import literal
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from loader.preflight.register_facts import Wanted, read_tables, register_facts
-from loader.preflight.slot_admin import (
+from loader.setup.register_facts import Wanted, read_tables, register_facts
+from loader.source.slot_admin import (
     STANDBY_SNAPSHOT,
     another_name,
     create_slot,
@@ -13,8 +13,8 @@ from loader.preflight.slot_admin import (
     enable_failover,
     foreign_slot_finding,
 )
-from loader.preflight.slot_facts import SlotFacts
-from loader.preflight.slot_state import Server, SlotState, standby_finding
+from loader.source.slot_facts import SlotFacts
+from loader.source.slot_state import Server, SlotState, standby_finding
 from loader.staging.partitions import hold_off_prunes
 from loader.staging.target_state import clear_last_error
 from waltally import lsn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loader.preflight.remedies import RELOAD, RESTART_PRIMARY
+from loader.source.remedies import RELOAD, RESTART_PRIMARY
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import (

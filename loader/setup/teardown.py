@@ -7,9 +7,9 @@ from contextlib import closing
 import psycopg2
 from psycopg2 import errors as pg
 
-from loader.preflight import slot_facts
-from loader.preflight.slot_admin import drop_origin, drop_slot, foreign_slot_finding
-from loader.preflight.slot_facts import writable
+from loader.source import slot_facts
+from loader.source.slot_admin import drop_origin, drop_slot, foreign_slot_finding
+from loader.source.slot_facts import writable
 from loader.staging import migrate
 from loader.staging.layout import PARTITION_NAME
 from loader.staging.partitions import IS_LIKE_THE_LOG

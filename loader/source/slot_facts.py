@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from loader.preflight.server_facts import TIMELINE
-from loader.preflight.slot_state import (
+from loader.source.server_facts import TIMELINE
+from loader.source.slot_state import (
     Server,
     SlotState,
     Timeline,

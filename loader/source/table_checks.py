@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from loader.preflight.check_constraints import SPECIAL, kept_out
-from loader.preflight.table_facts import Check, TableFacts, Writes
+from loader.source.check_constraints import SPECIAL, kept_out
+from loader.source.table_facts import Check, TableFacts, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, FactTable, identity_columns
 from waltally.tables import quoted

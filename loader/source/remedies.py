@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from loader.preflight.providers import Provider
+from loader.source.providers import Provider
 from waltally.errors import (
     LoaderError,
     MissingRight,

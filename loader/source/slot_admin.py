@@ -6,10 +6,10 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
-from loader.preflight.ask_source import ask_server
-from loader.preflight.providers import Provider
-from loader.preflight.remedies import slot_finding
-from loader.preflight.slot_facts import SlotFacts
+from loader.source.ask_source import ask_server
+from loader.source.providers import Provider
+from loader.source.remedies import slot_finding
+from loader.source.slot_facts import SlotFacts
 from waltally import lsn
 from waltally.database import Connection, explain, replication_command
 from waltally.errors import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.scaffold.proposal import Column
+from loader.setup.proposal import Column
 from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.tables import Table, format_table

@@ -1,1 +1,0 @@
-"""What must be true of source, slot and tables before waltally may follow them, and set-up."""

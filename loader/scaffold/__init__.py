@@ -1,1 +1,0 @@
-"""`loader init`: a dbt project with one fact of the user's own table."""

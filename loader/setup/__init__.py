@@ -1,0 +1,1 @@
+"""`loader setup` and `loader teardown`: manifest, registration, slot; `loader init`: a project."""
