@@ -82,29 +82,61 @@ def export(
     """
     deadline = time.monotonic() + settings.timeout
     conninfo = resolved(monitor)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(terminated_as_exit())
+    with contextlib.ExitStack() as process:
+        process.enter_context(terminated_as_exit())
         _wait_for_replay(monitor, least, deadline, settings)
-        # While replay pauses it cannot give up a lock that it holds: ours come before.
-        locks = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
+        while True:
+            with contextlib.ExitStack() as stack:
+                # While replay pauses it cannot give up a lock that it holds: ours come before.
+                locks = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
+                locked = _lock(locks, settings, facts, deadline)
+                stack.enter_context(_paused(monitor, conninfo, deadline, settings, notify))
+                found = leaves.of_facts(monitor, facts)
+                if locked is None or not _lives(locks):
+                    happened = "replay ended the session that locked the tables"
+                elif (table := leaves.changed(found, locked)) is not None:
+                    happened = f"{table} was truncated, altered or given partitions"
+                else:
+                    holder = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
+                    name = stack.enter_context(exported_snapshot(holder))
+                    pids = (holder.info.backend_pid, locks.info.backend_pid)
+                    position = replayed(monitor)
+                    # A lock that outlived the pause would be in replay's way.
+                    stack.callback(locks.close)
+                    yield ExportedSnapshot(
+                        position, name, conninfo, found, monitor, pids, settings.work, True
+                    )
+                    return
+            if time.monotonic() > deadline:
+                raise SnapshotBlocked(
+                    f"before replay paused, {happened}, at each try for {settings.timeout:.0f} s",
+                    f"run the {settings.work} when DDL and VACUUM on the primary are done, or raise"
+                    " --timeout or the standby's max_standby_streaming_delay",
+                )
+            notify(f"before replay paused, {happened}, so the {settings.work} locks them again")
+
+
+def _lock(
+    locks: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
+) -> leaves.Leaves | None:
+    """Lock the tables and return their leaves, or None where replay ended the session.
+
+    Replay ends sessions whose locks are in its way, for instance before VACUUM's truncation of a
+    table's end.
+    """
+    try:
         lock(locks, settings, facts, deadline)
-        locked = leaves.of_facts(locks, facts)
-        stack.enter_context(_paused(monitor, conninfo, deadline, settings, notify))
-        holder = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
-        name = stack.enter_context(exported_snapshot(holder))
-        found = leaves.of_facts(monitor, facts)
-        if (table := leaves.changed(found, locked)) is not None:
-            raise SnapshotBlocked(
-                f"{table} was truncated, altered or given partitions before replay paused",
-                f"run the {settings.work} again",
-            )
-        pids = (holder.info.backend_pid, locks.info.backend_pid)
-        position = replayed(monitor)
-        # A lock that outlived the pause would be in replay's way.
-        stack.callback(locks.close)
-        yield ExportedSnapshot(
-            position, name, conninfo, found, monitor, pids, settings.work, is_standby=True
-        )
+        return leaves.of_facts(locks, facts)
+    except psycopg.OperationalError:
+        return None
+
+
+def _lives(session: Connection) -> bool:
+    try:
+        session.execute("select")
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def replayed(standby: Connection) -> int:

@@ -174,6 +174,33 @@ def test_a_conflict_with_replay_that_somebody_resumes_ends_the_seed(
     assert standby.ask(STATE) == "not paused"
 
 
+def test_locks_that_replay_ends_before_it_pauses_are_taken_again(
+    standby: Standby, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused = counting.standby._paused
+    conflicts = 0
+
+    def conflict(*settings: Any) -> Any:
+        nonlocal conflicts
+        if conflicts:
+            conflicts -= 1
+            with standby.source.connect() as connection, connection.transaction():
+                connection.execute("lock table notifications in access exclusive mode")
+            standby.catch_up()
+        return paused(*settings)
+
+    monkeypatch.setattr(counting.standby, "_paused", conflict)
+    conflicts = 1000
+    ended = "replay ended the session that locked the tables"
+    refused(standby, 31, f"before replay paused, {ended}, at each try for 2 s", timeout="2")
+    assert standby.ask(STATE) == "not paused"
+    conflicts = 1
+    code, _, err = standby.source.seed(*standby.flags)
+    assert code == 0, err
+    assert ended in err
+    assert standby.source.baseline() == standby.source.recount()
+
+
 def test_a_primary_and_another_cluster_are_refused(standby: Standby) -> None:
     source = standby.source
     refused(standby, 44, "it is a primary", flags=("--standby", source.dsn))
