@@ -68,7 +68,7 @@ check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@echo "Types (mypy)"
-	@$(BIN)/mypy --no-error-summary waltally loader spark demo examples tests benchmarks \
+	@$(BIN)/mypy --no-error-summary waltally loader spark testkit demo examples tests benchmarks \
 		docs/site dbt_project/describe_macros.py
 	@echo "Import rules (import-linter)"
 	@found=$$(PYTHONPATH=spark $(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }

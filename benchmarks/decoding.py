@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from demo.cluster import Cluster
-from demo.source import transaction
 from loader.capture.wal2json import options
 from loader.source.slot_admin import origin_name
+from testkit.servers import Cluster
+from testkit.source import transaction
 
 TABLES = [("public", "notifications"), ("public", "notification_history")]
 """What is decoded, as schema and name."""

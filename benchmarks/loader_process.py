@@ -15,8 +15,8 @@ import psutil
 
 from benchmarks.measure import ROOT, peak_bytes
 from benchmarks.workload import LOADER, environment
-from demo.cluster import Cluster
-from demo.source import transaction
+from testkit.servers import Cluster
+from testkit.source import transaction
 
 _PATIENCE = 120.0
 _BUILT = re.compile(r"built in ([0-9.]+) s")

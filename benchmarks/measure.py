@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 ROOT = Path(__file__).parent.parent
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import ROOT
-from demo.cluster import BIN
+from testkit.servers import BIN
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt  # after the backend is chosen

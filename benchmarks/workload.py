@@ -14,8 +14,8 @@ import psycopg2
 from psycopg2.extensions import connection as Connection
 
 from benchmarks.measure import ROOT, run
-from demo import source
-from demo.cluster import Cluster
+from testkit import source
+from testkit.servers import Cluster
 
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from demo.comparison import Recount
-from demo.sessions import Sessions
+from testkit.comparison import Recount
+from testkit.traffic import Sessions
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"

@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 
 from demo import show
-from demo.cluster import free_port
 from demo.commands import Commands
 from demo.example import Example
 from demo.installation import Installation
-from demo.sessions import Sessions
+from testkit.servers import free_port
+from testkit.traffic import Sessions
 from waltally.settings import DEFAULT_SLOT
 
 

@@ -21,12 +21,13 @@ from psycopg2 import sql
 from rich.console import Console
 
 from demo import example as examples
-from demo import installation, run_folder, show
-from demo.cluster import Cluster, ClusterError
+from demo import installation, show
 from demo.commands import CommandFailed, Commands
-from demo.comparison import differences
 from demo.example import Example
 from demo.operate import operate
+from testkit import run_folder
+from testkit.comparison import differences
+from testkit.servers import Cluster, ClusterError
 
 _SERVER = {"fsync": "off", "shared_buffers": "256MB", "max_wal_size": "4GB"}
 

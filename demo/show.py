@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from demo.source import transaction
+from testkit.source import transaction
 
 # Over all slots: the number that have built the model, the most that is not staged, the oldest of
 # their newest changes.

@@ -1,4 +1,4 @@
-"""What holds for every test: which ones run, and the fixtures of tests/fixtures."""
+"""What holds for every test: which ones run, and the fixtures of testkit/fixtures.py."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from typing import Any
 
 import pytest
 
-from demo import run_folder
-from tests.support.commands import only_environment
+from testkit import run_folder
+from testkit.commands import only_environment
 
-pytest_plugins = [
-    "tests.fixtures.servers",
-    "tests.fixtures.databases",
-    "tests.fixtures.pipelines",
-]
+pytest_plugins = ["testkit.fixtures"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,7 +1,7 @@
 """The delta rules for any declaration in plain Python: what the tests hold the models against.
 
 Written from the declaration's description alone. It judges wal2json changes one by one in their
-order. `demo/recount.py` is the other judge: it counts the source's rows.
+order. `testkit/recount.py` is the other judge: it counts the source's rows.
 """
 
 from __future__ import annotations

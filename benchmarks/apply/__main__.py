@@ -23,8 +23,8 @@ import psycopg2
 
 from benchmarks import decoding, report, workload
 from benchmarks.measure import ROOT, Cost, run, say
-from demo import source as demo_source
-from demo.cluster import BIN, Cluster
+from testkit import source as demo_source
+from testkit.servers import BIN, Cluster
 
 GOALS = {"changes per CPU second of the server": 100_000, "whole / decoding": 3.0}
 

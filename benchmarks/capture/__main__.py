@@ -29,7 +29,7 @@ from benchmarks.capture.contenders import (
     warm_up,
 )
 from benchmarks.measure import Cost, say
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 GOALS = {
     "of decoding": 0.95,

@@ -12,8 +12,8 @@ import psycopg2
 
 from benchmarks import decoding, workload
 from benchmarks.measure import ROOT, Cost, run
-from demo.cluster import BIN, Cluster
-from demo.source import transaction
+from testkit.servers import BIN, Cluster
+from testkit.source import transaction
 
 _LOADER_SLOT = "loader"
 """The one slot that feeds the fact: each run follows a copy of the slot that waited for it."""

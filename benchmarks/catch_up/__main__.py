@@ -26,9 +26,9 @@ from benchmarks.catch_up.poller import poll
 from benchmarks.catch_up.report import Round, draw, table
 from benchmarks.loader_process import running_loader
 from benchmarks.measure import say
-from demo.cluster import Cluster
-from demo.recount import differences
-from demo.source import transaction
+from testkit.recount import differences
+from testkit.servers import Cluster
+from testkit.source import transaction
 
 SLOT, ALONE = "catch_up", "decoding"
 EACH = 1_000

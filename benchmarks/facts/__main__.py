@@ -22,7 +22,7 @@ from psycopg2.extensions import connection as Connection
 
 from benchmarks import report, workload
 from benchmarks.measure import run, say
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 FACTS = (1, 10, 50)
 SLOT = "facts"

@@ -31,9 +31,9 @@ from benchmarks.freshness.report import Found, draw, steps_table, table
 from benchmarks.freshness.writer import PacedWriter
 from benchmarks.loader_process import running_loader
 from benchmarks.measure import say
-from demo.cluster import Cluster
-from demo.recount import differences
-from demo.source import transaction
+from testkit.recount import differences
+from testkit.servers import Cluster
+from testkit.source import transaction
 
 SLOT = "freshness"
 OTHERS = " application_name=benchmark"

@@ -11,7 +11,7 @@ from benchmarks.freshness.delays import commit_to_visible, percentile
 from benchmarks.freshness.poller import TargetPoller
 from benchmarks.freshness.writer import PacedWriter
 from benchmarks.loader_process import LoaderProcess
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 GROWTH, ALLOWANCE, CATCH_UP = 1.5, 0.5, 3.0
 """A delay is flat where the p95 of the last third is at most GROWTH times that of the first third

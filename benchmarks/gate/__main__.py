@@ -28,7 +28,7 @@ from benchmarks.freshness.poller import TargetPoller
 from benchmarks.freshness.writer import PacedWriter
 from benchmarks.loader_process import running
 from benchmarks.measure import ROOT, run, say
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 BOUNDS = {"capture, CPU s": 1.15, "apply, CPU s": 1.15, "freshness, s": 1.3}
 """What each ratio may be at most."""

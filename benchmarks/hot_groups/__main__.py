@@ -24,10 +24,10 @@ from benchmarks.loader_process import running_loader
 from benchmarks.measure import say
 from benchmarks.overhead.conditions import check_triggers, make_triggers
 from benchmarks.overhead.pgbench import write
-from demo import source
-from demo.cluster import Cluster
-from demo.recount import differences
 from demo.run import create_database
+from testkit import source
+from testkit.recount import differences
+from testkit.servers import Cluster
 
 CLIENTS = (1, 8, 32)
 NOTHING, TRIGGERS, WALTALLY = "nothing", "triggers", "waltally"
@@ -42,7 +42,7 @@ insert into notifications (
 select 'someone@example.com', service_id, id, template_type, 'created', repeat('x', 310)
 from templates where id = md5('1 template 1')::uuid;
 """
-"""The group is that of the first template that `demo.source.fill` makes."""
+"""The group is that of the first template that `testkit.source.fill` makes."""
 
 Samples = dict[int, dict[str, list[float]]]
 """Writes per second by number of clients and by what was beside them, one per round; under

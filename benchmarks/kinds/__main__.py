@@ -42,8 +42,8 @@ from benchmarks.kinds.declared import (
     list_roll_ups,
 )
 from benchmarks.measure import run, say
-from demo.cluster import Cluster
 from demo.run import create_database
+from testkit.servers import Cluster
 
 WARMING = 2
 """Rounds before one has updates and deletes too. Sessions have planned by then."""

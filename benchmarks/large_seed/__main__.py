@@ -23,7 +23,7 @@ import psycopg2
 from benchmarks import report, workload
 from benchmarks.measure import ROOT, run, say, server_cpu
 from benchmarks.seed.memory import PeakMemory
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 SLOT = "large"
 _SERVER = {"max_wal_size": "'16GB'", "checkpoint_timeout": "'15min'", "shared_buffers": "'1GB'"}

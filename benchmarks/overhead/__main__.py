@@ -30,7 +30,7 @@ from benchmarks.overhead.application import SETTINGS, Application
 from benchmarks.overhead.conditions import CONDITIONS, NOTHING
 from benchmarks.overhead.cpu_pinning import LOADER_CORES, SOURCE_CORES, pinned_to
 from benchmarks.overhead.sample import Sample, Sampler
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 GOALS = {"throughput lost to the loader, at most": 0.05, "triggers lose at least": 0.15}
 

@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 
 import psycopg2
 
-from demo import source
-from demo.cluster import Cluster
-from demo.source import transaction
+from testkit import source
+from testkit.servers import Cluster
+from testkit.source import transaction
 
 SERVICES, TEMPLATES = 10, 150
 """150 templates give each service five of each of the three types."""

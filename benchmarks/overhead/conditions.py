@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from demo import source
-from demo.source import transaction
+from testkit import source
+from testkit.source import transaction
 
 Identity = Literal["default", "covering", "narrow", "full"]
 Triggers = Literal["statement", "row"]

@@ -15,8 +15,8 @@ from benchmarks.measure import ROOT
 from benchmarks.overhead.conditions import Identity, set_identity
 from benchmarks.overhead.cpu_pinning import LOADER_CORES, pinned_to
 from benchmarks.workload import LOADER
-from demo.cluster import Cluster
-from demo.source import transaction
+from testkit.servers import Cluster
+from testkit.source import transaction
 
 SLOT = "overhead"
 

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.cluster import BIN
+from testkit.servers import BIN
 
 CLIENTS = 2
 
@@ -34,8 +34,8 @@ select 'someone@example.com', service_id, id, template_type, 'created', repeat('
 from templates where id = md5('1 template ' || :template)::uuid;
 \\endif
 """
-"""One write per transaction: 95 of 100 give a row that `demo.source.fill` made another status (one
-in eight gets the one it has), the rest insert a row."""
+"""One write per transaction: 95 of 100 give a row that `testkit.source.fill` made another status
+(one in eight gets the one it has), the rest insert a row."""
 
 _PROCESSED = re.compile(r"number of transactions actually processed: (\d+)")
 _FAILED = re.compile(r"number of failed transactions: (\d+)")

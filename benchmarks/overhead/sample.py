@@ -15,7 +15,7 @@ from benchmarks.overhead.conditions import (
 )
 from benchmarks.overhead.measured_loader import MeasuredLoader, measured_loader
 from benchmarks.overhead.pgbench import Written, write
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from benchmarks import report
 from benchmarks.measure import say
 from benchmarks.seed.contenders import Contenders, Outcome
 from benchmarks.seed.tables import Counted, checksum, count_on_server, create, fill
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 
 GOALS = {
     "primary's CPU, x COPY": "0.5 with few groups, 1.0 with many",

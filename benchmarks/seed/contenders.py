@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks import measure, workload
 from benchmarks.seed.memory import PeakMemory
-from demo import source
-from demo.cluster import BIN, Cluster
-from demo.source import DIMENSIONS
+from testkit import source
+from testkit.servers import BIN, Cluster
+from testkit.source import DIMENSIONS
 
 SLOT = "waltally"
 _BASELINE = """(

@@ -11,9 +11,9 @@ import psycopg2
 
 from benchmarks import workload
 from benchmarks.seed.contenders import SLOT
-from demo import source
-from demo.cluster import Cluster
-from demo.source import DIMENSIONS
+from testkit import source
+from testkit.servers import Cluster
+from testkit.source import DIMENSIONS
 
 STATUSES = ("created", "sending", "delivered", "temporary-failure", "permanent-failure")
 LIVE_SHARE = 10

@@ -14,16 +14,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from demo import example, installation, run_folder
-from demo.cluster import Cluster
+from demo import example, installation
 from demo.commands import Commands
 from demo.run import cleaned_up, environment
+from testkit import run_folder
+from testkit.servers import Cluster
 
 
 def make(folder: Path, console: Console) -> None:
     """Write index.html into the folder: pages, manifest and catalog in one file.
 
-    Raises demo.cluster.ClusterError, demo.commands.CommandFailed.
+    Raises testkit.servers.ClusterError, demo.commands.CommandFailed.
     """
     notify = example.load("notify")
     installed = installation.checkout(notify)

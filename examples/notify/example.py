@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from demo import source
-from demo.comparison import Recount
 from demo.example import Example
-from demo.session import Session
-from demo.sessions import Sessions
-from demo.traffic import Traffic
+from testkit import source
+from testkit.comparison import Recount
+from testkit.notify_changes import Session
+from testkit.notify_traffic import Traffic
+from testkit.traffic import Sessions
 
 _DAY_COLUMNS = ("key_type", "created_at")
 """What the fact by day needs of an old row, besides the dimensions of ft_service_stats."""

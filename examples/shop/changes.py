@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from demo.clock import awkward_time
-from demo.worker import Changes
 from examples.shop import parcel_changes as parcels
 from examples.shop.session import CHANNELS, SHOPS, STATUSES, ShopSession
+from testkit.traffic import Changes, awkward_time
 
 
 def place_order(session: ShopSession) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from demo.comparison import Recount
 from demo.example import Example
-from demo.sessions import Sessions
-from demo.source import transaction
 from examples.shop.changes import CHANGES, TRUNCATES
 from examples.shop.session import ShopSession
+from testkit.comparison import Recount
+from testkit.source import transaction
+from testkit.traffic import Sessions
 
 _HERE = Path(__file__).parent
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from demo.clock import awkward_time
 from examples.shop.session import CUSTOMERS, REGIONS, ShopSession
+from testkit.traffic import awkward_time
 
 
 def send(session: ShopSession) -> int:

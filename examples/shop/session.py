@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from psycopg2.extras import execute_values
 
-from demo.base_session import BaseSession
-from demo.clock import awkward_time
+from testkit.traffic import BaseSession, awkward_time
 
 Key = tuple[int, int]
 

@@ -7,9 +7,7 @@ from decimal import Decimal
 
 from psycopg2.extras import execute_values
 
-from demo.base_session import BaseSession
-from demo.clock import awkward_time
-from demo.worker import Changes
+from testkit.traffic import BaseSession, Changes, awkward_time
 
 _PROJECTS = 600
 """New projects have a number up to this one, so that a number is sometimes used again."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from demo.comparison import Recount
 from demo.example import Example
-from demo.sessions import Sessions
-from demo.source import transaction
 from examples.time_entries.changes import CHANGES, TRUNCATES, OfficeSession
+from testkit.comparison import Recount
+from testkit.source import transaction
+from testkit.traffic import Sessions
 
 _HERE = Path(__file__).parent
 

@@ -14,16 +14,15 @@ from random import Random
 
 import yaml
 
-from demo import comparison
-from demo.cluster import Cluster
-from demo.comparison import Difference
 from demo.example import Example
 from loader.applying.applier import apply_once
+from testkit import comparison
+from testkit.commands import LOADER, ROOT, profiles, run_dbt, run_loader, wait_until
+from testkit.comparison import Difference
+from testkit.databases import Database, empty_database
+from testkit.servers import Cluster
+from testkit.spark_jobs import run_job
 from tests.acceptance.variations import Model
-from tests.support import ROOT, Database, wait_until
-from tests.support.commands import LOADER, profiles, run_dbt, run_loader
-from tests.support.databases import empty_database
-from tests.support.spark_jobs import run_job
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
 

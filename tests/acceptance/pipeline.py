@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 from random import Random
 
-from demo import recount
-from demo import source as notify
-from demo.cluster import Cluster
-from demo.source import Identity
-from demo.traffic import Traffic
-from tests.support import ROOT, Database
+from testkit import recount
+from testkit import source as notify
+from testkit.commands import ROOT
+from testkit.databases import Database
+from testkit.notify_traffic import Traffic
+from testkit.servers import Cluster
+from testkit.source import Identity
 
 BIN = Path(sys.executable).parent
 

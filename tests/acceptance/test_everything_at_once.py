@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
+from testkit.commands import wait_until
+from testkit.databases import Database
+from testkit.servers import Cluster
 from tests.acceptance.pipeline import Pipeline
-from tests.support import Database, wait_until
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from demo import example as examples
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 from tests.acceptance.example_pipeline import ExamplePipeline
 from tests.acceptance.variations import VARIATIONS
 

@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from demo.cluster import BIN
-from tests.support import LOADER, ROOT, Database, wait_until
-from tests.support.commands import RunningLoader
+from testkit.commands import LOADER, ROOT, RunningLoader, wait_until
+from testkit.databases import Database
+from testkit.servers import BIN
 from waltally.errors import NotSetUp
 
 ORDERS = """

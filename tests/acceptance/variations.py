@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from demo.comparison import Recount
-from demo.source import DIMENSIONS
 from examples.notify.example import DAY, recount
+from testkit.comparison import Recount
+from testkit.source import DIMENSIONS
 
 
 class Model(NamedTuple):

@@ -10,12 +10,12 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from tests.fixtures.pipelines import WAREHOUSE
-from tests.support.databases import application_database
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
-from tests.support.servers import Server
-from tests.support.waiting import wait_until
+from testkit.commands import wait_until
+from testkit.databases import application_database
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Server
 
 POINT = "before-apply-commit"
 

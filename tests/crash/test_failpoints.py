@@ -8,10 +8,10 @@ from pathlib import Path
 import psycopg2.errors
 import pytest
 
-from demo.cluster import Cluster
+from testkit.databases import Database
+from testkit.second_opinion import change_log, other_slot, second_opinion
+from testkit.servers import Cluster
 from tests.acceptance.pipeline import Pipeline
-from tests.support import Database
-from tests.support.second_opinion import change_log, other_slot, second_opinion
 
 FAILPOINTS = ["copy-chunk", "copy-chunk:2", "before-commit", "after-commit"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 from tests.dbt.project import Project
 from tests.dbt.staged import Warehouse, set_environment, warehouse_cluster
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from dbt.cli.main import dbtRunner, dbtRunnerResult
 from dbt.contracts.graph.manifest import Manifest
 
-from tests.support import ROOT
+from testkit.commands import ROOT
 from waltally import facts
 from waltally.tables import Table
 

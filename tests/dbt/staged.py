@@ -19,16 +19,14 @@ import pytest
 from dbt.cli.main import dbtRunnerResult
 from psycopg2.extras import execute_values
 
-from demo.cluster import Cluster
 from loader.applying import calls
 from loader.applying.calls import ModelState
 from loader.capture.wal2json import action
 from loader.staging.migrate import upgrade
+from testkit.commands import ROOT, wait_until
+from testkit.servers import Cluster, Server, connect
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
-from tests.support import ROOT
-from tests.support.servers import Server, connect
-from tests.support.waiting import wait_until
 from waltally import facts, lsn
 from waltally.database import Connection
 
@@ -55,7 +53,7 @@ def warehouse_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Clu
                 "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
             )
             cursor.execute("set search_path = public")
-            cursor.execute((ROOT / "demo/notify.sql").read_text())
+            cursor.execute((ROOT / "testkit/notify.sql").read_text())
         connection.close()
         yield cluster
 

@@ -6,9 +6,9 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+from testkit.commands import wait_until
 from tests.dbt.staged import SLOT, Warehouse
 from tests.dbt.test_facts import change
-from tests.support.waiting import wait_until
 from waltally import lsn
 
 NAME = "ft_customer_days"

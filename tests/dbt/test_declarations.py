@@ -12,9 +12,9 @@ import jinja2
 import pytest
 
 from loader.setup import roll_ups
+from testkit.commands import ROOT
 from tests.dbt.project import Project, messages
 from tests.dbt.staged import Warehouse
-from tests.support import ROOT
 from waltally.errors import SettingError
 
 TABLE = {"rows": "public.orders"}

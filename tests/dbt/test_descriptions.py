@@ -12,9 +12,9 @@ from dbt.contracts.graph.manifest import Manifest
 from dbt.contracts.graph.nodes import ModelNode
 
 from demo import example
+from testkit.commands import ROOT
 from tests.dbt.project import QUIET, messages
 from tests.dbt.staged import SHIPPED, Warehouse
-from tests.support import ROOT
 
 COMMENTS = """
     select a.attname::text, col_description(a.attrelid, a.attnum)

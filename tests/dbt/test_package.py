@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from dbt.cli.main import dbtRunner
 
+from testkit.commands import ROOT, profiles, run_dbt
+from testkit.project import host_project
+from testkit.traps import traps
 from tests.dbt.project import QUIET, Project, messages
 from tests.dbt.staged import DATABASE, Warehouse
 from tests.dbt.workload import LIVE, change, row
-from tests.support import ROOT
-from tests.support.commands import profiles, run_dbt
-from tests.support.project import host_project
-from tests.support.traps import traps
 
 SERVICE = "00000000-0000-0000-0000-000000000001"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testkit.commands import ROOT
 from tests.dbt.project import Project, messages
-from tests.support import ROOT
 
 SCHEDULED = ("--exclude-resource-type", "unit_test")
 

@@ -8,11 +8,12 @@ import jinja2
 import psycopg2
 import pytest
 
+from testkit.commands import ROOT, wait_until
+from testkit.databases import Database
+from testkit.traps import traps
 from tests.dbt.project import Project, messages
 from tests.dbt.staged import DATABASE, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
-from tests.support import ROOT, Database, wait_until
-from tests.support.traps import traps
 
 ROLE_SETTINGS = {
     "default_transaction_read_only": "on",

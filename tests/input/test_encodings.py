@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE
+from testkit.databases import Database, empty_database
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 from tests.input.test_values import churn
-from tests.support import Database
-from tests.support.databases import empty_database
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
 from waltally.errors import EncodingUnfit
 
 SOURCE, TARGET = "encoded_source", "encoded_target"

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import LOADER, Database
-from tests.support.commands import SECRET, RunningLoader, run_dbt, sentence
-from tests.support.databases import paste
-from tests.support.hostile_names import NAMES
-from tests.support.spark_jobs import run_job
+from testkit.commands import LOADER, SECRET, RunningLoader, run_dbt, sentence
+from testkit.databases import Database, paste
+from testkit.hostile_names import NAMES
+from testkit.spark_jobs import run_job
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
 

@@ -10,7 +10,7 @@ import pytest
 from loader.capture.events import RunState
 from loader.capture.follow import follow
 from loader.setup import setup
-from tests.support.pipeline import Pipeline
+from testkit.pipeline import Pipeline
 from waltally.errors import RowTooLarge
 
 

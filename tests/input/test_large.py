@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import wait_until
-from tests.support.following import peak_memory
-from tests.support.pipeline import DIMENSIONS, Pipeline
+from testkit.commands import wait_until
+from testkit.following import peak_memory
+from testkit.pipeline import DIMENSIONS, Pipeline
 
 RANDOM_TEXT = "(select string_agg(md5(random()::text), '') from generate_series(1, {0} / 32))"
 

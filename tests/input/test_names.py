@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.facts import declare
-from tests.support.pipeline import Pipeline
-from tests.support.project import host_project, notify_model
+from testkit.facts import declare
+from testkit.pipeline import Pipeline
+from testkit.project import host_project, notify_model
 from waltally.errors import TableUnfit
 
 

@@ -11,7 +11,7 @@ import json
 import psycopg2
 import pytest
 
-from tests.support.pipeline import Pipeline
+from testkit.pipeline import Pipeline
 
 NOT_JSON = "the payload is not valid JSON"
 UNKNOWN = "the action is not known"

@@ -9,8 +9,8 @@ import pytest
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
 from loader.setup import setup
-from tests.support.pipeline import Pipeline
-from tests.support.spark_jobs import run_job
+from testkit.pipeline import Pipeline
+from testkit.spark_jobs import run_job
 from waltally.errors import TableReplaced
 
 SEED = "spark-submit spark/seed.py --forget-purged"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from testkit.pipeline import Pipeline
 from tests.input.test_values import churn
-from tests.support.pipeline import Pipeline
 
 MISSING = "the row has no column notification_status"
 NOT_CARRIED = "the replica identity does not carry the old "

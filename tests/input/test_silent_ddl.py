@@ -11,14 +11,13 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from demo.cluster import BIN
 from loader.source import ddl_notes
+from testkit.commands import wait_until
+from testkit.databases import paste
+from testkit.pipeline import Pipeline
+from testkit.servers import BIN, connect
+from testkit.spark_jobs import run_job
 from tests.partitions.conftest import partition
-from tests.support import wait_until
-from tests.support.databases import paste
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
-from tests.support.spark_jobs import run_job
 
 SILENT = {
     "not logged for a while": "alter table notifications set unlogged; {insert};"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 from tests.input.test_encodings import SOURCE, database
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
 
 
 @pytest.mark.parametrize(("encoding", "byte"), [("WIN1252", b"\x81"), ("EUC_JP", b"\xfe\xfe")])

@@ -8,8 +8,8 @@ from datetime import datetime
 import pytest
 
 from loader.staging.migrate import upgrade
+from testkit.databases import Database
 from tests.input.test_values import HOSTILE
-from tests.support.databases import Database
 
 LONG = ["x" * odd + sign * size for odd in (0, 1) for sign in '"\\' for size in range(1990, 2010)]
 """Printed they end around the place up to which a text is searched before all is parsed."""

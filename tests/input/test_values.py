@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.pipeline import Pipeline
+from testkit.pipeline import Pipeline
 
 HOSTILE = [
     'quote " and \\ backslash \\" \\\\',

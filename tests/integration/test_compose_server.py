@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support import ROOT, paste
-from tests.support.databases import application_database
-from tests.support.servers import PLUGINS, Server
+from testkit.commands import ROOT
+from testkit.databases import application_database, paste
+from testkit.servers import PLUGINS, Server
 
 SCRIPT = ROOT / "ops" / "compose" / "allow-wal2json.sql"
 

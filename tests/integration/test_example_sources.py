@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from demo import example as examples
-from demo.cluster import Cluster
-from demo.comparison import differences
-from tests.support import Database
+from testkit.comparison import differences
+from testkit.databases import Database
+from testkit.servers import Cluster
 
 FOREIGN = {
     "ft_orders": "day = '1999-01-01'",

@@ -9,12 +9,12 @@ import time
 import psycopg2
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import paste, wait_until
-from tests.support.pipeline import Pipeline
-from tests.support.servers import administer
-from tests.support.standbys import (
+from testkit.commands import wait_until
+from testkit.databases import paste
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, administer
+from testkit.standbys import (
     COPIES_SLOTS,
     Family,
     Standby,

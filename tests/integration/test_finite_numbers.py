@@ -8,8 +8,8 @@ import pytest
 from psycopg2 import errors
 
 from loader.source.check_constraints import SPECIAL, kept_out
-from tests.support import Database, paste
-from tests.support.facts import column, declare
+from testkit.databases import Database, paste
+from testkit.facts import column, declare
 from waltally.tables import quoted
 
 PLAIN = (

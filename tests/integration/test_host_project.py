@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Database, wait_until
-from tests.support.commands import SHORT_PAUSES, RunningLoader, profiles, sentence
-from tests.support.project import host_project
+from testkit.commands import SHORT_PAUSES, RunningLoader, profiles, sentence, wait_until
+from testkit.databases import Database
+from testkit.project import host_project
 
 NOTES = """
 {{ waltally.fact(

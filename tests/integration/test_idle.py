@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
 from loader.capture import session, source_monitor
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import Database, wait_until
-from tests.support.commands import RunningLoader
-from tests.support.following import end, following
-from tests.support.in_process import background
-from tests.support.pipeline import Pipeline
-from tests.support.second_opinion import other_slot
+from testkit.commands import RunningLoader, wait_until
+from testkit.databases import Database
+from testkit.fixtures import MakePipeline
+from testkit.following import end, following
+from testkit.in_process import background
+from testkit.pipeline import Pipeline
+from testkit.second_opinion import other_slot
+from testkit.servers import Cluster
 
 
 @pytest.mark.parametrize("place", ["the same database", "another database"])

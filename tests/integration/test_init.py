@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Database
-from tests.support.commands import sentence
+from testkit.commands import sentence
+from testkit.databases import Database
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import paste, wait_until
-from tests.support.servers import administer
-from tests.support.standbys import from_18
+from testkit.commands import wait_until
+from testkit.databases import paste
+from testkit.fixtures import MakePipeline
+from testkit.servers import Cluster, administer
+from testkit.standbys import from_18
 
 TIMEOUT = "idle_replication_slot_timeout"
 

@@ -12,11 +12,10 @@ from contextlib import closing
 import pytest
 from psycopg2 import errors as pg
 
-from demo.cluster import Cluster
 from loader.source.providers import PROVIDERS, Provider
-from tests.support import ROOT, Database, paste
-from tests.support.databases import application_database
-from tests.support.servers import APPLICATION, PLUGINS, Server, administer, connect
+from testkit.commands import ROOT
+from testkit.databases import Database, application_database, paste
+from testkit.servers import APPLICATION, PLUGINS, Cluster, Server, administer, connect
 
 RDS = PROVIDERS[0]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tests.support import ROOT, Database
+from testkit.commands import ROOT
+from testkit.databases import Database
 
 
 def migrations() -> list[str]:

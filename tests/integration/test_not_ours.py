@@ -8,10 +8,9 @@ import psycopg2
 import pytest
 from psycopg2.extras import LogicalReplicationConnection
 
-from tests.support import Database
-from tests.support.databases import application_database
-from tests.support.facts import NOTIFY, SLOT_DIMENSION
-from tests.support.pipeline import Pipeline
+from testkit.databases import Database, application_database
+from testkit.facts import NOTIFY, SLOT_DIMENSION
+from testkit.pipeline import Pipeline
 
 DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--purge", "--yes"))
 OTHERS: dict[str, Callable[[Database], object]] = {

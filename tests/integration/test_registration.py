@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from loader.staging.change_log import ChangeLog
-from tests.support import Database, paste, wait_until
-from tests.support.commands import RunningLoader
-from tests.support.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of
+from testkit.commands import RunningLoader, wait_until
+from testkit.databases import Database, paste
+from testkit.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of
 from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.facts import Declaration

@@ -11,12 +11,11 @@ import pytest
 from common.settings import Settings
 from counting import checks, snapshot
 
-from demo.cluster import Cluster
 from loader.staging.records import SlotPosition
-from tests.support import Database, paste, wait_until
-from tests.support.databases import application_database
-from tests.support.facts import NOTIFY, notify
-from tests.support.servers import Server
+from testkit.commands import wait_until
+from testkit.databases import Database, application_database, paste
+from testkit.facts import NOTIFY, notify
+from testkit.servers import Cluster, Server
 from waltally.errors import PluginNotAllowed
 
 PLUGINS = "output_plugin_libraries"

@@ -8,14 +8,13 @@ import signal
 import psycopg2
 import pytest
 
-from demo.cluster import Cluster
 from loader.staging.partitions import MARK
-from tests.support import Database, paste, wait_until
-from tests.support.databases import application_database
-from tests.support.following import end, following, is_copying, peak_memory
-from tests.support.pipeline import Pipeline
-from tests.support.second_opinion import change_log, other_slot, second_opinion
-from tests.support.servers import Server, connect
+from testkit.commands import wait_until
+from testkit.databases import Database, application_database, paste
+from testkit.following import end, following, is_copying, peak_memory
+from testkit.pipeline import Pipeline
+from testkit.second_opinion import change_log, other_slot, second_opinion
+from testkit.servers import Cluster, Server, connect
 
 
 def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database) -> None:

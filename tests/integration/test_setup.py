@@ -10,14 +10,13 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from demo.cluster import Cluster
 from loader.capture.protocol import ProtocolError, protocol_error
-from tests.support import LOADER, Database, paste, run, wait_until
-from tests.support.databases import application_database
-from tests.support.facts import NOTIFY, manifest_of
-from tests.support.pipeline import Pipeline
-from tests.support.servers import Server, administer, connect
-from tests.support.standbys import before_16
+from testkit.commands import LOADER, run, wait_until
+from testkit.databases import Database, application_database, paste
+from testkit.facts import NOTIFY, manifest_of
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, Server, administer, connect
+from testkit.standbys import before_16
 
 
 @pytest.fixture(scope="module")

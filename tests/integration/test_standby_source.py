@@ -9,21 +9,13 @@ from contextlib import contextmanager
 import psycopg2
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import paste, wait_until
-from tests.support.pipeline import Pipeline
-from tests.support.servers import administer
-from tests.support.spark_jobs import run_job
-from tests.support.standbys import (
-    KEEPS_SLOTS,
-    MAJOR,
-    Family,
-    Standby,
-    Writer,
-    from_16,
-    now_the_source,
-)
+from testkit.commands import wait_until
+from testkit.databases import paste
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, administer
+from testkit.spark_jobs import run_job
+from testkit.standbys import KEEPS_SLOTS, MAJOR, Family, Standby, Writer, from_16, now_the_source
 from waltally.errors import LoaderError
 
 pytestmark = from_16

@@ -20,11 +20,11 @@ from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.setup.dbt_project import read_manifest
 from loader.setup.register_facts import Wanted
-from tests.support import LOADER, ROOT, Database, paste, wait_until
-from tests.support.databases import application_database
-from tests.support.following import end, following
-from tests.support.pipeline import Pipeline
-from tests.support.servers import Server, connect
+from testkit.commands import LOADER, ROOT, wait_until
+from testkit.databases import Database, application_database, paste
+from testkit.following import end, following
+from testkit.pipeline import Pipeline
+from testkit.servers import Server, connect
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
 

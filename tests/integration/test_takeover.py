@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from demo.cluster import Cluster
-from tests.support import Database, wait_until
-from tests.support.databases import application_database
-from tests.support.following import end, following, is_copying, is_followed
-from tests.support.second_opinion import change_log, other_slot, second_opinion
-from tests.support.servers import connect
+from testkit.commands import wait_until
+from testkit.databases import Database, application_database
+from testkit.following import end, following, is_copying, is_followed
+from testkit.second_opinion import change_log, other_slot, second_opinion
+from testkit.servers import Cluster, connect
 
 
 def test_a_second_loader_gives_up_and_says_who_has_the_slot(source: Database) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from testkit.commands import LOADER, run, sentence
+from testkit.pipeline import Pipeline
+from testkit.project import host_project
 from tests.integration.test_host_project import NOTES
-from tests.support.commands import LOADER, run, sentence
-from tests.support.pipeline import Pipeline
-from tests.support.project import host_project
 
 MISSING = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)\n"
 

@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support import ROOT
+from testkit.commands import ROOT
 
 ALERTS = ROOT / "ops" / "prometheus-alerts.yml"
 DASHBOARD = ROOT / "ops" / "grafana-dashboard.json"

@@ -10,16 +10,14 @@ from pathlib import Path
 
 from psycopg2 import extensions
 
-from demo import recount
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE
-from tests.support import LOADER, ROOT, Database, run
-from tests.support.commands import only_environment, profiles, run_dbt, run_loader
-from tests.support.databases import application_database
-from tests.support.facts import shipped_manifest
-from tests.support.models import Models
-from tests.support.servers import Server, connect
-from tests.support.spark_jobs import run_job
+from testkit import recount
+from testkit.commands import LOADER, ROOT, only_environment, profiles, run, run_dbt, run_loader
+from testkit.databases import Database, application_database
+from testkit.facts import shipped_manifest
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.servers import Cluster, Server, connect
+from testkit.spark_jobs import run_job
 
 LOADER_ROLE, DBT_ROLE = "waltally_loader", "waltally_dbt"
 SPARK_ROLE, READER_ROLE = "waltally_spark", "waltally_reader"

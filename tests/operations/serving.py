@@ -8,12 +8,21 @@ from pathlib import Path
 
 from prometheus_client import Metric
 
-from demo.cluster import free_port
+from testkit.commands import (
+    LOADER,
+    SECRET,
+    SHORT_PAUSES,
+    RunningLoader,
+    only_environment,
+    profiles,
+    run,
+    wait_until,
+)
+from testkit.databases import Database
+from testkit.facts import shipped_manifest
+from testkit.models import Models
+from testkit.servers import free_port
 from tests.operations.ops_files import Samples, parse, samples
-from tests.support import LOADER, Database, run, wait_until
-from tests.support.commands import SECRET, SHORT_PAUSES, RunningLoader, only_environment, profiles
-from tests.support.facts import shipped_manifest
-from tests.support.models import Models
 
 LIMITS = {
     **SHORT_PAUSES,

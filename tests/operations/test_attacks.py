@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from psycopg2 import errors, extensions
 
+from testkit.commands import LOADER, wait_until
+from testkit.models import Models
+from testkit.traps import traps
 from tests.operations.roles import (
     ACCESS,
     DBT_ROLE,
@@ -17,9 +20,6 @@ from tests.operations.roles import (
     RoleCommands,
     own_server,
 )
-from tests.support import LOADER, wait_until
-from tests.support.models import Models
-from tests.support.traps import traps
 
 CALLER, CREATOR = "caller", "creator"
 ROUTINE = "analytics.ft_service_stats__apply"

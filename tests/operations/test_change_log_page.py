@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 
-from demo.cluster import BIN
-from tests.support import ROOT
-from tests.support.pipeline import Pipeline
+from testkit.commands import ROOT
+from testkit.pipeline import Pipeline
+from testkit.servers import BIN
 
 PAGE = (ROOT / "docs/change-log.md").read_text()
 REGISTER, READ = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)

@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE
-from tests.support import LOADER, ROOT, Database
-from tests.support.commands import profiles
-from tests.support.databases import application_database, empty_database
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
-from tests.support.second_opinion import change_log, other_slot, second_opinion
-from tests.support.servers import connect
+from testkit.commands import LOADER, ROOT, profiles
+from testkit.databases import Database, application_database, empty_database
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.second_opinion import change_log, other_slot, second_opinion
+from testkit.servers import Cluster, connect
 
 MARKER = "zebra-4711"
 """Stands in every column that is not kept."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from testkit.commands import LOADER, ROOT
+from testkit.databases import Database
 from tests.spark.support import FAST_START
-from tests.support import LOADER, ROOT, Database
 
 MARKER = "zebra-4712"
 

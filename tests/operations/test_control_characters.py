@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Database
-from tests.support.commands import RunningLoader
-from tests.support.facts import NOTIFY, declare
+from testkit.commands import RunningLoader
+from testkit.databases import Database
+from testkit.facts import NOTIFY, declare
 from waltally.escapes import escaped
 from waltally.tables import quoted
 

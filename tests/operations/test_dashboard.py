@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from demo.cluster import free_port
-from tests.support import ROOT, Database, wait_until
-from tests.support.browser import CHROMIUM, Page, chromium
-from tests.support.commands import profiles
+from testkit.browser import CHROMIUM, Page, chromium
+from testkit.commands import ROOT, profiles, wait_until
+from testkit.databases import Database
+from testkit.servers import free_port
 
 CUT_OFF = """
     [...document.querySelectorAll("body *")].filter((element) => {

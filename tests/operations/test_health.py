@@ -8,13 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE
+from testkit.commands import wait_until
+from testkit.databases import Database, application_database, empty_database
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.servers import Cluster, Server, connect
 from tests.operations.serving import Served
-from tests.support import Database, wait_until
-from tests.support.databases import application_database, empty_database
-from tests.support.models import Models
-from tests.support.servers import Server, connect
 
 FACT = "analytics.ft_service_stats"
 READY = (200, "following the slot\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.pipeline import Pipeline
+from testkit.pipeline import Pipeline
 
 FACT = "analytics.ft_service_stats"
 

@@ -6,7 +6,7 @@ import json
 
 from loader.capture.events import BuildBroke, Failed
 from loader.monitoring.observers import LastError
-from tests.support import Database
+from testkit.databases import Database
 from waltally.errors import CannotConnect, SlotInUse
 from waltally.settings import DEFAULT_SCHEMA, Settings
 

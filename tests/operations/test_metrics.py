@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
 from loader.applying.applier import apply_once
-from tests.fixtures.pipelines import WAREHOUSE
+from testkit.commands import LOADER, SECRET, only_environment, run, sentence, wait_until
+from testkit.databases import Database, application_database, empty_database
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.servers import Cluster, Server
 from tests.operations.ops_files import (
     OF_OTHERS,
     alerts,
@@ -23,11 +26,6 @@ from tests.operations.ops_files import (
     served_names,
 )
 from tests.operations.serving import Served
-from tests.support import LOADER, Database, run, wait_until
-from tests.support.commands import SECRET, only_environment, sentence
-from tests.support.databases import application_database, empty_database
-from tests.support.models import Models
-from tests.support.servers import Server
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
 FACT = "analytics.ft_service_stats"

@@ -14,13 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from demo import run_folder
-from tests.support.commands import LOADER, ROOT
-from tests.support.waiting import wait_until
+from testkit import run_folder
+from testkit.commands import LOADER, ROOT, wait_until
 
 RUN = """
-from demo import run_folder
-from demo.cluster import Cluster
+from testkit import run_folder
+from testkit.servers import Cluster
 
 home = run_folder.make()
 cluster = Cluster({"fsync": "off"})
@@ -31,7 +30,7 @@ print(home, pid, sep="\\n", flush=True)
 input()
 """
 KEPT = """
-from demo import run_folder
+from testkit import run_folder
 
 home = run_folder.make()
 run_folder.keep(home)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors
 
+from testkit.commands import LOADER, ROOT, RunningLoader
+from testkit.databases import paste
 from tests.operations.roles import ACCESS, SEED_JOB, own_server
-from tests.support import LOADER, ROOT, paste
-from tests.support.commands import RunningLoader
 
 ROLE = "waltally"
 

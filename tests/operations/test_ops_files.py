@@ -7,6 +7,7 @@ import re
 import promql_parser
 import pytest
 
+from testkit.commands import ROOT
 from tests.operations.ops_files import (
     OF_OTHERS,
     NeedsHistory,
@@ -19,7 +20,6 @@ from tests.operations.ops_files import (
     firing,
     selectors,
 )
-from tests.support import ROOT
 
 SLOT = frozenset({("slot", "s")})
 FACT = frozenset({("slot", "s"), ("fact", "analytics.ft_service_stats")})

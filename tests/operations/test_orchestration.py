@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, wait_until
-from tests.support.pipeline import Pipeline
+from testkit.commands import ROOT, wait_until
+from testkit.pipeline import Pipeline
 from tests.unit.test_reference import errors
 
 PAGE = (ROOT / "docs/orchestration.md").read_text()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import ROOT
+from testkit.commands import ROOT
 
 ELSEWHERE = {
     "PGSERVICE": "production",

@@ -8,6 +8,9 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from testkit.commands import LOADER
+from testkit.models import Models
+from testkit.traps import traps
 from tests.operations.roles import (
     ACCESS,
     DBT_ROLE,
@@ -19,9 +22,6 @@ from tests.operations.roles import (
     RoleCommands,
     own_server,
 )
-from tests.support import LOADER
-from tests.support.models import Models
-from tests.support.traps import traps
 
 FEW = {"statement_timeout", "default_transaction_read_only", "search_path", "client_encoding"}
 """Tried alone in every run; each of the others in `make acceptance`."""

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors
 
-from demo import recount
-from demo.cluster import BIN
+from testkit import recount
+from testkit.commands import LOADER, RunningLoader, run, wait_until
+from testkit.databases import Database, paste
+from testkit.models import Models
+from testkit.servers import BIN
 from tests.operations.roles import (
     ACCESS,
     DBT_ROLE,
@@ -23,9 +26,6 @@ from tests.operations.roles import (
     RoleCommands,
     own_server,
 )
-from tests.support import LOADER, Database, paste, run, wait_until
-from tests.support.commands import RunningLoader
-from tests.support.models import Models
 from waltally.errors import MissingRight
 
 OWNERS = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from testkit.models import Models
 from tests.operations.roles import ACCESS, SEED_JOB, own_server
 from tests.partitions.conftest import LEAVES, PARTITIONED, full
-from tests.support.models import Models
 
 
 def test_a_seed_of_partitions_runs_as_its_role(tmp_path: Path, models: Models) -> None:

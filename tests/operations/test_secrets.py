@@ -10,10 +10,9 @@ from pathlib import Path
 import psycopg2
 import pytest
 
+from testkit.commands import LOADER, sentence, wait_until
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
 from tests.operations.secret_watch import SecretWatch, files_with
-from tests.support import LOADER, wait_until
-from tests.support.commands import sentence
 
 SECRET = "Zebra1931Crossing"
 SHOWN = "Okapi1901Crossing"

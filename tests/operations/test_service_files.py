@@ -20,10 +20,10 @@ import seeding.cli
 import typer.main
 from dbt.cli.main import cli as dbt
 
-from demo.cluster import free_port
 from loader.cli import app
-from tests.support import LOADER, ROOT, Database, wait_until
-from tests.support.commands import profiles
+from testkit.commands import LOADER, ROOT, profiles, wait_until
+from testkit.databases import Database
+from testkit.servers import free_port
 from tests.unit.test_reference import errors
 
 FOLDER = ROOT / "ops" / "systemd"

@@ -11,14 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE
-from tests.support import Database
-from tests.support.commands import sentence
-from tests.support.databases import application_database
-from tests.support.facts import column, declare
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
+from testkit.commands import sentence
+from testkit.databases import Database, application_database
+from testkit.facts import column, declare
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 
 FACT = "ft_service_stats"
 NOBODY = "00000000-0000-0000-0000-000000000000"

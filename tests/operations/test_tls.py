@@ -11,13 +11,12 @@ from common import arrow_source, connections
 from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from demo.cluster import Cluster
 from loader.capture import stream
+from testkit.commands import LOADER, RunningLoader, sentence, wait_until
+from testkit.models import Models
+from testkit.servers import Cluster
 from tests.operations.certificates import Authority, give_to_server
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
-from tests.support import LOADER, wait_until
-from tests.support.commands import RunningLoader, sentence
-from tests.support.models import Models
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused
 

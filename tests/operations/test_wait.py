@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.pipeline import Pipeline
+from testkit.pipeline import Pipeline
 
 COUNT = "select sum(live_count) from analytics.ft_service_stats"
 

@@ -13,10 +13,11 @@ from zipfile import ZipFile
 
 import pytest
 
+from testkit.commands import LOADER
+from testkit.databases import Database
+from testkit.project import host_project
+from testkit.wheel import build_wheel
 from tests.integration.test_host_project import NOTES
-from tests.support import LOADER, Database
-from tests.support.project import host_project
-from tests.support.wheel import build_wheel
 
 _LOADER = "from loader.cli import main; main()"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.pipeline import Pipeline
+from testkit.pipeline import Pipeline
 
 # A change of status moves a row between leaves, also between schemas. Leaves have other column
 # orders and dropped columns, as attached tables do.

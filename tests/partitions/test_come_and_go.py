@@ -6,10 +6,10 @@ import pytest
 
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
+from testkit.databases import paste
+from testkit.facts import declare
+from testkit.pipeline import Pipeline
 from tests.partitions.conftest import full
-from tests.support.databases import paste
-from tests.support.facts import declare
-from tests.support.pipeline import Pipeline
 
 FILLED = (
     "create table filled (like notifications including defaults);" + full("filled") + "insert into "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from testkit.pipeline import Pipeline
 from tests.partitions.conftest import full
-from tests.support.pipeline import Pipeline
 
 NEW_LEAF = "create table parts.failed partition of notifications for values in ('failed');" + full(
     "parts.failed"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from testkit.pipeline import Pipeline
+from testkit.spark_jobs import run_job
 from tests.partitions.test_purged import ARCHIVE
-from tests.support.pipeline import Pipeline
-from tests.support.spark_jobs import run_job
 
 KEY = "alter table notification_history add primary key (id, notification_status)"
 MOVE = "update notification_history set notification_status = '{}' where notification_status = '{}'"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.pipeline import Pipeline
-from tests.support.spark_jobs import run_job
+from testkit.pipeline import Pipeline
+from testkit.spark_jobs import run_job
 from waltally.errors import LoaderError
 
 ARCHIVE = (

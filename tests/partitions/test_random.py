@@ -11,13 +11,13 @@ from functools import partial
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
+from testkit.commands import wait_until
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
+from testkit.spark_jobs import run_job
+from testkit.standbys import Family
 from tests.partitions.conftest import full, partition
-from tests.support.pipeline import Pipeline
-from tests.support.spark_jobs import run_job
-from tests.support.standbys import Family
-from tests.support.waiting import wait_until
 
 STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
 SOME = "(select id from notifications order by random() limit 3)"

@@ -6,11 +6,10 @@ import threading
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
+from testkit.commands import wait_until
+from testkit.fixtures import MakePipeline
+from testkit.servers import Cluster, administer
 from tests.partitions.conftest import LEAVES, PARTITIONED, full
-from tests.support.servers import administer
-from tests.support.waiting import wait_until
 
 LEAF = (
     "begin; create table failed partition of notifications for values in ('failed');"

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from demo.source import DIMENSIONS
+from testkit.source import DIMENSIONS
 from tests.fact_oracle import Change, Transaction
 
 Image = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from testkit.facts import notify
 from tests.dbt.staged import SLOT, START, STEP, Warehouse
 from tests.fact_oracle import Totals, Transaction
 from tests.properties.conftest import FACTS
 from tests.properties.histories import histories
-from tests.support.facts import notify
 from waltally import lsn
 
 SLOW = settings(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 
-from demo.cluster import Cluster
-from tests.support import Database
-from tests.support.second_opinion import change_log, other_slot, second_opinion
-from tests.support.servers import connect
+from testkit.databases import Database
+from testkit.second_opinion import change_log, other_slot, second_opinion
+from testkit.servers import Cluster, connect
 
 
 def test_redelivered_transactions_change_nothing() -> None:

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from demo.source import Identity
-from demo.traffic import Traffic
+from testkit.notify_traffic import Traffic
+from testkit.pipeline import Pipeline
+from testkit.source import Identity
 from tests.runbook.procedure import Operator
-from tests.support.pipeline import Pipeline
 
 Operating = Callable[..., Operator]
 

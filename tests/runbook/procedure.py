@@ -8,11 +8,10 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from demo.cluster import BIN
-from demo.traffic import Traffic
-from tests.support import LOADER, ROOT, wait_until
-from tests.support.commands import RunningLoader
-from tests.support.pipeline import Pipeline
+from testkit.commands import LOADER, ROOT, RunningLoader, wait_until
+from testkit.notify_traffic import Traffic
+from testkit.pipeline import Pipeline
+from testkit.servers import BIN
 
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from testkit.pipeline import Pipeline
 from tests.runbook.conftest import Operating
-from tests.support.pipeline import Pipeline
 
 
 def test_rejected_changes_are_counted_by_a_new_seed(

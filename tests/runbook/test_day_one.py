@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
-from demo.traffic import Traffic
+from testkit.databases import Database
+from testkit.notify_traffic import Traffic
+from testkit.servers import Cluster
 from tests.acceptance.pipeline import Pipeline
 from tests.runbook.procedure import Block, blocks
 from tests.runbook.test_text import DAY_ONE
 from tests.spark.support import FAST_START
-from tests.support import Database
 
 
 def first_day() -> list[str]:

@@ -6,11 +6,12 @@ import shutil
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
+from testkit.commands import wait_until
+from testkit.databases import Database
+from testkit.fixtures import MakePipeline
+from testkit.servers import Cluster
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
-from tests.support import Database, wait_until
 from tests.trouble.test_slot import outgrow
 
 

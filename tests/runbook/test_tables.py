@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from testkit.pipeline import Pipeline
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
-from tests.support.pipeline import Pipeline
 
 TABLES = ("notifications", "notification_history")
 

@@ -7,8 +7,8 @@ import re
 import common.errors  # noqa: F401  # the Spark jobs' codes stand in the same table
 import pytest
 
+from testkit.commands import ROOT
 from tests.runbook.procedure import RUNBOOK
-from tests.support import ROOT
 from tests.unit.test_reference import errors
 
 DAY_ONE = (ROOT / "docs" / "day-one.md").read_text()

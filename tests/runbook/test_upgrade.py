@@ -8,14 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo.cluster import Cluster
 from loader.staging import migrate as staging_schema
-from tests.fixtures.pipelines import MakePipeline
+from testkit.databases import Database
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, Server
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
-from tests.support import Database
-from tests.support.pipeline import Pipeline
-from tests.support.servers import Server
 
 PLUGINS = "output_plugin_libraries"
 

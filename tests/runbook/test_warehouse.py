@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE, MakePipeline
+from testkit.databases import empty_database
+from testkit.fixtures import WAREHOUSE, MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, connect
 from tests.runbook.conftest import Operating
-from tests.support.databases import empty_database
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
 
 ROLE = "waltally_loader"
 

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 
-from demo import run_folder
+from testkit import run_folder
 from tests.soak.failure import SoakFailed
 from tests.soak.plan import Plan
 from tests.soak.soak import Soak

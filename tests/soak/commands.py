@@ -10,8 +10,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from testkit.commands import ROOT, run
 from tests.soak.failure import SoakFailed
-from tests.support import ROOT, run
 
 _OWN_VARIABLES = ("PG", "LOADER_", "DBT_")
 

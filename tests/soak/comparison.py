@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg2
 
+from testkit.second_opinion import OPTIONS, Delivered, delivered
 from tests.soak.failure import SoakFailed
-from tests.support.second_opinion import OPTIONS, Delivered, delivered
 from waltally import lsn
 
 _SHOWN = 5

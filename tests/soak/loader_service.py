@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from testkit.commands import LOADER, ROOT
 from tests.soak.failure import SoakFailed
-from tests.support import LOADER, ROOT
 
 NEEDS_OPERATOR = frozenset({1, 2, *range(11, 24), 25, 27, 35, 36, 38, 43})
 """Exit codes after which a restart does not help (docs/reference.md)."""

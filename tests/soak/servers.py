@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from demo import source
-from demo.cluster import Cluster
-from demo.source import Identity
-from tests.support import ROOT
+from testkit import source
+from testkit.commands import ROOT
+from testkit.servers import Cluster
+from testkit.source import Identity
 
 ROLE = "waltally"
 

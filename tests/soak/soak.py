@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from random import Random
 from typing import Any
 
-from demo import recount
+from testkit import recount
 from tests.soak import world
 from tests.soak.commit_timer import LONGEST_SECONDS
 from tests.soak.failure import SoakFailed

@@ -17,8 +17,11 @@ from typing import Any
 import psutil
 import psycopg2
 
-from demo import source
-from demo.source import Identity
+from testkit import source
+from testkit.commands import wait_until
+from testkit.proxy import Proxy
+from testkit.source import Identity
+from testkit.spark_cluster import spark_cluster
 from tests.soak import commands, servers
 from tests.soak.commit_timer import CommitTimer
 from tests.soak.comparison import Comparison
@@ -28,9 +31,6 @@ from tests.soak.position_watcher import PositionWatcher
 from tests.soak.servers import ROLE, dsn_of_role
 from tests.soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
 from tests.soak.writers import Writers
-from tests.support import wait_until
-from tests.support.proxy import Proxy
-from tests.support.spark_cluster import spark_cluster
 from waltally.settings import DEFAULT_SLOT as SLOT
 
 SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"

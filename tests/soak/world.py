@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from random import Random
 
-from demo import comparison
-from demo.comparison import Difference, Recount
-from demo.session import Session
-from tests.support.hostile_names import NAMES
-from tests.support.project import host_project
+from testkit import comparison
+from testkit.comparison import Difference, Recount
+from testkit.hostile_names import NAMES
+from testkit.notify_changes import Session
+from testkit.project import host_project
 from waltally.tables import literal, quoted
 
 NOTIFY, KINDS, ODD, ODD_ROWS = "ft_service_stats", "ft_kinds", "ft_odd", "odd_rows"
@@ -158,7 +158,7 @@ class OddTable:
             Recount(ODD_ROWS, ("id",), self.columns[1:], _escaped(rows), is_rows=True),
         )
 
-    # Kinds of change, as those of demo/live_changes.py.
+    # Kinds of change, as those of testkit/notify_changes.py.
 
     def odd_insert(self, session: Session) -> int:
         """Rows come, with values that would be code too."""

@@ -10,10 +10,10 @@ from random import Random
 
 import psycopg2
 
-from demo.mix import Change, Mix, mix
-from demo.session import Session, templates_of
-from demo.source import Identity
-from demo.worker import Worker
+from testkit.notify_changes import Session, templates_of
+from testkit.notify_traffic import Change, Mix, mix
+from testkit.source import Identity
+from testkit.traffic import Worker
 from tests.soak.failure import SoakFailed
 from tests.soak.world import OddTable
 

@@ -11,11 +11,11 @@ from typing import Any
 import psycopg2
 from common.settings import Settings
 
-from demo.mix import mix
-from demo.session import Session, templates_of
+from testkit.commands import run, wait_until
+from testkit.notify_changes import Session, templates_of
+from testkit.notify_traffic import mix
+from testkit.pipeline import Pipeline
 from tests.spark.support import FAST_START, run_command
-from tests.support import run, wait_until
-from tests.support.pipeline import Pipeline
 from waltally import lsn
 
 ARCHIVE = (

@@ -16,16 +16,16 @@ from warehouse import loader_progress
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
-from demo import source as notify  # noqa: E402
-from demo.cluster import Cluster  # noqa: E402
+from testkit import facts  # noqa: E402
+from testkit import source as notify  # noqa: E402
+from testkit.commands import wait_until  # noqa: E402
+from testkit.databases import Database, empty_database  # noqa: E402
+from testkit.models import Models  # noqa: E402
+from testkit.servers import Cluster  # noqa: E402
+from testkit.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
 from tests.spark.archives import local_spark  # noqa: E402
 from tests.spark.audited import Audited  # noqa: E402
 from tests.spark.support import Clock, Source  # noqa: E402
-from tests.support import Database, facts  # noqa: E402
-from tests.support.databases import empty_database  # noqa: E402
-from tests.support.models import Models  # noqa: E402
-from tests.support.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
-from tests.support.waiting import wait_until  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,7 +89,7 @@ def cluster() -> Iterator[Cluster]:
         with psycopg.connect(started.dsn(), autocommit=True) as connection:
             connection.execute("create database template_notify")
         with psycopg.connect(started.dsn("template_notify"), autocommit=True) as connection:
-            connection.execute((ROOT / "demo/notify.sql").read_bytes())
+            connection.execute((ROOT / "testkit/notify.sql").read_bytes())
             connection.execute("create schema cdc; create schema cdc_jobs")
             connection.execute("set search_path = cdc")
             for migration in sorted((ROOT / "loader/staging/migrations").glob("*.sql")):

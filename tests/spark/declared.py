@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from tests.support.facts import column
+from testkit.facts import column
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 

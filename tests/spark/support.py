@@ -17,9 +17,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from demo.cluster import Cluster
-from tests.support import facts
-from tests.support.waiting import wait_until
+from testkit import facts
+from testkit.commands import wait_until
+from testkit.servers import Cluster
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("public.notifications", "public.notification_history")

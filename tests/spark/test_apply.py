@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from demo.cluster import Cluster
+from testkit.servers import Cluster
 from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE, SLOT, Warehouse, set_environment, warehouse_cluster
 from tests.dbt.test_facts import change

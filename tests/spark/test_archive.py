@@ -24,11 +24,11 @@ from common.errors import AnotherArchive, ArchiveIncomplete, CountingFailed
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
+from testkit.commands import wait_until
+from testkit.facts import NOTIFY, register
 from tests.spark.archives import COLUMNS, Log, archived, manifests, submit
 from tests.spark.declared import ORDERS
 from tests.spark.support import Source, run_command
-from tests.support.facts import NOTIFY, register
-from tests.support.waiting import wait_until
 from waltally import locks, lsn
 from waltally.errors import AnotherCluster, LoaderError, SourceBehind
 

@@ -21,7 +21,8 @@ from common.settings import Settings
 from counting import snapshot
 from counting.snapshot import ExportedSnapshot, Notify
 
-from demo.traffic import Traffic
+from testkit.commands import ROOT, wait_until
+from testkit.notify_traffic import Traffic
 from tests.spark.audited import (
     DIMENSIONS,
     SESSIONS,
@@ -30,7 +31,6 @@ from tests.spark.audited import (
     positions,
 )
 from tests.spark.support import AT_THE_GATE, GATE
-from tests.support import ROOT, wait_until
 from waltally import lsn
 
 

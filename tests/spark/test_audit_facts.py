@@ -11,9 +11,9 @@ import pytest
 from auditing.job import audit
 from common.errors import AuditIncomplete
 
+from testkit.facts import NOTIFY, manifest_of
 from tests.spark.audited import Audited
 from tests.spark.declared import ORDERS, RECOUNT, Shop
-from tests.support.facts import NOTIFY, manifest_of
 
 CREATE = """
     create table analytics.ft_orders (

@@ -22,8 +22,8 @@ from warehouse.fact import Built
 from warehouse.rejected import Rejected
 
 from loader.source.table_identity import TableIdentities
+from testkit.facts import notify
 from tests.spark.declared import orders
-from tests.support.facts import notify
 from waltally.errors import SourceBehind, TableReplaced
 from waltally.escapes import escaped
 

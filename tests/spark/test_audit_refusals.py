@@ -11,12 +11,12 @@ from common.connections import connect
 from common.errors import AuditIncomplete
 from warehouse import fact, loader_progress
 
+from testkit.commands import wait_until
+from testkit.facts import notify
 from tests.spark.audited import (
     SESSIONS,
     Audited,
 )
-from tests.support import wait_until
-from tests.support.facts import notify
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 

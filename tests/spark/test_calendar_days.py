@@ -10,8 +10,8 @@ from common import typed_values
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from demo.cluster import Cluster
-from tests.support.facts import column, declare
+from testkit.facts import column, declare
+from testkit.servers import Cluster
 from waltally.facts import Dimension, parse
 from waltally.tables import Table
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from testkit.spark_cluster import SparkCluster
 from tests.spark.archives import Log, archived
 from tests.spark.support import ROOT, Source
-from tests.support.spark_cluster import SparkCluster
 
 SPARK_HOME = Path(pyspark.__file__).parent
 JOBS = ("seed", "apply", "audit", "archive", "replay")

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
+from testkit.commands import wait_until
+from testkit.spark_cluster import SparkCluster, Worker
 from tests.spark.support import Source
 from tests.spark.traffic import Writers, ends_as_a_recount
-from tests.support.spark_cluster import SparkCluster, Worker
-from tests.support.waiting import wait_until
 from waltally import lsn
 
 SMALL = {"spark.executor.memory": "512m"}

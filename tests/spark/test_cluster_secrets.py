@@ -14,11 +14,11 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 from common import shown_passwords
 
-from demo.cluster import free_port
+from testkit.commands import wait_until
+from testkit.servers import free_port
+from testkit.spark_cluster import SparkCluster
 from tests.operations.secret_watch import SecretWatch, files_with
 from tests.spark.support import Source
-from tests.support.spark_cluster import SparkCluster
-from tests.support.waiting import wait_until
 from waltally.errors import SettingError
 
 SECRET = "Zebra1931Crossing"

@@ -21,14 +21,13 @@ import psycopg
 import pytest
 from auditing.job import audit
 
-from demo.cluster import Cluster
 from loader.source.table_facts import BY_SESSION
+from testkit.databases import empty_database, paste
+from testkit.models import Models
+from testkit.project import host_project
+from testkit.servers import Cluster
 from tests.spark.audited import Audited
 from tests.spark.test_spelling import NO_INPUT, SAMPLES, TYPES, quoted_type
-from tests.support import paste
-from tests.support.databases import empty_database
-from tests.support.models import Models
-from tests.support.project import host_project
 from waltally.errors import TableUnfit
 from waltally.tables import literal
 

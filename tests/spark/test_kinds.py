@@ -15,8 +15,8 @@ from counting.values import FactPart
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
+from testkit.facts import column, declare
 from tests.spark.support import Source
-from tests.support.facts import column, declare
 from waltally.facts import Dimension, parse
 from waltally.tables import Table
 

@@ -14,11 +14,11 @@ from string import printable
 import pytest
 from auditing.job import audit
 
-from demo.cluster import Cluster
+from testkit.databases import empty_database
+from testkit.models import Models
+from testkit.project import host_project
+from testkit.servers import Cluster
 from tests.spark.audited import Audited
-from tests.support.databases import empty_database
-from tests.support.models import Models
-from tests.support.project import host_project
 from waltally.errors import BuildFailed
 
 TABLE = """

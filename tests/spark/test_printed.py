@@ -15,8 +15,8 @@ from seeding.archived import Purged
 from seeding.store import Rejection, StoredBaseline
 from seeding.summary import FactSummary, Summary
 
+from testkit.facts import notify
 from tests.spark.support import ROOT, Source
-from tests.support.facts import notify
 from waltally.escapes import escaped
 
 PROGRESS = r"\s*\d+%, [\d,]+ rows read, [\d,]+ rows/s(, about \d+ s left)?"

@@ -25,14 +25,14 @@ from replaying.job import replay
 from replaying.positions import baseline_before, facts_at
 from replaying.settings import ReplaySettings, parse_time
 
-from demo.cluster import Cluster
+from testkit.databases import Database, empty_database
+from testkit.facts import NOTIFY, column, notify
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 from tests.spark.archives import submit
 from tests.spark.declared import ORDERS, orders
 from tests.spark.support import Source
-from tests.support.databases import Database, empty_database
-from tests.support.facts import NOTIFY, column, notify
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact, parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demo import recount
+from testkit import recount
 from tests.spark.audited import DIMENSIONS, Audited
 
 SEED = ("--fact", "ft_service_stats")

@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from testkit.commands import RunningLoader, wait_until
+from testkit.databases import paste
+from testkit.project import host_project
 from tests.spark.audited import Audited
-from tests.support import paste, wait_until
-from tests.support.commands import RunningLoader
-from tests.support.project import host_project
 
 ORDERS = """
     create table orders (id bigserial primary key, code text not null, size bigint not null);

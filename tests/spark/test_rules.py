@@ -21,13 +21,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.cluster import Cluster
 from loader.capture import wal2json
+from testkit.commands import profiles, run_dbt
+from testkit.facts import SLOT, notify
+from testkit.servers import Cluster
 from tests.fact_oracle import Totals, Transaction
 from tests.properties.histories import changes, payload
 from tests.spark.support import ROOT
-from tests.support.commands import profiles, run_dbt
-from tests.support.facts import SLOT, notify
 from waltally import lsn
 from waltally.facts import Fact, parse
 from waltally.tables import Table

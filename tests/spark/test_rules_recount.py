@@ -14,10 +14,10 @@ from deltas import current_rows, rules, sums
 from pyspark.sql import DataFrame, SparkSession
 from replaying import replayed_fact
 
-from demo.cluster import Cluster
 from loader.capture import wal2json
+from testkit.facts import column
+from testkit.servers import Cluster
 from tests.spark.declared import Shop, orders
-from tests.support.facts import column
 from waltally.facts import Fact, parse
 from waltally.session_settings import _VALUES
 from waltally.tables import Table

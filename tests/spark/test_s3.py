@@ -20,10 +20,10 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 from reading.log import read_manifests
 
-from demo.cluster import free_port
+from testkit.commands import wait_until
+from testkit.servers import free_port
 from tests.spark.archives import Log
 from tests.spark.support import ROOT, Source
-from tests.support.waiting import wait_until
 from waltally.errors import LoaderError
 
 READ = """

@@ -12,13 +12,13 @@ import pytest
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from pyspark.sql import SparkSession
 
-from demo.cluster import Cluster
+from testkit.databases import Database, empty_database
+from testkit.facts import NOTIFY, column, declare, shipped_facts
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
+from testkit.spark_jobs import run_job
 from tests.runbook.procedure import Operator
-from tests.support.databases import Database, empty_database
-from tests.support.facts import NOTIFY, column, declare, shipped_facts
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
-from tests.support.spark_jobs import run_job
 
 INSERT = (
     "insert into {} ({}, service_id, template_id, notification_type, notification_status)"

@@ -10,8 +10,8 @@ from common.connections import connect
 from common.settings import Settings
 from counting import ranges, reading, snapshot, values
 
+from testkit.facts import notify
 from tests.spark.support import TABLES, Source
-from tests.support.facts import notify
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 

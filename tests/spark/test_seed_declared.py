@@ -13,10 +13,10 @@ from common.errors import CountingFailed
 from seeding import job, store
 from seeding.job import seed
 
+from testkit.facts import column, declare
 from tests.spark.declared import ORDERS, Shop
 from tests.spark.support import Source
 from tests.spark.test_seed_refusals import settings
-from tests.support.facts import column, declare
 
 Group = tuple[Any, ...]
 

@@ -18,9 +18,9 @@ from counting import snapshot
 from psycopg.conninfo import make_conninfo
 from pyspark.sql import SparkSession
 
+from testkit.commands import wait_until
+from testkit.facts import notify
 from tests.spark.support import TABLES, Clock, Source
-from tests.support.facts import notify
-from tests.support.waiting import wait_until
 
 
 def settings(source: Source, timeout: float) -> Settings:

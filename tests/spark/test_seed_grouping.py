@@ -15,10 +15,10 @@ from common.connections import connect
 from counting import columns, group_estimate, grouping, reading, snapshot, values
 from counting.group_estimate import Estimate, judge
 
+from testkit.commands import wait_until
+from testkit.facts import column, declare, notify
 from tests.spark.support import Source
 from tests.spark.test_seed_refusals import settings
-from tests.support.facts import column, declare, notify
-from tests.support.waiting import wait_until
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 

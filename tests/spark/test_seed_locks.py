@@ -15,9 +15,9 @@ from common.errors import SnapshotBlocked
 from common.settings import Settings
 from counting import snapshot
 
+from testkit.commands import wait_until
+from testkit.facts import notify
 from tests.spark.support import Clock, Source
-from tests.support.facts import notify
-from tests.support.waiting import wait_until
 from waltally.errors import Interrupted
 
 

@@ -11,7 +11,7 @@ from counting.ranges import Leaf, Range, cut, plan
 from counting.visibility import Visibility, unfinished
 from pyspark.sql import Row, SparkSession
 
-from tests.support.facts import column, declare, notify
+from testkit.facts import column, declare, notify
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 

@@ -13,10 +13,10 @@ from seeding import store
 from seeding.incoming import acquire_seed_lock
 from seeding.job import seed
 
-from demo.cluster import Cluster
 from loader.staging.records import SlotPosition
+from testkit.facts import NOTIFY, notify
+from testkit.servers import Cluster
 from tests.spark.support import Source
-from tests.support.facts import NOTIFY, notify
 from waltally import errors, facts, lsn
 from waltally.tables import Table
 

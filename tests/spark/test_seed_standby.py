@@ -16,11 +16,11 @@ from common.connections import Connection, connect
 from counting import timelines
 from seeding import incoming
 
-from demo.cluster import Cluster
 from loader.staging.records import SlotPosition
+from testkit.commands import wait_until
+from testkit.servers import Cluster
 from tests.spark.support import GATE, Source
 from tests.spark.traffic import Writers, ends_as_a_recount
-from tests.support.waiting import wait_until
 from waltally import lsn
 from waltally.errors import SourceBehind
 

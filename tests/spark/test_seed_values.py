@@ -12,8 +12,8 @@ from common.exact_sums import add, sum_of, sum_text
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from demo.cluster import Cluster
-from tests.support.facts import column
+from testkit.facts import column
+from testkit.servers import Cluster
 from waltally.facts import Dimension, Measure
 
 AMOUNTS = (

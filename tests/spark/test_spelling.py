@@ -11,8 +11,8 @@ from common.connections import connect
 from counting import checks, columns
 
 from loader.source.table_facts import BY_SESSION
+from testkit.facts import notify
 from tests.spark.support import Source
-from tests.support.facts import notify
 from waltally.errors import TableUnfit
 from waltally.session_settings import _VALUES
 from waltally.tables import Table, quoted

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
 from loader.capture import stream
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import wait_until
-from tests.support.servers import Server, administer
-from tests.support.servers import connect as plain
-from tests.support.standbys import Family
+from testkit.commands import wait_until
+from testkit.fixtures import MakePipeline
+from testkit.servers import Cluster, Server, administer
+from testkit.servers import connect as plain
+from testkit.standbys import Family
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused, MissingRight, SlotInUse, SlotLost
 from waltally.tables import Table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
-from tests.support.pipeline import Pipeline
-from tests.support.standbys import Copy, Family, now_the_source
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
+from testkit.standbys import Copy, Family, now_the_source
 from waltally.errors import BuildFailed
 
 

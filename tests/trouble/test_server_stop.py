@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.support import Database, wait_until
-from tests.support.commands import profiles
-from tests.support.servers import connect
+from testkit.commands import profiles, wait_until
+from testkit.databases import Database
+from testkit.servers import Cluster, connect
 
 
 @pytest.fixture

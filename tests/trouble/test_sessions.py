@@ -10,20 +10,18 @@ from typing import Any
 
 import pytest
 
-from demo.cluster import Cluster
 from loader.applying import applier, calls
 from loader.applying.applier import Applier
 from loader.applying.calls import ModelState
 from loader.capture import reader, stream
 from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import Database, wait_until
-from tests.support.commands import RunningLoader
-from tests.support.databases import application_database, empty_database
-from tests.support.in_process import background
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
+from testkit.commands import RunningLoader, wait_until
+from testkit.databases import Database, application_database, empty_database
+from testkit.fixtures import MakePipeline
+from testkit.in_process import background
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, connect
 from waltally.errors import BuildFailed, LoaderError, SlotMoved
 
 

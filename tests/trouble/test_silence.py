@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from loader.capture import reader, source_monitor
-from tests.support import wait_until
-from tests.support.commands import SHORT_PAUSES, RunningLoader
-from tests.support.in_process import background
-from tests.support.pipeline import Pipeline
-from tests.support.proxy import Proxy
+from testkit.commands import SHORT_PAUSES, RunningLoader, wait_until
+from testkit.in_process import background
+from testkit.pipeline import Pipeline
+from testkit.proxy import Proxy
 
 IMPATIENT = {
     "loader.capture.source_monitor.CHECK_SECONDS": 0.1,

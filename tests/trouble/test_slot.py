@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import Database, wait_until
-from tests.support.pipeline import Pipeline
+from testkit.commands import wait_until
+from testkit.databases import Database
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 
 
 def free_the_slot(database: Database) -> None:

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import Database, wait_until
-from tests.support.commands import SECRET
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
+from testkit.commands import SECRET, wait_until
+from testkit.databases import Database
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, connect
 
 RETRY = "cannot be reached"
 

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 import psycopg2
 import pytest
 
-from demo.cluster import Cluster
 from loader.capture import source_monitor
-from tests.fixtures.pipelines import MakePipeline
-from tests.support import Database, wait_until
-from tests.support.in_process import background
-from tests.support.pipeline import Pipeline
-from tests.support.standbys import Family
+from testkit.commands import wait_until
+from testkit.databases import Database
+from testkit.fixtures import MakePipeline
+from testkit.in_process import background
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
+from testkit.standbys import Family
 
 BUSY_STANDBY_SECONDS = 25.0
 """Less than half of wal_sender_timeout, after which a standby would end any wait."""

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE, MakePipeline
-from tests.support import Database
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
+from testkit.databases import Database
+from testkit.fixtures import WAREHOUSE, MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, connect
 
 
 def test_a_right_that_is_taken_away(apart: Pipeline) -> None:

@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 
+from testkit.commands import ROOT, RunningLoader, profiles, wait_until
+from testkit.databases import Database
+from testkit.pipeline import Pipeline
+from testkit.servers import connect
 from tests.acceptance.pipeline import BIN
-from tests.support import ROOT, Database, wait_until
-from tests.support.commands import RunningLoader, profiles
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
 
 
 def test_the_second_loader_takes_over_when_the_first_is_killed(pipeline: Pipeline) -> None:

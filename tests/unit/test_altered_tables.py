@@ -8,7 +8,7 @@ from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import Batcher
 from loader.capture.messages import Altered, Begin, Change, Commit, Message
 from loader.staging.records import Registration
-from tests.support.facts import notify
+from testkit.facts import notify
 from waltally.leaves import Member, Root
 from waltally.tables import Table
 

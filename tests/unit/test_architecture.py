@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.support import ROOT
+from testkit.commands import ROOT
 
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
 WALKS = TEXT[TEXT.index("## Five walks") :]

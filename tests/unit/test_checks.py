@@ -7,7 +7,7 @@ import pytest
 from loader.source import checks, table_checks
 from loader.source.server_facts import ServerFacts
 from loader.source.table_facts import Check, Number, TableFacts, Writes
-from tests.support.facts import column, declare
+from testkit.facts import column, declare
 from waltally.errors import LoaderError
 from waltally.facts import parse
 from waltally.tables import Table

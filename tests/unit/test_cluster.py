@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from demo.cluster import Cluster, ClusterError
+from testkit.servers import Cluster, ClusterError
 
 
 def test_root_without_a_user_postgres_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

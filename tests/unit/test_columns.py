@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from loader.capture.columns import SourceColumn, column_filter, columns_to_keep
 from loader.capture.wal2json import action
-from tests.support.facts import declare
+from testkit.facts import declare
 from waltally.errors import SettingError
 from waltally.facts import parse
 from waltally.tables import Table, format_names, parse_names

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.operations.test_service_files import command, must_parse, values
-from tests.support import ROOT
-from tests.support.containers import (
+from testkit.commands import ROOT
+from testkit.containers import (
     CONTAINERFILES,
     KUBERNETES,
     copied,
@@ -24,6 +23,7 @@ from tests.support.containers import (
     pods,
     services,
 )
+from tests.operations.test_service_files import command, must_parse, values
 
 CONTAINERFILE = ROOT / "ops" / "Containerfile"
 IGNORED = (ROOT / "ops" / "Containerfile.dockerignore").read_text().splitlines()

@@ -15,8 +15,8 @@ import typer.main
 from typer.core import TyperGroup, TyperOption
 
 from loader.cli import app
-from tests.support import ROOT
-from tests.support.containers import objects, services
+from testkit.commands import ROOT
+from testkit.containers import objects, services
 from tests.unit.test_reference import REFERENCE
 
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loader.monitoring.text_lines import LogFormatter, aligned, echo, write
-from tests.support import ROOT
+from testkit.commands import ROOT
 from waltally.errors import SettingError, combine
 from waltally.escapes import escaped
 

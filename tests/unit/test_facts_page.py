@@ -7,7 +7,7 @@ import re
 import pytest
 
 from demo import example as examples
-from tests.support import ROOT
+from testkit.commands import ROOT
 
 MACROS = ROOT / "dbt_project" / "macros"
 PAGE = (ROOT / "docs" / "facts.md").read_text()

@@ -7,7 +7,7 @@ from itertools import chain, count
 
 import pytest
 
-from demo.cluster import free_port
+from testkit.servers import free_port
 
 
 def test_a_port_is_not_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:

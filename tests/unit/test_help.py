@@ -16,7 +16,7 @@ from typer.core import TyperGroup, TyperOption
 from typer.testing import CliRunner
 
 from loader.cli import app
-from tests.support import LOADER, ROOT
+from testkit.commands import LOADER, ROOT
 
 GROUP = cast(TyperGroup, typer.main.get_command(app))
 VERBS = sorted(GROUP.commands)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from demo.cluster import free_port
 from loader.monitoring import http_server
 from loader.monitoring.health import Answer
-from tests.support.waiting import wait_until
+from testkit.commands import wait_until
+from testkit.servers import free_port
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from testkit.commands import ROOT
 
 HEAVY = ("dbt", "prometheus_client", "psycopg2", "pyspark", "rich", "yaml")
 """What takes a tenth of a second or more to import, or is needed by few verbs."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from testkit.commands import ROOT
 
 PAGES = sorted(
     path

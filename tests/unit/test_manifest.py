@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from loader.setup.dbt_project import declared_facts, find_project, read_manifest
-from tests.support import ROOT
-from tests.support.facts import NOTIFY, declare, manifest_of
+from testkit.commands import ROOT
+from testkit.facts import NOTIFY, declare, manifest_of
 from waltally.errors import SettingError
 from waltally.tables import Table
 

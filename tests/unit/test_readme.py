@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.support import ROOT
+from testkit.commands import ROOT
 
 README = (ROOT / "README.md").read_text()
 MOST_LINES = 150

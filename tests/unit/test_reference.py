@@ -11,7 +11,7 @@ import typer.main
 from typer.core import TyperGroup, TyperOption
 
 from loader.cli import app
-from tests.support import ROOT
+from testkit.commands import ROOT
 from waltally.errors import LoaderError
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from docs.site import pages
-from tests.support import ROOT
+from testkit.commands import ROOT
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 SITE = pages.collect()

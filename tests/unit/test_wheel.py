@@ -15,8 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 import waltally
-from tests.support import LOADER, ROOT
-from tests.support.wheel import build_wheel
+from testkit.commands import LOADER, ROOT
+from testkit.wheel import build_wheel
 
 SHIPPED = "loader/shipped"
 INFO = f"waltally-{waltally.__version__}.dist-info"

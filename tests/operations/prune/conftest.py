@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import Cluster
-from tests.fixtures.pipelines import WAREHOUSE
+from testkit.databases import application_database
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 from tests.operations.prune.windows import backfill, server
-from tests.support.databases import application_database
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
 
 
 @pytest.fixture(scope="session")

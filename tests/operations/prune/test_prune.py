@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from demo import recount
-from demo.cluster import Cluster
-from demo.comparison import staged_transactions
 from loader.staging.prune import Outcome, prune
+from testkit import recount
+from testkit.commands import wait_until
+from testkit.comparison import staged_transactions
+from testkit.databases import Database, empty_database, paste
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, connect
 from tests.acceptance.pipeline import Pipeline as BusySource
-from tests.fixtures.pipelines import WAREHOUSE
 from tests.operations.prune.windows import (
     DAYS_OLD,
     partitions,
@@ -25,11 +29,6 @@ from tests.operations.prune.windows import (
     tables,
     wait_for_pending,
 )
-from tests.support import Database, paste, wait_until
-from tests.support.databases import empty_database
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
 from waltally.errors import BuildFailed
 from waltally.settings import DEFAULT_SCHEMA, Settings
 

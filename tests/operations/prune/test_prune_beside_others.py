@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 from psycopg2 import extensions
 
-from demo.cluster import Cluster
 from loader.staging import migrate
 from loader.staging.change_log import ChangeLog
-from tests.fixtures.pipelines import WAREHOUSE
+from testkit.commands import wait_until
+from testkit.databases import Database, application_database, paste
+from testkit.facts import declare
+from testkit.fixtures import WAREHOUSE
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, connect
 from tests.operations.prune.windows import (
     make_window,
     partitions,
@@ -22,12 +27,6 @@ from tests.operations.prune.windows import (
     tables,
     wait_for_pending,
 )
-from tests.support import Database, paste, wait_until
-from tests.support.databases import application_database
-from tests.support.facts import declare
-from tests.support.models import Models
-from tests.support.pipeline import Pipeline
-from tests.support.servers import connect
 from waltally.errors import Interrupted
 
 OLDEST = "cdc.change_log_00000001"

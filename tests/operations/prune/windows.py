@@ -6,13 +6,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from demo.cluster import Cluster
 from loader.staging.change_log import ChangeLog
 from loader.staging.layout import PARTITION_NAME
 from loader.staging.partitions import make_partition
-from tests.support import LOADER, ROOT, Database, wait_until
-from tests.support.pipeline import Pipeline
-from tests.support.servers import Server
+from testkit.commands import LOADER, ROOT, wait_until
+from testkit.databases import Database
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, Server
 
 DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
 """The newest row of each partition that `backfill` makes."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from testkit.commands import run
 from tests.soak.commands import kill_group
 from tests.soak.failure import SoakFailed
 from tests.soak.faults.waiting import wait_at_most
 from tests.soak.servers import ROLE
 from tests.soak.system import System
-from tests.support import run
 
 # An empty partition before the present one, as if the log had begun there. With a seed nobody
 # needs it; without a seed the prune keeps it and says why.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from testkit.proxy import Proxy
 from tests.soak.system import System
-from tests.support.proxy import Proxy
 
 
 def cut(system: System) -> None:

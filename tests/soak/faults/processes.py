@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 
+from testkit.commands import LOADER, ROOT
 from tests.soak.commands import kill_group
 from tests.soak.failure import SoakFailed
 from tests.soak.faults.waiting import wait_at_most
 from tests.soak.system import System
-from tests.support import LOADER, ROOT
 
 IS_BUILDING = (
     "select true from pg_stat_activity "

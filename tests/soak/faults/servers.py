@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from testkit.commands import wait_until
 from tests.soak.failure import SoakFailed
 from tests.soak.faults.waiting import wait_at_most
 from tests.soak.system import System
-from tests.support import wait_until
 
 IS_COMPUTED = "select true from cdc.computed_group limit 1"
 """Whether Spark has written what the database is to add."""

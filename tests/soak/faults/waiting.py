@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from testkit.commands import wait_until
 from tests.soak.failure import SoakFailed
 from tests.soak.system import System
-from tests.support import wait_until
 
 
 def wait_at_most(system: System, condition: Callable[[], object], seconds: float) -> None:

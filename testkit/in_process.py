@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from loader.capture.events import RunState
 from loader.capture.follow import follow
-from tests.support.pipeline import Pipeline
-from tests.support.waiting import wait_until
+from testkit.commands import wait_until
+from testkit.pipeline import Pipeline
 from waltally.errors import LoaderError
 from waltally.settings import Settings
 

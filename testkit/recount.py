@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from psycopg2 import sql
 
-from demo.comparison import staged_transactions
-from demo.source import transaction
+from testkit.comparison import staged_transactions
+from testkit.source import transaction
 
 Group = tuple[str, str, str, str]
 """Service, template, type and status of one row of the fact."""

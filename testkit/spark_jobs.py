@@ -16,8 +16,8 @@ from common import session
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from testkit.commands import only_environment
 from tests.spark.support import FAST_START, IN_PROCESS
-from tests.support.commands import only_environment
 from waltally.errors import LoaderError
 
 OPTIONS = (

@@ -10,11 +10,9 @@ from typing import Any
 
 from psycopg2 import errors
 
-from demo.cluster import BIN, Cluster
-from tests.support.commands import LOADER, ROOT, run_dbt, run_loader
-from tests.support.facts import NOTIFY, manifest_of
-from tests.support.servers import APPLICATION, administer, connect, load_application
-from tests.support.waiting import wait_until
+from testkit.commands import LOADER, ROOT, run_dbt, run_loader, wait_until
+from testkit.facts import NOTIFY, manifest_of
+from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
 
 _numbers = itertools.count()
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from psycopg2 import sql
 
-from demo.source import transaction
+from testkit.source import transaction
 
 Row = tuple[Any, ...]
 

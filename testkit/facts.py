@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from loader.setup.dbt_project import parse_project
-from tests.support.commands import ROOT
-from tests.support.servers import connect
+from testkit.commands import ROOT
+from testkit.servers import connect
 from waltally import facts
 from waltally.tables import Table
 

@@ -15,11 +15,10 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from demo.cluster import BIN, Cluster
-from tests.support.databases import Database
-from tests.support.pipeline import Pipeline
-from tests.support.servers import PLUGINS, Server, administer, connect
-from tests.support.waiting import wait_until
+from testkit.commands import wait_until
+from testkit.databases import Database
+from testkit.pipeline import Pipeline
+from testkit.servers import BIN, PLUGINS, Cluster, Server, administer, connect
 
 _VERSION = subprocess.run([BIN / "postgres", "--version"], capture_output=True, text=True).stdout
 MAJOR = int(re.findall(r"\d+", _VERSION)[0])

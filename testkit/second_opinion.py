@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from tests.support.databases import Database
+from testkit.databases import Database
 
 Delivered = list[tuple[str, int, str]]
 """Commit LSN, ordinal and payload of each change, in order."""

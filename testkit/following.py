@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.databases import Database
-from tests.support.waiting import wait_until
+from testkit.commands import wait_until
+from testkit.databases import Database
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.commands import ROOT
+from testkit.commands import ROOT
 
 _SOURCES = (
     *("pyproject.toml", "README.md", "LICENSE", "requirements.lock"),

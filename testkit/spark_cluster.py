@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from demo.cluster import free_port
+from testkit.servers import free_port
 
 _POLL_SECONDS = 0.25
 _START_SECONDS = 180

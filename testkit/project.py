@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.commands import ROOT
+from testkit.commands import ROOT
 
 _PROJECT = """
 name: host

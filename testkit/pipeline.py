@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from demo import recount
 from loader.applying.applier import apply_once
 from loader.capture.events import RunState
 from loader.capture.follow import follow
@@ -21,18 +20,19 @@ from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.setup.dbt_project import parse_project, read_manifest
 from loader.setup.register_facts import Wanted
-from tests.support.commands import (
+from testkit import recount
+from testkit.commands import (
     SHORT_PAUSES,
     RunningLoader,
     only_environment,
     profiles,
     run_loader,
     sentence,
+    wait_until,
 )
-from tests.support.databases import Database
-from tests.support.facts import shipped_manifest
-from tests.support.models import Models
-from tests.support.waiting import wait_until
+from testkit.databases import Database
+from testkit.facts import shipped_manifest
+from testkit.models import Models
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")

@@ -7,7 +7,7 @@ import struct
 import threading
 from contextlib import suppress
 
-from demo.cluster import free_port
+from testkit.servers import free_port
 
 _PIECE = 64 * 1024
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.commands import ROOT
+from testkit.commands import ROOT
 
 KUBERNETES = ROOT / "ops" / "kubernetes"
 COMPOSE = ROOT / "ops" / "compose" / "compose.yaml"

@@ -1,0 +1,1 @@
+"""What tests, demo and benchmarks share: servers, sources, traffic, recount, the pipeline."""

@@ -1,0 +1,102 @@
+"""Random concurrent traffic on Notify's tables: the kinds of change, and their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from testkit import notify_changes as changes
+from testkit.notify_changes import Session, templates_of
+from testkit.source import Identity
+from testkit.traffic import Sessions
+
+Change = Callable[[Session], int]
+Mix = dict[Change, int]
+
+
+def unrelated(session: Session) -> int:
+    """A write to a table that is not counted."""
+    return session.run("insert into unrelated (note) values (%s)", session.new_id())
+
+
+def empty(session: Session) -> int:
+    """A transaction gets an id and writes nothing."""
+    return session.run("select pg_current_xact_id()")
+
+
+_ALWAYS: Mix = {
+    changes.insert_one: 10,
+    changes.insert_many: 6,
+    changes.status_move: 20,
+    changes.bulk_update: 2,
+    changes.change_dimensions: 3,
+    changes.move_in_time: 2,
+    changes.uninteresting_update: 4,
+    changes.odd_text: 2,
+    changes.rename_service: 2,
+    changes.several_changes_of_one_row: 4,
+    changes.new_key: 1,
+    changes.test_key_delete: 2,
+    changes.delete: 2,
+    changes.reinsert_later: 2,
+    changes.delete_and_reinsert: 3,
+    changes.archive: 5,
+    changes.history_update: 4,
+    changes.history_change_dimensions: 1,
+    changes.history_move_in_time: 1,
+    changes.history_purge: 3,
+    changes.purge_and_archive_again: 1,
+    unrelated: 3,
+    empty: 2,
+}
+
+_UNDER_FULL: Mix = {changes.null_dimension: 3, changes.history_null_dimension: 2}
+
+_TRUNCATES: Mix = {changes.truncate_live: 1, changes.truncate_history: 1, changes.truncate_both: 1}
+
+
+def mix(
+    identity: Identity = "full",
+    truncates: bool = False,
+    weights: Mapping[str, int] | None = None,
+) -> Mix:
+    """Return each kind of change with its weight; `weights` replaces those of the kinds it names.
+
+    Dimensions become null under 'full' only. Raises ValueError for a kind that is not in the mix.
+    """
+    chosen = dict(_ALWAYS)
+    if identity == "full":
+        chosen |= _UNDER_FULL
+    if truncates:
+        chosen |= _TRUNCATES
+    by_name = {change.__name__: change for change in chosen}
+    for name, weight in (weights or {}).items():
+        if name not in by_name:
+            raise ValueError(f"no kind of change is called {name}; there are {', '.join(by_name)}")
+        chosen[by_name[name]] = weight
+    return chosen
+
+
+class Traffic(Sessions[Session]):
+    """Sessions that write notifications.
+
+    `weights` replaces the weights of the kinds of change that it names (in `mix`).
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        sessions: int = 4,
+        seed: int = 1,
+        rate: float | None = None,
+        identity: Identity = "full",
+        truncates: bool = False,
+        weights: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(
+            dsn,
+            lambda cursor, rng: Session(cursor, rng, templates_of(dsn), identity),
+            mix(identity, truncates, weights),
+            sessions,
+            seed,
+            rate,
+        )
