@@ -43,7 +43,7 @@ demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or ti
 picture: install  ## Draw the README's picture: the demo's terminal
 	$(BIN)/python -m demo.picture
 
-# 113 MB, so not in `make install`. Where there is none, the tests of a page are skipped.
+# 113 MB, so not in `make install`. Where there is none, the test of a page is skipped.
 browser:
 	@-CHROMIUM=1 ops/install-debian.sh
 

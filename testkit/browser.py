@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import itertools
 import json
@@ -50,25 +49,6 @@ class Page:
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
-
-    def resize(self, width: int, height: int, scale: int = 1) -> None:
-        """Show the page on a screen of that many CSS pixels."""
-        self._call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=scale,
-            mobile=width < 600,
-        )
-
-    def prefer(self, scheme: str) -> None:
-        """Show the page to somebody who prefers this colour scheme, `light` or `dark`."""
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        self._call("Emulation.setEmulatedMedia", features=[feature])
-
-    def picture(self) -> bytes:
-        """Return what the screen shows, as PNG."""
-        return base64.b64decode(self._call("Page.captureScreenshot")["data"])
 
     def _call(self, method: str, **parameters: object) -> dict[str, Any]:
         number = next(self._numbers)

@@ -20,17 +20,6 @@ from testkit.commands import ROOT, profiles, wait_until
 from testkit.databases import Database
 from testkit.servers import free_port
 
-CUT_OFF = """
-    [...document.querySelectorAll("body *")].filter((element) => {
-        const [own, chart] = [element, element.closest("svg") ?? document.body].map(
-            (each) => each.getBoundingClientRect()
-        );
-        return own.left < chart.left || own.right > Math.min(chart.right, 390)
-            || (element.clientWidth && element.scrollWidth > element.clientWidth);
-    }).map((element) => `${element.tagName} ${element.className} ${element.textContent}`)
-"""
-"""Elements that reach over an edge of the screen or the chart, or whose text over their own."""
-
 
 @pytest.fixture
 def root(source: Database, tmp_path: Path) -> Iterator[str]:
@@ -132,18 +121,6 @@ def test_a_change_at_the_source_moves_the_page_without_a_reload(
     assert page.evaluate("window.isTheSame")
     # The icon is in the page itself: data:
     assert {urlsplit(asked).netloc for asked in page.requests} - {""} == {urlsplit(root).netloc}
-
-
-@pytest.mark.slow
-def test_nothing_is_cut_off_on_a_phone(source: Database, root: str, page: Page) -> None:
-    source.insert(1, "pending-virus-check")
-    source.insert(1, "temporary-failure")
-    source.must("run", "--once", "--build")
-    source.execute("update analytics.ft_service_stats set count = 123456789")
-    page.resize(390, 844)
-    page.open(root)
-    wait_until(lambda: "370,370,367" in (shown(page, "requested") or ""), "the counts are there")
-    assert page.evaluate(CUT_OFF) == []
 
 
 def shown(page: Page, element: str) -> Any:

@@ -13,7 +13,6 @@ from tests.operations.ops_files import (
     NeedsHistory,
     Samples,
     alerts,
-    dashboard,
     dashboard_queries,
     documented,
     evaluate,
@@ -132,27 +131,3 @@ def test_every_metric_is_on_the_dashboard() -> None:
         for selector in selectors(query)
     }
     assert shown == set(documented())
-
-
-def test_the_dashboard_asks_for_its_data_source() -> None:
-    board = dashboard()
-    assert board["schemaVersion"] >= 39
-    variables = {each["name"]: each for each in board["templating"]["list"]}
-    assert variables["datasource"]["type"] == "datasource"
-    assert variables["datasource"]["query"] == "prometheus"
-    assert variables["slot"]["datasource"]["uid"] == "${datasource}"
-    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
-    for panel in board["panels"]:
-        place = panel["gridPos"]
-        assert panel["title"] and panel["fieldConfig"]["defaults"]["unit"]
-        assert place["x"] + place["w"] <= 24
-        for source in (panel, *panel["targets"]):
-            assert source["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-
-
-def test_a_metric_name_ends_in_its_base_unit() -> None:
-    for name, (kind, _) in documented().items():
-        assert (kind == "counter") == name.endswith("_total"), name
-        assert not re.search(r"_(ms|milliseconds|minutes|kb|mb|gb|percent)(_|$)", name), name
-        if re.search(r"lag|duration|freshness|_open_|wal_held|size", name):
-            assert name.endswith(("_seconds", "_bytes")), name

@@ -96,13 +96,6 @@ def test_services_expose_little(installed: Path) -> None:
         assert done.returncode == 0, done.stdout[-300:]
 
 
-def test_each_timer_has_its_service_and_a_time() -> None:
-    assert {name.replace(".timer", ".service") for name in TIMERS} < set(SERVICES)
-    for timer in TIMERS:
-        (when,) = values((FOLDER / timer).read_text(), "OnCalendar")
-        assert "Next elapse" in systemd_analyze("calendar", when).stdout
-
-
 def must_parse(words: list[str]) -> None:
     """Fail where a command's own parser does not take these words."""
     program, verb, *options = [word for word in words if word != "--quiet"]

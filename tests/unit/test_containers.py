@@ -1,4 +1,4 @@
-"""The container files of ops/ name only what there is, and agree with the service files.
+"""The container files of ops/ copy only what there is and run only commands that there are.
 
 `make lint-containers` has hadolint and Kubernetes' own schemas. No engine runs here:
 docs/containers.md says what was tried otherwise, and what was not.
@@ -7,98 +7,78 @@ docs/containers.md says what was tried otherwise, and what was not.
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from testkit.commands import ROOT
-from testkit.containers import (
-    CONTAINERFILES,
-    KUBERNETES,
-    copied,
-    instructions,
-    is_ignored,
-    objects,
-    pods,
-    services,
-)
-from tests.operations.test_service_files import command, must_parse, values
+from tests.operations.test_service_files import must_parse
 
 CONTAINERFILE = ROOT / "ops" / "Containerfile"
 IGNORED = (ROOT / "ops" / "Containerfile.dockerignore").read_text().splitlines()
 RULES = [line for line in IGNORED if line and not line.startswith("#")]
-SYSTEMD = ROOT / "ops" / "systemd"
-COMMANDS = [
-    *(pod["containers"][0]["command"] for pod in pods().values()),
-    *(each["command"] for each in services().values() if "command" in each),
-    *(yaml.safe_load(each.arguments) for each in instructions(CONTAINERFILE) if each.word == "CMD"),
-]
 
 
-@pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.name)
-def test_what_is_copied_is_there(file: Path) -> None:
-    stages = {each.stage for each in instructions(file)}
-    found = list(copied(file))
-    assert found
-    for stage, source in found:
-        if stage:
-            assert stage in stages
-        else:
-            assert (ROOT / source).exists(), source
-            assert file != CONTAINERFILE or not is_ignored(source, RULES), source
+def objects() -> list[dict[str, Any]]:
+    """Return every object of the Kubernetes manifests."""
+    return [
+        found
+        for file in sorted((ROOT / "ops" / "kubernetes").glob("*.yaml"))
+        if file.name != "kustomization.yaml"
+        for found in yaml.safe_load_all(file.read_text())
+    ]
 
 
-def test_nothing_else_is_sent_to_the_build() -> None:
-    """A profile holds passwords."""
-    for path in ("profiles.yml", ".venv", ".git", "target", "ops/compose", "loader/__pycache__"):
-        assert is_ignored(path, RULES), path
-    sent = {source for stage, source in copied(CONTAINERFILE) if not stage}
-    assert sent == {rule.removeprefix("!") for rule in RULES if rule.startswith("!")}
+def services() -> dict[str, dict[str, Any]]:
+    """Return the services of the compose file."""
+    compose = yaml.safe_load((ROOT / "ops" / "compose" / "compose.yaml").read_text())
+    loaded: dict[str, dict[str, Any]] = compose["services"]
+    return loaded
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def commands() -> Iterator[list[str]]:
+    """Yield the command of each pod and service, and what the image runs without one."""
+    for each in objects():
+        spec = each.get("spec", {})
+        if each["kind"] == "CronJob":
+            spec = spec["jobTemplate"]["spec"]
+        if "template" in spec:
+            yield spec["template"]["spec"]["containers"][0]["command"]
+    yield from (each["command"] for each in services().values() if "command" in each)
+    yield from map(yaml.safe_load, re.findall(r"^CMD (.*)$", CONTAINERFILE.read_text(), re.M))
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_each_command_is_one_that_there_is(words: list[str]) -> None:
     must_parse(words)
 
 
-def test_what_manifests_refer_to_is_there() -> None:
-    names = {(each["kind"], each["metadata"]["name"]) for each in objects()}
-    for name, pod in pods().items():
-        (container,) = pod["containers"]
-        for source in container["envFrom"]:
-            assert ("Secret", source["secretRef"]["name"]) in names, name
-        volumes = {each["name"] for each in pod["volumes"]}
-        assert {each["name"] for each in container["volumeMounts"]} == volumes
-        for volume in pod["volumes"]:
-            if claim := volume.get("persistentVolumeClaim"):
-                assert ("PersistentVolumeClaim", claim["claimName"]) in names
-    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
-    assert {*kustomization["resources"], "kustomization.yaml"} == {
-        path.name for path in KUBERNETES.iterdir()
-    }
-    images = {pod["containers"][0]["image"] for pod in pods().values()}
-    assert images == {each["name"] for each in kustomization["images"]}
+def copied(file: Path) -> set[str]:
+    """Return what a Containerfile copies from the folder in which it is built."""
+    text = re.sub(r"\\\n\s*", "", file.read_text())
+    found = [shlex.split(words)[:-1] for words in re.findall(r"^COPY (?!--from=)(.*)$", text, re.M)]
+    return {source for sources in found for source in sources}
 
 
-@pytest.mark.parametrize("name", ["archive", "audit", "dbt", "prune"])
-def test_a_cron_job_is_what_its_service_is(name: str) -> None:
-    (job,) = [each for each in objects() if each["metadata"]["name"] == f"waltally-{name}"][:1]
-    program, *rest = command(f"waltally-{name}.service")
-    (container,) = pods()[f"waltally-{name}"]["containers"]
-    expected = [word.replace("/var/lib/waltally/archive", "/archive") for word in rest]
-    assert container["command"] == [Path(program).name, *expected]
-    (when,) = values((SYSTEMD / f"waltally-{name}.timer").read_text(), "OnCalendar")
-    assert job["spec"]["schedule"] == cron(when)
-    (limit,) = values((SYSTEMD / f"waltally-{name}.service").read_text(), "TimeoutStartSec")
-    seconds = job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"]
-    assert f"{seconds // 3600}h" == limit
+def is_sent(path: str) -> bool:
+    """Say whether a path is sent to the build: of the rules that fit, the last one decides."""
+    fitting = [
+        rule
+        for rule in RULES
+        if fnmatch(path, rule.removeprefix("!")) or path.startswith(f"{rule.removeprefix('!')}/")
+    ]
+    return not fitting or fitting[-1].startswith("!")
 
 
-def cron(calendar: str) -> str:
-    """Return a time of systemd's as cron writes it."""
-    if every := re.fullmatch(r"\*:0/(\d+)", calendar):
-        return f"*/{every[1]} * * * *"
-    at = re.fullmatch(r"(Sun )?\*-\*-\* (\d\d):(\d\d)", calendar)
-    assert at, calendar
-    return f"{int(at[3])} {int(at[2])} * * {'0' if at[1] else '*'}"
+def test_what_is_copied_is_there_and_a_profile_with_its_passwords_is_not_sent() -> None:
+    for file in (ROOT / "ops").rglob("*Containerfile"):
+        assert all((ROOT / source).exists() for source in copied(file)), file
+    assert copied(CONTAINERFILE)
+    assert [source for source in copied(CONTAINERFILE) if not is_sent(source)] == []
+    for path in ("profiles.yml", ".venv", ".git", "target", "loader/__pycache__"):
+        assert not is_sent(path), path

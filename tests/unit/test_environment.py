@@ -16,7 +16,7 @@ from typer.core import TyperGroup, TyperOption
 
 from loader.cli import app
 from testkit.commands import ROOT
-from testkit.containers import objects, services
+from tests.unit.test_containers import objects, services
 from tests.unit.test_reference import REFERENCE
 
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()

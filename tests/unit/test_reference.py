@@ -63,11 +63,3 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
             default = option.default
             shown = f"{default:g}" if isinstance(default, float) else str(default)
             assert f"`{shown}`" in row
-
-
-def test_every_command_and_option_has_help() -> None:
-    for name, command in GROUP.commands.items():
-        assert command.help, name
-        assert "Example: loader " in command.help, name
-    for name, option in options():
-        assert option.help, f"{option.opts[0]} of {name}"

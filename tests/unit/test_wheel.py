@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import tomllib
 from email.message import Message
 from email.parser import Parser
 from importlib.metadata import distribution
-from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
 
 import waltally
-from testkit.commands import LOADER, ROOT
+from testkit.commands import ROOT
 from testkit.wheel import build_wheel
 
 SHIPPED = "loader/shipped"
@@ -79,15 +76,6 @@ def test_what_it_holds_is_what_is_here(wheel: ZipFile) -> None:
             assert wheel.read(name) == path.read_bytes(), name
 
 
-def test_its_name_licence_and_command(wheel: ZipFile, metadata: Message) -> None:
-    assert metadata["Name"] == "waltally"
-    assert metadata["Version"] == waltally.__version__
-    assert metadata["License-Expression"] == "MIT"
-    assert metadata["Author"] == "The waltally authors"
-    assert "The waltally authors" in wheel.read(f"{INFO}/licenses/LICENSE").decode()
-    assert "loader = loader.cli:main" in wheel.read(f"{INFO}/entry_points.txt").decode()
-
-
 def test_the_lock_pins_what_it_needs(metadata: Message) -> None:
     """So `pip install -c requirements.lock` installs nothing that was not tested."""
     pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
@@ -107,16 +95,3 @@ def test_the_loader_alone_needs_neither_dbt_nor_spark(metadata: Message) -> None
             if found.name not in {known.name for known in needed}
             and (found.marker is None or found.marker.evaluate({"extra": ""}))
         ]
-
-
-def test_the_version_stands_in_one_place() -> None:
-    done = subprocess.run([str(LOADER), "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"waltally {waltally.__version__}\n"
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert "version" not in project["project"]
-    assert not re.search("^version:", (ROOT / "dbt_project.yml").read_text(), re.M)
-
-
-def test_files_are_those_of_the_checkout(tmp_path: Path) -> None:
-    done = subprocess.run([str(LOADER), "files"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"{ROOT}\n")
