@@ -16,7 +16,7 @@ Kind = Literal[
     "setup",  # makes or upgrades a schema
     "registration",  # registers the facts of a slot of a schema
     "partitions",  # makes or drops a partition of the change log of a schema
-    "prune",  # of a schema; shared by a setup that begins a log
+    "prune",  # of a schema
     "seed",  # of a slot
     "archive",  # of a slot
     "standby",  # a seed that has paused a standby's replay
@@ -52,16 +52,14 @@ def acquire(
     kind: Kind,
     *names: str,
     seconds: float = 0.0,
-    shared: bool = False,
     ends_holders: bool = False,
 ) -> bool:
     """Take the lock until the session ends; False where others hold it for so many seconds.
 
-    Asked again and again: a session that waits inside a statement would block a detach.
+    Asked again and again: the snapshot of a statement that waits would hold back vacuum.
     """
-    take = TRY.replace("lock(", "lock_shared(") if shared else TRY
     deadline = time.monotonic() + seconds
-    while connection.ask(take, {"key": key(kind, *names)}) != [(True,)]:
+    while connection.ask(TRY, {"key": key(kind, *names)}) != [(True,)]:
         if time.monotonic() >= deadline:
             return False
         if ends_holders:

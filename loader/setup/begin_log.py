@@ -15,7 +15,6 @@ from loader.source.slot_admin import (
 )
 from loader.source.slot_facts import SlotFacts
 from loader.source.slot_state import Server, SlotState, standby_finding
-from loader.staging.partitions import hold_off_prunes
 from loader.staging.target_state import clear_last_error
 from waltally import lsn
 from waltally.database import Connection
@@ -41,7 +40,6 @@ def begin_log(
     state = facts.state
     if state is not None and state.is_copy:
         raise standby_finding(settings.slot, state)
-    hold_off_prunes(target, settings.schema)
     if renew and state is not None:
         if (other := foreign_slot_finding(facts)) is not None:
             raise other
@@ -65,7 +63,8 @@ def begin_log(
         start = _take_over(settings.slot, state, facts.server)
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
         done += keep_on_standbys(settings, state) if failover else []
-    # One transaction: nobody finds a slot without its facts, or a fact without its log.
+    # One transaction: nobody finds a slot without its facts, or a fact without its log. It writes
+    # to the log before the record, so a prune, which locks the log, ends before or sees the record.
     with target.transaction():
         write_record(target, settings, facts.server, start)
         done += register_facts(target, settings, wanted, tables)

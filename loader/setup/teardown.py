@@ -11,12 +11,10 @@ from loader.source import slot_facts
 from loader.source.slot_admin import drop_origin, drop_slot, foreign_slot_finding
 from loader.source.slot_facts import writable
 from loader.staging import migrate
-from loader.staging.layout import PARTITION_NAME
-from loader.staging.partitions import IS_LIKE_THE_LOG
 from waltally.database import Connection, connect
 from waltally.errors import LoaderError, NotOurs, SlotInUse
 from waltally.settings import Settings, jobs_schema
-from waltally.tables import Table, quoted
+from waltally.tables import quoted
 
 _MADE = "select jsonb_array_elements(made) from {}.schema_migration"
 # The functions that dbt has installed give a type of ours, and cdc.apply alone may call them.
@@ -66,18 +64,6 @@ _OF_A_SLOT = (
     "change_log",
     "slot_position",
 )
-
-# Partitions that a killed prune detached. A table of another program may have such a name; its
-# columns differ.
-_LEFT_OVER = f"""
-select c.relname::text
-from pg_class as c
-inner join pg_class as log on log.oid = %(log)s::regclass
-where c.relnamespace = %(schema)s::regnamespace and c.relkind = 'r'
-and c.relname ~ '{PARTITION_NAME}'
-and not exists (select from pg_inherits where inhrelid = c.oid)
-and {IS_LIKE_THE_LOG}
-"""
 
 # Tables that a killed seed left.
 _LEFT_BY_JOBS = """
@@ -159,8 +145,7 @@ def _drop_tables(target: Connection, schema: str) -> None:
     made: dict[str, list[str]] = {"view": [], "table": [], "function": [], "type": []}
     for ((kind, identity),) in target.ask(_MADE, None, schema):
         made[kind].append(identity)
-    place = {"schema": quoted(schema), "log": Table(schema, "change_log").quoted}
-    made["table"] += [Table(schema, name).quoted for (name,) in target.ask(_LEFT_OVER, place)]
+    place = {"schema": quoted(schema)}
     made["function"] += [signature for (signature,) in target.ask(_INSTALLED, place)]
     for kind, identity in target.ask(_KEEPING, place):
         if kind == "trigger":

@@ -2,7 +2,7 @@
 -- `prune.py` adds what only its options tell. {0} is the staging schema; %(schema)s is its name in a remedy.
 with part as (
     select * from jsonb_to_recordset(%(partitions)s)
-        as part (name text, state text, from_lsn pg_lsn, to_lsn pg_lsn, drop_sql text)
+        as part (name text, from_lsn pg_lsn, to_lsn pg_lsn)
 ),
 
 slot as (
@@ -25,8 +25,7 @@ held as (
         slot.start_lsn,
         slot.position_lsn,
         slot.moved_at,
-        part.state = 'attached' and slot.position_lsn < part.to_lsn as is_written,
-        part.state = 'attached' and slot.position_lsn >= part.to_lsn as is_read
+        slot.position_lsn < part.to_lsn as is_written
     from part
     inner join slot on slot.start_lsn < part.to_lsn
 ),
@@ -86,25 +85,15 @@ unarchived as (
         order by archive.archived_lsn desc
         limit 1
     ) as growing on true
-    where held.is_read and coalesce(growing.archived_lsn < held.to_lsn, true)
+    where not held.is_written and coalesce(growing.archived_lsn < held.to_lsn, true)
 ),
 
 reasons (name, slot_name, place, reason, remedy) as (
-    -- A prune moves start_lsn before it detaches, so somebody else has detached this one.
-    select
-        name,
-        slot_name,
-        1,
-        concat('it is detached, but the log of slot ', slot_name, ' starts before its end, at ', start_lsn),
-        drop_sql
-    from held
-    where state <> 'attached'
-    union all
     -- A slot that has not moved for a day may be one that nobody follows any more.
     select
         name,
         slot_name,
-        2,
+        1,
         case when moved_at > now() - interval '1 day'
             then concat('slot ', slot_name, ' still writes to it, and is at ', position_lsn)
             else concat(
@@ -122,7 +111,7 @@ reasons (name, slot_name, place, reason, remedy) as (
     select
         held.name,
         held.slot_name,
-        3,
+        2,
         concat(
             model.model_name,
             case when not model.is_there then ', which does not exist,' end,
@@ -144,12 +133,12 @@ reasons (name, slot_name, place, reason, remedy) as (
         )
     from held
     inner join model on model.slot_name = held.slot_name
-    where held.is_read and model.next_lsn < held.to_lsn and not (model.applied_lsn is null and model.awaits_seed)
+    where not held.is_written and model.next_lsn < held.to_lsn and not (model.applied_lsn is null and model.awaits_seed)
     union all
     select
         held.name,
         held.slot_name,
-        4,
+        3,
         concat('the reader ', reader.reader, ' has read slot ', held.slot_name, ' only up to ', reader.applied_lsn),
         concat(
             'let it read on; or, if it is gone for good: delete from ', %(schema)s, '.reader_position where slot_name = ',
@@ -157,13 +146,13 @@ reasons (name, slot_name, place, reason, remedy) as (
         )
     from held
     inner join {0}.reader_position as reader on reader.slot_name = held.slot_name
-    where held.is_read and reader.applied_lsn < held.to_lsn
+    where not held.is_written and reader.applied_lsn < held.to_lsn
     union all
     -- A rebuild reads the log from the fact's baseline on, unless an archive has that part.
     select
         held.name,
         held.slot_name,
-        5,
+        4,
         concat(
             'a rebuild of ', model.model_name, ' from slot ', held.slot_name, ' needs it: there is ',
             coalesce('a baseline at ' || model.snapshot_lsn, 'no baseline'), ' and ', held.lacking

@@ -1,56 +1,41 @@
-"""Drops partitions of the change log that nobody needs, without blocking anybody.
+"""Drops partitions of the change log that nobody needs, each in one transaction.
 
-Ordered so that a crash at any step leaves valid state: start_lsn moves up first, so that nobody
-relies on the rows any more, and the same transaction marks the partition; then the partition is
-detached, then dropped. The next prune finishes what one left, or the loader does where it needs
-the partition's place.
-
-A prune first waits for the partition's locks and then locks the slots' rows without waiting. So
-while it waits it holds nothing that a loader or a build needs for longer than one try.
+The transaction that drops a partition also moves `start_lsn` beyond it. So a crash leaves nothing
+half done, and nobody relies on rows that are gone. To drop a partition, the log itself is locked.
+That waits for every session that uses the log, and other sessions wait behind it. So one try waits
+for a second at most, and between two tries everybody goes on.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from importlib import resources
-from typing import Literal, TypeVar
+from typing import Literal
 
 from psycopg2.extras import Json
 
 from loader.staging import migrate
 from loader.staging.layout import PARTITION_NAME, Block
-from loader.staging.partitions import (
-    BESIDE_THE_LOG,
-    IS_LIKE_THE_LOG,
-    IS_MARKED,
-    MARK,
-    STATE,
-    attach_sql,
-)
 from waltally import failpoints, locks, lsn
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, NotSetUp
 from waltally.settings import Settings
-from waltally.tables import Table, quoted
+from waltally.tables import quoted
 from waltally.units import duration
 
-_PARTITIONS = f"""
+# Those that are attached. Tables with other names or bounds are not ours.
+_PARTITIONS = """
 select
     c.relname,
-    {STATE},
-    coalesce(pg_total_relation_size(c.oid), 0),
+    pg_total_relation_size(c.oid),
     c.reltuples::bigint,
-    pg_get_expr(c.relpartbound, c.oid),
-    {IS_MARKED}
-from {BESIDE_THE_LOG}
-where
-    n.nspname = %s
-    and c.relname ~ %s
-    and {IS_LIKE_THE_LOG}
-order by c.relname
+    pg_get_expr(c.relpartbound, c.oid)
+from pg_inherits as i
+inner join pg_class as c on c.oid = i.inhrelid
+where i.inhparent = to_regclass(%s) and not i.inhdetachpending and c.relname ~ %s
 """
 
 _COUNTED_BYTES = 64 * 2**20
@@ -85,38 +70,17 @@ set pruned_from_lsn = coalesce(pruned_from_lsn, start_lsn), start_lsn = %(end)s
 where start_lsn < %(end)s
 """
 
-# Sessions that read the partition by its own name. For sessions that read it through the log the
-# detach itself waits, and it holds nothing meanwhile.
-_DIRECT_READERS = """
-select string_agg(distinct held.pid::text, ', ')
-from pg_locks as held
-where
-    held.relation = to_regclass(%s)
-    and held.database = (select oid from pg_database where datname = current_database())
-    and held.mode in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
-    and held.pid is distinct from pg_backend_pid()
-    and not exists (
-        select from pg_locks as parent
-        where
-            parent.virtualtransaction = held.virtualtransaction
-            and parent.relation = to_regclass(%s)
-    )
-"""
-
-_PAUSE_SECONDS = 0.2
-_TRY_SECONDS = 2
-"""The longest wait for a lock while another is held; an autovacuum gives way within a second."""
-
-_DETACH = "alter table {0}.change_log detach partition {0}.{1} "
+_TRY_SECONDS = 1
+"""How long a try waits for the log's lock, and others behind it."""
+_PATIENCE_SECONDS = 2
+"""How long it waits for the partition's own: an autovacuum gives way within a second."""
+_PAUSE_SECONDS = 0.5
 
 _WHEN_IT_ENDS = (
     "loader prune again once that session has ended; pg_stat_activity shows open transactions"
 )
 
-Result = TypeVar("Result")
 Status = Literal["would drop", "dropped", "kept", "left"]
-State = Literal["attached", "pending", "detached"]
-"""Pending: a detach has begun and waits for sessions that were reading the log before."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +91,10 @@ class Partition:
     """
 
     block: Block
-    state: State
     size: int
     age: float | None
     rows: int
     rows_estimated: bool
-    is_pruned: bool
-    """Whether a prune has marked it. Nobody needs its rows since then."""
 
     @property
     def name(self) -> str:
@@ -161,9 +122,9 @@ class Outcome:
 def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[Outcome]:
     """Drop the partitions that nobody needs and whose newest row is older than `keep` seconds.
 
-    `timeout` is in seconds, for each wait: for another prune or a setup, and for sessions that use
-    a partition or have used the log since before the partition was detached. With `dry_run` nothing
-    changes. Raises NotSetUp where there is no log, Interrupted where another prune goes on.
+    `timeout` is in seconds, for each wait: for another prune, and for sessions that use the log.
+    With `dry_run` nothing changes. Raises NotSetUp where there is no log, Interrupted where another
+    prune goes on.
     """
     schema = settings.schema
     with closing(connect(settings.target, "target")) as target:
@@ -176,7 +137,7 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
         target.ask("set client_connection_check_interval to '1s'")
         if not dry_run and not locks.acquire(target, "prune", schema, seconds=timeout):
             raise Interrupted(
-                f"Another prune or a setup of schema {schema} is running",
+                f"Another prune of schema {schema} is running",
                 "let it end; pg_locks shows it as advisory",
             )
         if not target.ask("select 1 from {}.slot_position limit 1", None, schema):
@@ -197,37 +158,32 @@ def _plan(
 
     A partition is dropped only when all older ones are, so that the log has no gap.
     """
-    partitions = sorted(_read_partitions(target, schema), key=lambda each: each.block)
+    partitions = sorted(_read_partitions(target, schema), key=lambda partition: partition.block)
     needed = _find_blockers(target, schema, partitions)
-    last = max((each.block for each in partitions if each.state == "attached"), default=None)
     is_held = False
     for partition in partitions:
-        found = needed[partition.name]
-        if partition.state == "attached" and partition.block == last:
+        blockers = needed[partition.name] + _too_young(partition, keep)
+        if partition is partitions[-1]:
             what = " and empty" if partition.age is None else ""
-            found = [Blocker(f"it is the newest partition{what}: the log goes on in it")]
-        elif partition.state == "attached":
-            found += _too_young(partition, keep)
-            if is_held and not found:
-                found = [Blocker("an older partition is kept")]
-            is_held = is_held or bool(found)
-        yield partition, found
+            blockers = [Blocker(f"it is the newest partition{what}: the log goes on in it")]
+        elif is_held and not blockers:
+            blockers = [Blocker("an older partition is kept")]
+        is_held = is_held or bool(blockers)
+        yield partition, blockers
 
 
 def _read_partitions(target: Connection, schema: str) -> Iterator[Partition]:
-    """Yield the loader's partitions. Tables with other columns or bounds are not ours."""
-    for name, state, size, estimate, bounds, is_pruned in target.ask(
-        _PARTITIONS, (schema, PARTITION_NAME)
-    ):
+    log = f"{quoted(schema)}.change_log"
+    for name, size, estimate, bounds in target.ask(_PARTITIONS, (log, PARTITION_NAME)):
         block = Block.named(name)
-        if state != "detached" and bounds.lower() != f"for values {block.bounds}".lower():
+        if bounds.lower() != f"for values {block.bounds}".lower():
             continue
         # A table that was never analyzed has no estimate; autovacuum analyzes every larger one.
         is_estimate = size >= _COUNTED_BYTES and estimate >= 0
         ((age,),) = target.ask(_AGE, None, schema, name)
         if not is_estimate:
             ((estimate,),) = target.ask("select count(*) from {}.{}", None, schema, name)
-        yield Partition(block, state, size, age, estimate, is_estimate, is_pruned)
+        yield Partition(block, size, age, estimate, is_estimate)
 
 
 def _find_blockers(
@@ -236,28 +192,17 @@ def _find_blockers(
     """Return who needs which partition, by its name."""
     parts = [
         {
-            "name": each.name,
-            "state": each.state,
-            "from_lsn": lsn.show(each.block.from_lsn),
-            "to_lsn": lsn.show(each.block.to_lsn),
-            "drop_sql": _drop_sql(each, schema),
+            "name": partition.name,
+            "from_lsn": lsn.show(partition.block.from_lsn),
+            "to_lsn": lsn.show(partition.block.to_lsn),
         }
-        for each in partitions
+        for partition in partitions
     ]
-    found: dict[str, list[Blocker]] = {each.name: [] for each in partitions}
+    blockers: dict[str, list[Blocker]] = {partition.name: [] for partition in partitions}
     values = {"partitions": Json(parts), "schema": quoted(schema)}
     for name, reason, remedy in target.ask(_BLOCKERS, values, schema):
-        found[name].append(Blocker(reason, remedy))
-    return found
-
-
-def _drop_sql(partition: Partition, schema: str) -> str:
-    table, log = (Table(schema, name).quoted for name in (partition.name, "change_log"))
-    drop = f"drop table {table};"
-    if partition.is_pruned:
-        return drop
-    attach = attach_sql(table, log, partition.block)
-    return f"{attach} -- or, only where its rows are of no use: {drop}"
+        blockers[name].append(Blocker(reason, remedy))
+    return blockers
 
 
 def _too_young(partition: Partition, keep: float) -> list[Blocker]:
@@ -300,78 +245,39 @@ class _Dropper:
 
     def drop(self, partition: Partition) -> list[Blocker]:
         """Drop the partition, or return its blockers. Raises Interrupted."""
-        if partition.state == "attached":
-            if found := self._retry(lambda: self._move_start(partition)):
-                return found
-            failpoints.reach("start-moved")
-            self._retry(lambda: self._check_direct_readers(partition))
-            self._run(_DETACH + "concurrently", partition)
-            partition = replace(partition, state="detached", is_pruned=True)
-        elif partition.state == "pending":
-            self._retry(lambda: self._finish_detach(partition))
-        failpoints.reach("partition-detached")
-        return self._retry(lambda: self._drop(partition))
-
-    def _retry(self, step: Callable[[], Result]) -> Result:
-        """Run the step, again while other sessions block it, and return its result."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return step()
+                with self._target.transaction():
+                    return self._try(partition)
             except Interrupted:
                 if time.monotonic() > deadline:
                     raise
-            # Between two tries nothing is locked, so that sessions that wait for us can go on.
+            # Nothing is locked meanwhile, so that sessions that waited for us go on.
             time.sleep(_PAUSE_SECONDS)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Run what is within in one transaction, with short waits for locks."""
-        with self._target.transaction():
-            self._target.ask(f"set local lock_timeout = '{min(_TRY_SECONDS, self._timeout)}s'")
-            yield
+    def _try(self, partition: Partition) -> list[Blocker]:
+        names = (self._schema, partition.name)
+        self._lock("{0}.{1} in share update exclusive mode", _PATIENCE_SECONDS, partition)
+        # The first reading takes the locks of all tables that it needs. So the second one, while
+        # everybody waits for us, waits for nobody.
+        if blockers := self._needed(partition):
+            return blockers
+        self._lock("only {0}.change_log in access exclusive mode", _TRY_SECONDS, partition)
+        self._target.ask(_LOCK_SLOTS, None, self._schema)
+        if blockers := self._needed(partition):
+            return blockers
+        end = {"end": lsn.show(partition.block.to_lsn)}
+        self._target.ask(_MOVE_START, end, self._schema)
+        failpoints.reach("start-moved")
+        self._target.ask("drop table {}.{}", None, *names)
+        return []
 
-    def _move_start(self, partition: Partition) -> list[Blocker]:
-        with self._transaction():
-            self._run("lock table {0}.{1} in share update exclusive mode", partition)
-            found = self._needed(partition) + _too_young(partition, self._keep)
-            if not found:
-                self._target.ask(
-                    "comment on table {}.{} is %s", (MARK,), self._schema, partition.name
-                )
-                end = {"end": lsn.show(partition.block.to_lsn)}
-                self._target.ask(_MOVE_START, end, self._schema)
-        return found
-
-    def _check_direct_readers(self, partition: Partition) -> None:
-        """Raise Interrupted while a session reads the partition by its own name.
-
-        The detach would wait for it with a lock that keeps the loader from attaching another one.
-        """
-        names = [Table(self._schema, name).quoted for name in (partition.name, "change_log")]
-        ((pids,),) = self._target.ask(_DIRECT_READERS, names)
-        if pids:
-            raise Interrupted(f"process {pids} reads {partition.name} by its own name")
-
-    def _finish_detach(self, partition: Partition) -> None:
-        with self._transaction():
-            self._run(_DETACH + "finalize", partition)
-
-    def _drop(self, partition: Partition) -> list[Blocker]:
-        with self._transaction():
-            self._run("lock table {0}.{1} in access exclusive mode", partition)
-            found = self._needed(partition)
-            if not found:
-                self._run("drop table {0}.{1}", partition)
-        return found
+    def _lock(self, what: str, seconds: int, partition: Partition) -> None:
+        """Lock a table until the transaction ends. Raises Interrupted."""
+        self._target.ask(f"set local lock_timeout = '{min(seconds, self._timeout)}s'")
+        self._target.ask(f"lock table {what}", None, self._schema, partition.name)
 
     def _needed(self, partition: Partition) -> list[Blocker]:
-        """Return who needs the partition, and keep the slots' rows from changing."""
-        # The first reading takes the locks of all tables. So the second one, after the rows that a
-        # loader writes are locked, waits for nobody.
-        _find_blockers(self._target, self._schema, [partition])
-        self._target.ask(_LOCK_SLOTS, None, self._schema)
-        return _find_blockers(self._target, self._schema, [partition])[partition.name]
-
-    def _run(self, statement: str, partition: Partition) -> None:
-        self._target.ask(statement, None, self._schema, partition.name)
+        needed = _find_blockers(self._target, self._schema, [partition])[partition.name]
+        return needed + _too_young(partition, self._keep)

@@ -8,7 +8,6 @@ import signal
 import psycopg2
 import pytest
 
-from loader.staging.partitions import MARK
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, paste
 from testkit.following import end, following, is_copying, peak_memory
@@ -240,19 +239,6 @@ def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_atta
     assert source.staged() == 5
 
 
-def test_a_partition_that_a_killed_prune_marked_is_made_new(source: Database) -> None:
-    source.begin_block()
-    source.must("setup")
-    source.insert(3)
-    source.must("run", "--once")
-    partition = source.value("select distinct tableoid::regclass::text from cdc.change_log")
-    source.execute(f"comment on table {partition} is '{MARK}'")
-    source.execute(f"alter table cdc.change_log detach partition {partition}")
-    source.insert(2)
-    source.must("run", "--once")
-    assert source.staged() == 2
-
-
 def test_another_program_s_table_with_a_partition_s_name_stays(source: Database) -> None:
     source.begin_block()
     source.must("setup")
@@ -260,10 +246,7 @@ def test_another_program_s_table_with_a_partition_s_name_stays(source: Database)
     present = source.value("select (pg_current_wal_lsn() - '0/0')::bigint >> 24")
     names = [f"change_log_{present + number:010x}" for number in range(4)]
     for name in names:
-        # Even where it says that a prune marked it.
-        source.execute(
-            f"create table cdc.{name} (slot_name text); comment on table cdc.{name} is '{MARK}'"
-        )
+        source.execute(f"create table cdc.{name} (slot_name text)")
     for _ in range(2):
         done = source.loader("run", "--once")
         assert done.returncode == 20, done.stderr

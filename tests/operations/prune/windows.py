@@ -59,7 +59,7 @@ def partitions(database: Database) -> list[str]:
     """The partitions that are attached, by their numbers."""
     rows = database.execute(
         "select inhrelid::regclass::text from pg_inherits "
-        "where inhparent = 'cdc.change_log'::regclass and not inhdetachpending order by 1"
+        "where inhparent = 'cdc.change_log'::regclass order by 1"
     )
     return [name.removeprefix("cdc.change_log_").lstrip("0") for (name,) in rows]
 
@@ -89,6 +89,10 @@ def start_prune(pipeline: Pipeline) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_pending(pipeline: Pipeline) -> None:
-    pending = "select count(*) from pg_inherits where inhdetachpending"
-    wait_until(lambda: pipeline.target.value(pending) == 1, "it waits for a reader")
+def wait_until_it_waits(pipeline: Pipeline, table: str = "cdc.change_log") -> None:
+    """Wait until the prune asks for the table, which it does for a second at a time."""
+    waits = (
+        "select count(*) from pg_locks where relation = to_regclass(%s) "
+        "and mode = 'AccessExclusiveLock' and not granted"
+    )
+    wait_until(lambda: pipeline.target.value(waits, table) == 1, "it waits for a reader")
