@@ -18,8 +18,7 @@ from loader.capture.follow import follow
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
 from loader.setup import setup
-from loader.setup.dbt_project import parse_project, read_manifest
-from loader.setup.register_facts import Wanted
+from loader.setup.dbt_project import Declared, parse_project, read_manifest
 from testkit import recount
 from testkit.commands import (
     SHORT_PAUSES,
@@ -73,9 +72,9 @@ class Pipeline:
         return Settings.of(source, target, self.slot, DEFAULT_SCHEMA)
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> Declared:
         """What `loader setup` would register."""
-        return Wanted.of(read_manifest(self.source.manifest))
+        return read_manifest(self.source.manifest)
 
     @property
     def dsns(self) -> tuple[str, str]:

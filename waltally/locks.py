@@ -68,6 +68,11 @@ def acquire(
     return True
 
 
+def hold(connection: Connection, kind: Kind, *names: str) -> None:
+    """Wait for the lock and hold it until the session ends."""
+    connection.ask("select pg_advisory_lock(%(key)s)", {"key": key(kind, *names)})
+
+
 def wait(connection: Connection, kind: Kind, *names: str) -> None:
     """Wait for the lock and hold it until the open transaction ends."""
     connection.ask("select pg_advisory_xact_lock(%(key)s)", {"key": key(kind, *names)})

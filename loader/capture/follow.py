@@ -8,7 +8,7 @@ from threading import Event
 
 from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
-from loader.source import slot_facts
+from loader.source.slot import read_server
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import TRANSIENT, LoaderError
@@ -79,7 +79,7 @@ def mark_end(connection: Connection) -> int:
     with asynchronous commits reaches the position too. On a standby, where nothing can be written,
     it is the position up to which everything is replayed by now.
     """
-    server = slot_facts.read_server(connection)
+    server = read_server(connection)
     if server.in_recovery:
         return server.wal_end
     with connection.transaction():

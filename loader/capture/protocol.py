@@ -19,7 +19,7 @@ from psycopg import pq
 
 from loader.capture.messages import Keepalive
 from loader.source.remedies import slot_finding
-from loader.source.slot_state import RENEW
+from loader.source.slot import RENEW
 from waltally import lsn
 from waltally.errors import LoaderError, RowTooLarge, SlotLost
 from waltally.server_errors import ServerError, connection_lost, is_too_large, login_error

@@ -16,7 +16,7 @@ from loader.capture.queue import MessageQueue
 from loader.capture.reader import SlotReader
 from loader.capture.source_monitor import MUCH_WAL
 from loader.capture.stream import open_stream
-from loader.source.slot_state import RENEW
+from loader.source.slot import RENEW
 from loader.staging.change_log import ChangeLog
 from waltally import failpoints
 from waltally.errors import EncodingUnfit, Interrupted, LoaderError, RowTooLarge, unexpected

@@ -22,8 +22,8 @@ import psycopg2
 from psycopg.conninfo import make_conninfo
 
 from loader.source import ddl_notes, leaf_catalog
-from loader.source.ask_source import synchronous_finding
-from loader.source.slot_state import Timeline, read_timeline
+from loader.source.slot import Timeline, read_timeline
+from loader.source.synchronous import synchronous_finding
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import CannotConnect, Interrupted, LoaderError, unexpected

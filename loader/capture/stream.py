@@ -15,18 +15,21 @@ from loader.capture.messages import Decode
 from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.undecodable import EncodingChecker
-from loader.source import ddl_notes, slot_facts, table_identity
-from loader.source.ask_source import synchronous_finding
-from loader.source.server_facts import STANDBYS_DECODE_SINCE
-from loader.source.slot_admin import origin_name
-from loader.source.slot_facts import SLOT_STATE, slot_state
-from loader.source.slot_state import (
+from loader.source import ddl_notes, table_identity
+from loader.source.server import STANDBYS_DECODE_SINCE
+from loader.source.slot import (
+    SLOT_STATE,
     Server,
     SlotState,
     Timeline,
+    read_server,
+    read_state,
     read_timeline,
+    slot_state,
     why_not_followable,
 )
+from loader.source.slot_admin import origin_name
+from loader.source.synchronous import synchronous_finding
 from loader.staging.change_log import ChangeLog
 from loader.staging.records import Registration, SlotPosition
 from waltally import failpoints, login, lsn, session_settings
@@ -153,8 +156,8 @@ def _check_again(name: str, monitor: SourceMonitor, found: Handshake, record: Sl
     If we ask for a position before the slot's own, the server silently starts at its own. So where
     the slot was moved after the first check, the changes between would be missing.
     """
-    state = slot_facts.read_state(monitor.connection, name)
-    wal_end = slot_facts.read_server(monitor.connection).wal_end
+    state = read_state(monitor.connection, name)
+    wal_end = read_server(monitor.connection).wal_end
     server = replace(found.server, wal_end=wal_end)
     finding = why_not_followable(name, server, state, record)
     if finding is not None:

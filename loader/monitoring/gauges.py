@@ -18,8 +18,7 @@ from psycopg.conninfo import make_conninfo
 from loader.capture.events import RunState
 from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock
-from loader.source import slot_facts
-from loader.source.slot_state import Server, SlotState
+from loader.source.slot import Server, SlotState, read_server, read_state
 from loader.staging import target_state
 from loader.staging.records import TargetState
 from waltally.database import Connection, connect
@@ -168,8 +167,8 @@ class GaugeCollector(Collector):
     def _ask_source(self, connection: Connection) -> SourceSample:
         # The position is read first, so the end of the WAL cannot be before it.
         position = self._run_state.position_lsn
-        state = slot_facts.read_state(connection, self._settings.slot)
-        server = slot_facts.read_server(connection)
+        state = read_state(connection, self._settings.slot)
+        server = read_server(connection)
         now = time.monotonic()
         target = self._target.latest
         if target is not None:

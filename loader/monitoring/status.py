@@ -10,10 +10,12 @@ from typing import Any
 
 from loader.monitoring.findings import Thresholds, passed, rejection_remedy, summarize
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
-from loader.source import failover, slot_facts
-from loader.source.ask_source import ask_server, synchronous_finding
 from loader.source.findings import table_findings, tables_replaced
-from loader.source.slot_state import Server, SlotState
+from loader.source.server import ask_server
+from loader.source.server_checks import waiting_note
+from loader.source.slot import Server, SlotState
+from loader.source.slot_admin import read_slot
+from loader.source.synchronous import synchronous_finding
 from loader.staging import target_state
 from loader.staging.records import TargetState, say_state
 from waltally import lsn
@@ -34,7 +36,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     findings: list[LoaderError] = []
     with closing(connect(settings.source, "source")) as source:
         with closing(connect(settings.target, "target")) as target:
-            facts = slot_facts.read_facts(settings, source, target)
+            facts = read_slot(settings, source, target)
             state, server = facts.state, facts.server
             found = (
                 target_state.read_target_state(target, settings.schema, settings.slot)
@@ -48,7 +50,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
         synchronous = synchronous_finding(source)
         findings += [synchronous] if synchronous else []
         if state is not None and state.is_failover:
-            waits = failover.waiting_note(ask_server(source, settings.slot))
+            waits = waiting_note(ask_server(source, settings.slot))
             findings += [Unhealthy(*waits)] if waits else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,

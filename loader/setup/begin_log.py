@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from loader.setup.register_facts import Wanted, read_tables, register_facts
+from loader.setup.dbt_project import Declared
+from loader.setup.register_facts import read_tables, register_facts
+from loader.source.slot import Server, SlotInfo, SlotState, standby_finding
 from loader.source.slot_admin import (
     STANDBY_SNAPSHOT,
     another_name,
@@ -13,8 +15,6 @@ from loader.source.slot_admin import (
     enable_failover,
     foreign_slot_finding,
 )
-from loader.source.slot_facts import SlotFacts
-from loader.source.slot_state import Server, SlotState, standby_finding
 from loader.staging.target_state import clear_last_error
 from waltally import lsn
 from waltally.database import Connection
@@ -28,8 +28,8 @@ _CHECK_STANDBYS = "check each standby with: loader setup --check --failover --so
 
 def begin_log(
     settings: Settings,
-    wanted: Wanted,
-    facts: SlotFacts,
+    declared: Declared,
+    slot: SlotInfo,
     source: Connection,
     target: Connection,
     timeout: int,
@@ -37,19 +37,19 @@ def begin_log(
     failover: bool,
 ) -> list[str]:
     """Make the slot, anew with `renew`, or take over one that is there; begin its log."""
-    state = facts.state
+    state = slot.state
     if state is not None and state.is_copy:
         raise standby_finding(settings.slot, state)
     if renew and state is not None:
-        if (other := foreign_slot_finding(facts)) is not None:
+        if (other := foreign_slot_finding(slot)) is not None:
             raise other
         drop_slot(source, settings.slot)
         failover = failover or state.is_failover
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
-    tables = read_tables(source, settings, wanted)
+    tables = read_tables(source, settings, declared)
     if state is None:
-        if facts.server.in_recovery:
+        if slot.server.in_recovery:
             log.warning(
                 "The standby makes the slot once its primary has logged which transactions run. At "
                 "once, if you run on the primary: %s",
@@ -60,14 +60,14 @@ def begin_log(
         if failover:
             done.append(f"standbys may keep a copy of the slot; {_CHECK_STANDBYS}")
     else:
-        start = _take_over(settings.slot, state, facts.server)
+        start = _take_over(settings.slot, state, slot.server)
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
         done += keep_on_standbys(settings, state) if failover else []
     # One transaction: nobody finds a slot without its facts, or a fact without its log. It writes
     # to the log before the record, so a prune, which locks the log, ends before or sees the record.
     with target.transaction():
-        write_record(target, settings, facts.server, start)
-        done += register_facts(target, settings, wanted, tables)
+        write_record(target, settings, slot.server, start)
+        done += register_facts(target, settings, declared, tables)
     clear_last_error(target, settings.schema, settings.slot)
     return done
 

@@ -154,7 +154,9 @@ class Declared:
     """Its name."""
     facts: tuple[Fact, ...]
     roll_ups: tuple[str, ...] = ()
-    """Their names."""
+    """The names of the declared roll-ups, which dbt installs; setup forgets the others."""
+    forget: frozenset[str] = frozenset()
+    """Registered facts of other projects that may be forgotten."""
 
 
 def read_manifest(path: Path) -> Declared:

@@ -5,113 +5,134 @@ from __future__ import annotations
 from contextlib import closing
 
 from loader.setup.begin_log import begin_log, keep_on_standbys
-from loader.setup.register_facts import (
-    Wanted,
-    foreign_findings,
-    read_tables,
-    register_facts,
-    unchanged,
-)
-from loader.source import failover as failover_slots
-from loader.source import slot_facts
-from loader.source.ask_source import ask_server
-from loader.source.checks import keeping_findings
-from loader.source.ddl_notes import missing_note
-from loader.source.findings import (
+from loader.setup.checks import (
     declaration_findings,
     encoding_findings,
+    foreign_findings,
     other_slot_findings,
-    record_findings,
-    source_findings,
     zone_findings,
 )
+from loader.setup.dbt_project import Declared
+from loader.setup.register_facts import read_tables, register_facts
+from loader.source.ddl_notes import missing_note
+from loader.source.findings import source_findings, tables_replaced
 from loader.source.remedies import setting_remedy
-from loader.source.slot_admin import (
-    create_slot,
-    make_origin,
-)
+from loader.source.server import ask_server
+from loader.source.server_checks import keeping_findings, primary_note, standby_findings, unable
+from loader.source.slot import SlotInfo, read_state
+from loader.source.slot_admin import create_slot, make_origin, read_slot, writable
 from loader.staging import migrate, registration
+from loader.staging.records import Registration
 from loader.staging.target_state import clear_last_error
 from waltally import locks
 from waltally.database import Connection, connect
-from waltally.errors import (
-    IsStandby,
-    LoaderError,
-    NotSetUp,
-    SlotCreationBlocked,
-    combine,
-)
+from waltally.errors import IsStandby, LoaderError, NotSetUp, SlotCreationBlocked, combine
 from waltally.settings import Settings
 
 _TRIAL_SECONDS = 3
 
 
-def check(settings: Settings, wanted: Wanted, failover: bool = False) -> list[LoaderError]:
+def check(settings: Settings, declared: Declared, failover: bool = False) -> list[LoaderError]:
     """Return what is wrong and change nothing. Raises LoaderError for a server that is down.
 
     With `failover` and a standby as the source: what keeps it from taking the slot over.
     """
     with closing(connect(settings.source, "source")) as source:
-        copies = ask_server(source, settings.slot)
-        if failover and copies.in_recovery:
-            state = slot_facts.read_state(source, settings.slot)
-            return failover_slots.standby_findings(copies, settings.slot, state, source.info.dbname)
-        found = failover_slots.unable(copies) if failover else []
-        found += declaration_findings(wanted.facts)
-        found += source_findings(settings, wanted.facts, source)
-        if not found and slot_facts.read_state(source, settings.slot) is None:
+        server = ask_server(source, settings.slot)
+        if failover and server.in_recovery:
+            state = read_state(source, settings.slot)
+            return standby_findings(server, settings.slot, state, source.info.dbname)
+        findings = _source_findings(settings, declared, source, failover)
+        if not findings and read_state(source, settings.slot) is None:
             try:
                 create_slot(source, settings.slot, _TRIAL_SECONDS, temporary=True)
             except SlotCreationBlocked:
                 pass  # only the wait was too long: the plugin had been loaded by then
             except LoaderError as error:
-                found.append(error)
-        with closing(_target(settings, found)) as target:
-            found += encoding_findings(source, target)
-            found += zone_findings(wanted.facts, target)
-            found += other_slot_findings(settings, wanted.facts, target)
-            if any(isinstance(each, IsStandby) for each in found):
-                return found
-            facts = slot_facts.read_facts(settings, source, target)
-            if not isinstance(facts.finding, IsStandby):
-                found += keeping_findings(ask_server(source, settings.slot))
-            if facts.record is None:
+                findings.append(error)
+        with closing(_target(settings, findings)) as target:
+            findings += _target_findings(settings, declared, source, target)
+            if any(isinstance(finding, IsStandby) for finding in findings):
+                return findings
+            slot = read_slot(settings, source, target)
+            if not isinstance(slot.finding, IsStandby):
+                findings += keeping_findings(server)
+            if slot.record is None:
                 unready = NotSetUp(
                     f"Server and tables are fit; the slot {settings.slot} is not set up yet",
                     "run `loader setup`",
                 )
-                return found or [unready]
-            if failover and facts.state is not None and not facts.state.is_failover:
-                found.append(
+                return findings or [unready]
+            if failover and slot.state is not None and not slot.state.is_failover:
+                findings.append(
                     NotSetUp(
                         f"The slot {settings.slot} is not kept by standbys",
                         "stop the loader, run `loader setup --failover`, start the loader",
                     )
                 )
             registered = registration.read_registration(target, settings.schema, settings.slot)
-            found += record_findings(settings, source, target, facts, unchanged(registered, wanted))
-            if foreign := foreign_findings(target, settings, wanted):
-                found += foreign
-            elif changes := registration.difference(registered, wanted.facts):
-                found.append(
+            findings += _record_findings(settings, declared, source, target, slot, registered)
+            if foreign := foreign_findings(settings, declared, target):
+                return findings + foreign
+            if changes := registration.difference(registered, declared.facts):
+                findings.append(
                     NotSetUp(
                         f"What is registered differs from what is declared: {changes}",
                         "run `loader setup`",
                     )
                 )
-            return found
+            return findings
 
 
-def _target(settings: Settings, found: list[LoaderError]) -> Connection:
+def _source_findings(
+    settings: Settings, declared: Declared, source: Connection, failover: bool
+) -> list[LoaderError]:
+    findings = unable(ask_server(source, settings.slot)) if failover else []
+    findings += declaration_findings(declared.facts)
+    return findings + source_findings(settings, declared.facts, source)
+
+
+def _target(settings: Settings, findings: list[LoaderError]) -> Connection:
     """Connect to the target. Where that fails, raise it together with the source's findings."""
     try:
         return connect(settings.target, "target")
     except LoaderError as error:
-        raise combine([*found, error]) from None
+        raise combine([*findings, error]) from None
+
+
+def _target_findings(
+    settings: Settings, declared: Declared, source: Connection, target: Connection
+) -> list[LoaderError]:
+    return [
+        *encoding_findings(source, target),
+        *zone_findings(declared.facts, target),
+        *other_slot_findings(settings, declared.facts, target),
+    ]
+
+
+def _record_findings(
+    settings: Settings,
+    declared: Declared,
+    source: Connection,
+    target: Connection,
+    slot: SlotInfo,
+    registered: Registration,
+) -> list[LoaderError]:
+    """Return why a slot that is set up cannot be followed.
+
+    Only facts that stay as they are count: others need a new baseline anyway.
+    """
+    if slot.finding is not None:
+        return [slot.finding]
+    declarations = {fact.name: fact.declaration for fact in declared.facts}
+    unchanged = [
+        fact for fact in registered.facts if declarations.get(fact.name) == fact.declaration
+    ]
+    return tables_replaced(settings, source, target, unchanged)
 
 
 def set_up(
-    settings: Settings, wanted: Wanted, timeout: int, renew: bool, failover: bool = False
+    settings: Settings, declared: Declared, timeout: int, renew: bool, failover: bool = False
 ) -> list[str]:
     """Make staging schema and slot where they are missing, register; return what was done.
 
@@ -119,47 +140,41 @@ def set_up(
     `renew` replaces the slot and its row, `failover` lets standbys keep the slot. Raises all
     findings together, NotOurs for a slot that setup did not make, and other LoaderErrors.
     """
-    done: list[str] = []
     with closing(connect(settings.source, "source")) as source:
-        found = failover_slots.unable(ask_server(source, settings.slot)) if failover else []
-        found += declaration_findings(wanted.facts)
-        found += source_findings(settings, wanted.facts, source)
-        with closing(_target(settings, found)) as target:
-            found += encoding_findings(source, target)
-            found += zone_findings(wanted.facts, target)
-            found += other_slot_findings(settings, wanted.facts, target)
-            if found:
-                raise combine(found)
-            done += [
+        findings = _source_findings(settings, declared, source, failover)
+        with closing(_target(settings, findings)) as target:
+            _refuse(findings + _target_findings(settings, declared, source, target))
+            done = [
                 f"applied {name} in schema {settings.schema}"
                 for name in migrate.upgrade(target, settings.schema)
             ]
             # Two slots at once could each find that no other one feeds a fact. So we look again.
-            target.ask("select pg_advisory_lock(%s)", (locks.key("registration", settings.schema),))
-            if found := other_slot_findings(settings, wanted.facts, target):
-                raise combine(found)
-            facts = slot_facts.read_facts(settings, source, target)
-            if facts.record is not None and (found := foreign_findings(target, settings, wanted)):
-                raise combine(found)
-            if facts.record is not None and not renew:
-                registered = registration.read_registration(target, settings.schema, settings.slot)
-                counted = unchanged(registered, wanted)
-                if found := record_findings(settings, source, target, facts, counted):
-                    raise combine(found)
-                tables = read_tables(source, settings, wanted)
+            locks.hold(target, "registration", settings.schema)
+            _refuse(other_slot_findings(settings, declared.facts, target))
+            slot = read_slot(settings, source, target)
+            if slot.record is not None:
+                _refuse(foreign_findings(settings, declared, target))
+            if slot.record is not None and not renew:
+                place = (target, settings.schema, settings.slot)
+                registered = registration.read_registration(*place)
+                _refuse(_record_findings(settings, declared, source, target, slot, registered))
+                tables = read_tables(source, settings, declared)
                 with target.transaction():
-                    done += register_facts(target, settings, wanted, tables)
+                    done += register_facts(target, settings, declared, tables)
                 if failover:
-                    done += keep_on_standbys(settings, facts.state)
-                clear_last_error(target, settings.schema, settings.slot)
+                    done += keep_on_standbys(settings, slot.state)
+                clear_last_error(*place)
                 return done + _notes(source, failover)
-            if found := keeping_findings(ask_server(source, settings.slot)):
-                raise combine(found)
-            done += begin_log(settings, wanted, facts, source, target, timeout, renew, failover)
-            if make_origin(slot_facts.writable(facts.server, source, target), settings.slot):
+            _refuse(keeping_findings(ask_server(source, settings.slot)))
+            done += begin_log(settings, declared, slot, source, target, timeout, renew, failover)
+            if make_origin(writable(slot.server, source, target), settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
-            done += _notes(source, failover)
-    return done
+            return done + _notes(source, failover)
+
+
+def _refuse(findings: list[LoaderError]) -> None:
+    if findings:
+        raise combine(findings)
 
 
 def ddl_note(settings: Settings) -> list[str]:
@@ -172,8 +187,10 @@ def ddl_note(settings: Settings) -> list[str]:
 def _notes(source: Connection, failover: bool) -> list[str]:
     """Return what may make the slot end later, with the SQL that prevents it."""
     server = ask_server(source, "")
-    notes = failover_slots.primary_note(server) if failover else []
-    timeout = slot_facts.read_idle_timeout(source)
+    notes = primary_note(server) if failover else []
+    ((timeout,),) = source.ask(
+        "select nullif(current_setting('idle_replication_slot_timeout', true), '0')"
+    )
     if timeout is not None:
         keep = setting_remedy(server.provider, "idle_replication_slot_timeout", "0")
         notes.append(

@@ -7,9 +7,13 @@ from contextlib import closing
 import psycopg2
 from psycopg2 import errors as pg
 
-from loader.source import slot_facts
-from loader.source.slot_admin import drop_origin, drop_slot, foreign_slot_finding
-from loader.source.slot_facts import writable
+from loader.source.slot_admin import (
+    drop_origin,
+    drop_slot,
+    foreign_slot_finding,
+    read_slot,
+    writable,
+)
 from loader.staging import migrate
 from waltally.database import Connection, connect
 from waltally.errors import LoaderError, NotOurs, SlotInUse
@@ -85,12 +89,12 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
         closing(connect(settings.source, "source")) as source,
         closing(connect(settings.target, "target")) as target,
     ):
-        facts = slot_facts.read_facts(settings, source, target)
-        if (other := foreign_slot_finding(facts)) is not None:
+        slot = read_slot(settings, source, target)
+        if (other := foreign_slot_finding(slot)) is not None:
             raise other
-        if facts.state is not None and facts.state.active_pid is not None:
+        if slot.state is not None and slot.state.active_pid is not None:
             raise SlotInUse(
-                f"The slot {settings.slot} is in use by pid {facts.state.active_pid}",
+                f"The slot {settings.slot} is in use by pid {slot.state.active_pid}",
                 "stop the loader first",
             )
         is_staged = bool(migrate.version(target, settings.schema))
@@ -98,12 +102,12 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
             said = _clear(target, settings, purge) if is_staged else []
             # After the tables were dropped and before that is committed: if the slot cannot be
             # dropped, it keeps its row and the command can be repeated.
-            if facts.state is not None:
+            if slot.state is not None:
                 drop_slot(source, settings.slot)
                 done.append(f"dropped the slot {settings.slot}")
         # Origins belong to the whole cluster, as slots do. That of a slot that we know is ours.
-        if facts.record is not None and drop_origin(
-            writable(facts.server, source, target), settings.slot
+        if slot.record is not None and drop_origin(
+            writable(slot.server, source, target), settings.slot
         ):
             done.append("dropped the replication origin")
     return done + said

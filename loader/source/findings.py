@@ -1,18 +1,17 @@
-"""Everything at source and target that keeps these facts from being followed."""
+"""Everything at the source that keeps these facts from being followed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from loader.source import checks, table_checks, table_identity
-from loader.source.ask_source import ask_server, ask_table, synchronous_finding
+from loader.source import server_checks, table_checks, table_identity
 from loader.source.leaf_catalog import LeafCatalog
-from loader.source.slot_facts import SlotFacts
+from loader.source.server import ask_server
+from loader.source.synchronous import synchronous_finding
+from loader.source.table import ask_table
 from loader.source.table_checks import identity_change
-from loader.staging import migrate
-from loader.staging.registration import other_slot
 from waltally.database import Connection
-from waltally.errors import IdentityTooNarrow, LoaderError, NotSetUp, SettingError, TableUnfit
+from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, identity_columns, source_tables
 from waltally.leaves import Root
 from waltally.settings import Settings
@@ -23,7 +22,7 @@ def source_findings(
     settings: Settings, facts: Sequence[Fact], source: Connection
 ) -> list[LoaderError]:
     """Return everything at the source that must be put right before a slot is made."""
-    server = checks.server_findings(ask_server(source, settings.slot))
+    server = server_checks.server_findings(ask_server(source, settings.slot))
     found = server + table_findings(facts, source)
     synchronous = synchronous_finding(source)
     return found if synchronous is None else [*found, synchronous]
@@ -38,95 +37,6 @@ def table_findings(facts: Sequence[Fact], source: Connection) -> list[LoaderErro
     roots = LeafCatalog(source, wanted, {}).roots
     found += declared_leaves(roots, wanted)
     return found + leaf_findings(source, roots, facts)
-
-
-def declaration_findings(facts: Sequence[Fact]) -> list[LoaderError]:
-    """Return why these declarations cannot be registered together."""
-    names = [str(table) for table in source_tables(facts)]
-    if not names:
-        return [
-            NotSetUp(
-                "The dbt project declares no fact: there is nothing to follow",
-                "add a model with {{ fact(...) }}, as the README shows",
-            )
-        ]
-    return [
-        SettingError(
-            f"Two tables are both written {name}, and the log could not tell them apart",
-            "rename one of them: no dot in a schema's or a table's name",
-        )
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
-
-
-def zone_findings(facts: Sequence[Fact], target: Connection) -> list[LoaderError]:
-    """Return which time zones the target, where the days are computed, does not know by name.
-
-    It would take any other text too, such as UTC+3, and other programs read that the other way.
-    """
-    zones: dict[str, str] = {}
-    for fact in facts:
-        for each in fact.dimensions:
-            for zone in (each.timezone, each.column_timezone):
-                if zone is not None:
-                    zones.setdefault(zone, fact.name)
-    unknown = target.ask(
-        "select zone from unnest(%s::text[]) as zone "
-        "where zone <> all (select name from pg_timezone_names)",
-        (list(zones),),
-    )
-    return [
-        SettingError(
-            f"{zones[zone]} takes days in the time zone {zone!r}, which the target does not know",
-            "write a name of: select name from pg_timezone_names; such as Europe/London or UTC",
-        )
-        for (zone,) in unknown
-    ]
-
-
-def other_slot_findings(
-    settings: Settings, facts: Sequence[Fact], target: Connection
-) -> list[LoaderError]:
-    """Return a finding for each fact that another slot feeds and that cannot tell them apart."""
-    if not migrate.version(target, settings.schema):
-        return []
-    others = {
-        fact.name: other_slot(target, settings.schema, settings.slot, fact)
-        for fact in facts
-        if not fact.has_slot_dimension
-    }
-    return [
-        SettingError(
-            f"The fact {name} is fed by the slot {other}: the slot {settings.slot} would mix its "
-            "rows with those",
-            "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the sources "
-            f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
-            f"loader teardown --purge --slot {other}",
-        )
-        for name, other in others.items()
-        if other is not None
-    ]
-
-
-def encoding_findings(source: Connection, target: Connection) -> list[LoaderError]:
-    """Return why the target cannot hold the source's text; empty where it can."""
-    names = [c.info.parameter_status("server_encoding") or "" for c in (source, target)]
-    unfit = checks.encodings_fit(*names)
-    return [unfit] if unfit else []
-
-
-def record_findings(
-    settings: Settings,
-    source: Connection,
-    target: Connection,
-    facts: SlotFacts,
-    counted: Sequence[Fact],
-) -> list[LoaderError]:
-    """Return why a slot that is set up cannot be followed for the facts that it counts."""
-    if facts.finding is not None:
-        return [facts.finding]
-    return tables_replaced(settings, source, target, counted)
 
 
 def tables_replaced(

@@ -1,25 +1,63 @@
-"""Makes and drops the slot and the replication origin, over a plain connection."""
+"""Reads, makes and drops the slot and the replication origin."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
-from loader.source.ask_source import ask_server
-from loader.source.providers import Provider
-from loader.source.remedies import slot_finding
-from loader.source.slot_facts import SlotFacts
+from loader.source.remedies import Provider, slot_finding
+from loader.source.server import ask_server
+from loader.source.slot import Server, SlotInfo, read_server, read_state, read_timeline
+from loader.staging import migrate
+from loader.staging.target_state import read_slot_position
 from waltally import lsn
 from waltally.database import Connection, explain, replication_command
-from waltally.errors import (
-    LoaderError,
-    NotOurs,
-    SlotCreationBlocked,
-    SlotInUse,
-)
+from waltally.errors import LoaderError, NotOurs, SlotCreationBlocked, SlotInUse
 from waltally.open_transactions import WRITERS, describe, ends_of_prepared
 from waltally.server_errors import ServerError
+from waltally.settings import Settings
+
+
+def read_slot(settings: Settings, source: Connection, target: Connection) -> SlotInfo:
+    """Ask both sides. Raises LoaderError where one cannot be asked.
+
+    What has become of former timelines is asked over a replication connection, only where there are
+    any, and left open where no connection is to be had.
+    """
+    # In this order, because a running loader moves all three: the slot is never ahead of the
+    # record, and the record is never ahead of the end of the WAL.
+    state = read_state(source, settings.slot)
+    record = None
+    if migrate.version(target, settings.schema):
+        record = read_slot_position(target, settings.schema, settings.slot)
+    server = read_server(source)
+    if record is not None:
+        server = _with_history(settings, server)
+    return SlotInfo(settings.slot, state, record, server)
+
+
+def _with_history(settings: Settings, server: Server) -> Server:
+    """Return the server with where it left the former timelines."""
+    if server.timeline is None:
+        return server
+    try:
+        timeline = read_timeline(
+            server.timeline.number, lambda command: replication_command(settings.source, command)
+        )
+    except LoaderError:
+        return replace(server, timeline=None)
+    return replace(server, timeline=timeline)
+
+
+def writable(server: Server, source: Connection, target: Connection) -> Connection:
+    """Return the connection that writes what the source's cluster has: a standby takes nothing."""
+    if server.in_recovery and read_server(target).is_same_cluster(server):
+        return target
+    return source
+
 
 STANDBY_SNAPSHOT = "select pg_log_standby_snapshot(); -- as a superuser"
 """What makes a primary log which transactions run; by itself it does so within minutes."""
@@ -88,16 +126,16 @@ def creation_finding(
     return slot_finding(ServerError.of(error), "", source.info.user, major, provider)
 
 
-def foreign_slot_finding(facts: SlotFacts) -> LoaderError | None:
+def foreign_slot_finding(slot: SlotInfo) -> LoaderError | None:
     """Return why the slot may not be dropped, None where `loader setup` made it or took it over.
 
     A slot is ours if it is a logical one of wal2json in this database and has a row in this schema
     that names this database of this cluster.
     """
-    state, server, record = facts.state, facts.server, facts.record
+    state, server, record = slot.state, slot.server, slot.record
     if state is None:
         return None
-    name = facts.slot
+    name = slot.name
     if state.plugin is None:
         what = "is a physical slot, of a standby or a backup"
     elif state.plugin != "wal2json" or state.database != server.database:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from loader.source.remedies import RELOAD
 from waltally.errors import SynchronousStandby
 from waltally.tables import literal, quoted
+
+if TYPE_CHECKING:
+    from waltally.database import Connection
 
 _HEAD = re.compile(r"\s*(?:(first|any)\s+)?(\d+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s,"]+))\s*(?:,|$)')
@@ -84,3 +88,30 @@ def judge(
         "for it",
         remedy,
     )
+
+
+# The names are null for a role that may not see them.
+_STANDBYS = """
+select
+    -- On a standby nothing is committed.
+    case when pg_is_in_recovery() then '' else current_setting('synchronous_standby_names') end,
+    current_setting('application_name'),
+    case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then array(
+        select distinct application_name
+        from pg_stat_replication
+        where sync_priority > 0
+        and pid not in (
+            select active_pid from pg_replication_slots where slot_type = 'logical' and active
+        )
+        order by application_name
+    ) end
+"""
+
+
+def synchronous_finding(connection: Connection) -> SynchronousStandby | None:
+    """Return why a loader with this connection's application_name may not stream now.
+
+    None where no commit of the source would wait for it. Raises LoaderError.
+    """
+    (row,) = connection.ask(_STANDBYS)
+    return judge(*row)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import operator
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 
-from loader.source.check_constraints import SPECIAL, kept_out
-from loader.source.table_facts import Check, TableFacts, Writes
+from loader.source.table import Check, TableInfo, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, FactTable, identity_columns
 from waltally.tables import quoted
@@ -19,7 +21,7 @@ _LARGE = 1_000_000
 _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
-def table_findings(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
+def table_findings(found: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return what is wrong with a table of these facts."""
     if unfit := _unfit(found, facts):
         return unfit
@@ -30,13 +32,13 @@ def table_findings(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError
     return [each for each in mendable if each]
 
 
-def countable(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
+def countable(found: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return why the rows of a table cannot be counted for these facts; empty where they can."""
     infinite = numbers_finite(found)
     return _unfit(found, facts) or ([infinite] if infinite else [])
 
 
-def _unfit(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
+def _unfit(found: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     feeds = _feeds(found, facts)
     if (unfit := table_fit(found)) is not None:
         return [unfit]
@@ -48,11 +50,11 @@ def _unfit(found: TableFacts, facts: Sequence[Fact]) -> list[LoaderError]:
     return [*(each for each in unreadable if each), *types_suit(found, feeds)]
 
 
-def _feeds(found: TableFacts, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
+def _feeds(found: TableInfo, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
     return [(fact, part) for fact in facts for part in fact.tables if part.table == found.table]
 
 
-def table_fit(found: TableFacts) -> LoaderError | None:
+def table_fit(found: TableInfo) -> LoaderError | None:
     """Only an ordinary or a partitioned table that is logged can be followed."""
     table = found.table
     remedy = "correct the table's name in the declaration, then `loader setup`"
@@ -70,7 +72,7 @@ def table_fit(found: TableFacts) -> LoaderError | None:
     return None
 
 
-def without_heirs(found: TableFacts) -> LoaderError:
+def without_heirs(found: TableInfo) -> LoaderError:
     """Return the error for a table whose rows a query counts together with those of others."""
     apart = " ".join(f"alter table {each} no inherit {found.table.quoted};" for each in found.heirs)
     return TableUnfit(
@@ -81,7 +83,7 @@ def without_heirs(found: TableFacts) -> LoaderError:
 
 
 def columns_present(
-    found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]
+    found: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]
 ) -> LoaderError | None:
     """A table must have every column that its facts need."""
     missing = {
@@ -100,7 +102,7 @@ def columns_present(
     )
 
 
-def columns_stored(found: TableFacts) -> LoaderError | None:
+def columns_stored(found: TableInfo) -> LoaderError | None:
     """A virtual column, which PostgreSQL has from 18 on, is null in every change."""
     if not found.virtual:
         return None
@@ -115,7 +117,7 @@ def columns_stored(found: TableFacts) -> LoaderError | None:
     )
 
 
-def columns_readable(found: TableFacts) -> LoaderError | None:
+def columns_readable(found: TableInfo) -> LoaderError | None:
     """A value must have the same text in every session: the stream and the seed are two."""
     if not found.by_session:
         return None
@@ -128,7 +130,7 @@ def columns_readable(found: TableFacts) -> LoaderError | None:
     )
 
 
-def numbers_finite(found: TableFacts) -> LoaderError | None:
+def numbers_finite(found: TableInfo) -> LoaderError | None:
     """JSON has neither NaN nor an infinity: in a change they are null, and cannot be told from it.
 
     A constraint of the table keeps them out. That a column is NOT NULL would tell only as long as
@@ -169,7 +171,7 @@ def _kept_out(checks: Iterable[Check], column: str) -> frozenset[str]:
     return frozenset[str]().union(*(kept_out(each.expression, column) for each in checks))
 
 
-def types_suit(found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
+def types_suit(found: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
     """A calendar day needs a date or a timestamp; a sum needs numbers that add up exactly."""
     said = set()
     for fact, part in feeds:
@@ -214,7 +216,7 @@ def types_suit(found: TableFacts, feeds: Sequence[tuple[Fact, FactTable]]) -> It
                     )
 
 
-def identity_wide(found: TableFacts, needed: Sequence[str]) -> LoaderError | None:
+def identity_wide(found: TableInfo, needed: Sequence[str]) -> LoaderError | None:
     """An old row must carry what the facts need, or its count cannot be found again.
 
     Source: PostgreSQL documentation, "ALTER TABLE", REPLICA IDENTITY.
@@ -231,13 +233,13 @@ def identity_wide(found: TableFacts, needed: Sequence[str]) -> LoaderError | Non
     )
 
 
-def identity_remedy(found: TableFacts, needed: Sequence[str]) -> str:
+def identity_remedy(found: TableInfo, needed: Sequence[str]) -> str:
     """Return the SQL that gives the table an identity wide enough, and why it is no index."""
     statements, why = identity_change(found, needed)
     return f"{statements} -- {why}" if why else statements
 
 
-def identity_change(found: TableFacts, needed: Sequence[str]) -> tuple[str, str]:
+def identity_change(found: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
     """Return the SQL that gives the table an identity wide enough, and why it is no index."""
     table = found.table
     choose = f"alter table {table.quoted} replica identity"
@@ -287,3 +289,38 @@ def _free_name(start: str, end: str, taken: frozenset[str]) -> str:
         if name not in taken:
             return name
     raise AssertionError("the numbers have no end")
+
+
+# A CHECK constraint is read as PostgreSQL prints it, and never executed: it may call anybody's
+# functions. Comparisons with a number, alone or joined by AND, are understood; anything else keeps
+# nothing out.
+SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
+
+_TERM = r"""\((?:[^()'"]|'[^']*'|"[^"]*"|\((?:[^()'"]|'[^']*')*\))*\)"""
+_JOINED = re.compile(rf"\({_TERM}(?: AND {_TERM})+\)")
+_NUMBER = r"\(*'?(-?\d+(?:\.\d+)?|NaN|-?Infinity)'?(?:\)|::[a-z ]+)*"
+_COMPARISON = re.compile(rf"\((.+) (<|<=|>|>=|=|<>) {_NUMBER}\)")
+_COMPARES = {
+    **{"<": operator.lt, "<=": operator.le, "=": operator.eq},
+    **{">": operator.gt, ">=": operator.ge, "<>": operator.ne},
+}
+
+
+def kept_out(expression: str, column: str) -> frozenset[str]:
+    """Return which of SPECIAL the constraint allows in no row's column."""
+    joined = re.findall(_TERM, expression[1:]) if _JOINED.fullmatch(expression) else []
+    compared = [
+        (_COMPARES[found[2]], found[3])
+        for term in joined or [expression]
+        if (found := _COMPARISON.fullmatch(term)) and found[1] in (column, quoted(column))
+    ]
+    return frozenset(
+        each
+        for each in SPECIAL
+        if any(not compares(_rank(each), _rank(number)) for compares, number in compared)
+    )
+
+
+def _rank(number: str) -> tuple[bool, Decimal]:
+    """Return what numbers are ordered by: PostgreSQL's NaN equals itself and is the largest."""
+    return (True, Decimal()) if number == "NaN" else (False, Decimal(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -61,22 +62,20 @@ def setup_command(
     """
     from loader.setup import setup
     from loader.setup.dbt_project import find_declared
-    from loader.setup.register_facts import Wanted
     from waltally.errors import combine
 
     settings = Settings.of(source, target, slot, schema)
     with shown("dbt parses the project"):
-        declared = find_declared(manifest)
-    wanted = Wanted.of(declared, forget or ())
+        declared = replace(find_declared(manifest), forget=frozenset(forget or ()))
     if check:
         with shown("checking servers and tables"):
-            found = setup.check(settings, wanted, failover)
+            found = setup.check(settings, declared, failover)
         if found:
             raise combine(found)
         text_lines.write(["Everything is set up."])
         return
     with shown("checking servers and tables, making what is missing"):
-        done = setup.set_up(settings, wanted, timeout, renew, failover)
+        done = setup.set_up(settings, declared, timeout, renew, failover)
         if done:
             done += setup.ddl_note(settings)
     if any(line.startswith("made the slot") for line in done):

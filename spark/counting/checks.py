@@ -11,10 +11,10 @@ from common.logged_tables import HeldSince
 from common.settings import Settings
 
 from counting import ranges, timelines
-from loader.source.checks import server_findings
-from loader.source.server_facts import SERVER, ServerFacts
+from loader.source.server import SERVER, ServerInfo
+from loader.source.server_checks import server_findings
+from loader.source.table import table_info, table_query
 from loader.source.table_checks import countable
-from loader.source.table_facts import table_facts, table_query
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import (
@@ -74,7 +74,7 @@ def source(connection: Connection, position: SlotPosition) -> None:
     # No slot name: the snapshot needs a free replication slot.
     row = connection.execute(SERVER.encode(), ("",)).fetchone()
     assert row is not None
-    facts = ServerFacts(*row)  # type: ignore[arg-type]
+    facts = ServerInfo(*row)  # type: ignore[arg-type]
     row = connection.execute(
         "select system_identifier::text, current_database() from pg_control_system()"
     ).fetchone()
@@ -114,7 +114,7 @@ def table_findings(
 ) -> list[LoaderError]:
     """Return why the table cannot be counted or not be read."""
     row = connection.execute(table_query(table, facts).encode()).fetchone()
-    unfit = countable(table_facts(table, row), facts)
+    unfit = countable(table_info(table, row), facts)
     if unfit:
         return unfit
     # Ranges are cut by ctid, which a grant on columns must include. Leaves are read by themselves.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from common.connections import Connection, resolved
 
 from counting.snapshot import connect_replication
-from loader.source.slot_state import Timeline, read_timeline
+from loader.source.slot import Timeline, read_timeline
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import SourceBehind

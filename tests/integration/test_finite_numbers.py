@@ -7,7 +7,7 @@ import re
 import pytest
 from psycopg2 import errors
 
-from loader.source.check_constraints import SPECIAL, kept_out
+from loader.source.table_checks import SPECIAL, kept_out
 from testkit.databases import Database, paste
 from testkit.facts import column, declare
 from waltally.tables import quoted

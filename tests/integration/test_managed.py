@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 from psycopg2 import errors as pg
 
-from loader.source.providers import PROVIDERS, Provider
+from loader.source.remedies import PROVIDERS, Provider
 from testkit.commands import ROOT
 from testkit.databases import Database, application_database, paste
 from testkit.servers import APPLICATION, PLUGINS, Cluster, Server, administer, connect

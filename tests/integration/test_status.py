@@ -19,7 +19,6 @@ from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.setup.dbt_project import read_manifest
-from loader.setup.register_facts import Wanted
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database, application_database, paste
 from testkit.following import end, following
@@ -307,7 +306,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: in
     source.must("setup")
     source.install()
     settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
-    wanted = Wanted.of(read_manifest(source.manifest))
+    wanted = read_manifest(source.manifest)
     thresholds = Thresholds(300, 2**40)
     stop = Event()
 

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 from auditing.job import audit
 
-from loader.source.table_facts import BY_SESSION
+from loader.source.table import BY_SESSION
 from testkit.databases import empty_database, paste
 from testkit.models import Models
 from testkit.project import host_project

@@ -10,7 +10,7 @@ from common import arrow_source
 from common.connections import connect
 from counting import checks, columns
 
-from loader.source.table_facts import BY_SESSION
+from loader.source.table import BY_SESSION
 from testkit.facts import notify
 from tests.spark.support import Source
 from waltally.errors import TableUnfit

@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from loader.source import checks, table_checks
-from loader.source.server_facts import ServerFacts
-from loader.source.table_facts import Check, Number, TableFacts, Writes
+from loader.source import server_checks as checks
+from loader.source import table_checks
+from loader.source.server import ServerInfo
+from loader.source.table import Check, Number, TableInfo, Writes
 from testkit.facts import column, declare
 from waltally.errors import LoaderError
 from waltally.facts import parse
 from waltally.tables import Table
 
-SOUND = ServerFacts(
+SOUND = ServerInfo(
     role="loader",
     in_recovery=False,
     wal_level="logical",
@@ -29,7 +30,7 @@ SOUND = ServerFacts(
     primary_slot="",
 )
 COLUMNS = dict.fromkeys(("id", "shop", "Paid At", "amount"), True)
-TABLE = TableFacts(
+TABLE = TableInfo(
     Table("public", "n"),
     "r",
     "p",
@@ -82,7 +83,7 @@ def test_a_sound_server_has_no_findings() -> None:
     ],
 )
 def test_each_server_fault_has_its_code_and_remedy(
-    broken: ServerFacts, code: int, remedy: str
+    broken: ServerInfo, code: int, remedy: str
 ) -> None:
     (finding,) = checks.server_findings(broken)
     assert finding.exit_code == code
@@ -97,7 +98,7 @@ def test_an_existing_slot_needs_no_free_place() -> None:
     assert not checks.server_findings(replace(SOUND, slots_used=10, slot_exists=True))
 
 
-def finding(facts: TableFacts) -> LoaderError | None:
+def finding(facts: TableInfo) -> LoaderError | None:
     found = table_checks.table_findings(facts, [FACT])
     return found[0] if found else None
 
@@ -155,7 +156,7 @@ def test_a_wide_identity_is_sound(identity: str) -> None:
     ],
 )
 def test_each_table_fault_has_its_code_and_remedy(
-    broken: TableFacts, code: int, remedy: str
+    broken: TableInfo, code: int, remedy: str
 ) -> None:
     found = finding(broken)
     assert found is not None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from loader.source.slot_state import (
+from loader.source.slot import (
     Server,
     SlotState,
     Timeline,

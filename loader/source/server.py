@@ -1,18 +1,22 @@
-"""What the checks need to know of the source's server, asked in plain SQL."""
+"""What the checks need to know of the source's server, asked in plain SQL. Pure: no driver."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from loader.source.providers import ADMINISTRATORS, Provider, find_provider
+from loader.source.remedies import ADMINISTRATORS, Provider, find_provider
+
+if TYPE_CHECKING:
+    from waltally.database import Connection
 
 STANDBYS_DECODE_SINCE = 160_000
 """The first version, as server_version_num has it, whose standbys have logical slots."""
 
 
 @dataclass(frozen=True)
-class ServerFacts:
+class ServerInfo:
     """Settings and rights that decide whether a slot can be made and followed."""
 
     role: str
@@ -91,7 +95,14 @@ select
     )
 """
 
-"""ServerFacts, given the slot's name; for whatever driver there is."""
+"""ServerInfo, given the slot's name."""
+
+
+def ask_server(connection: Connection, slot: str) -> ServerInfo:
+    """Return what the server says of itself. Raises LoaderError."""
+    (row,) = connection.ask(SERVER, (slot,))
+    return ServerInfo(*row)
+
 
 TIMELINE = (
     "case when not pg_is_in_recovery() then "

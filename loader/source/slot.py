@@ -1,11 +1,16 @@
-"""Whether a slot may be followed from the position of record. Pure: others ask the servers."""
+"""What a slot and its server are, and whether the slot may be followed from the position of record.
+
+Pure: no driver.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from loader.source.remedies import RELOAD, RESTART_PRIMARY
+from loader.source.server import TIMELINE
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import (
@@ -17,6 +22,9 @@ from waltally.errors import (
     SlotMoved,
     SourceBehind,
 )
+
+if TYPE_CHECKING:
+    from waltally.database import Connection
 
 _WAL_REMOVED = ("the WAL that it needed was removed (max_slot_wal_keep_size)", "")
 
@@ -252,3 +260,91 @@ def parse_history(text: str) -> dict[int, int]:
     """Return what a timeline's history file says: each former timeline and where it was left."""
     lines = [line.split("#")[0].split() for line in text.splitlines()]
     return {int(line[0]): lsn.parse(line[1]) for line in lines if line}
+
+
+SLOT_STATE = """
+select
+    plugin,
+    database,
+    active_pid,
+    wal_status,
+    confirmed_flush_lsn,
+    restart_lsn,
+    safe_wal_size,
+    -- Columns that older servers lack are null in the row's JSON.
+    coalesce(
+        to_jsonb(slot) ->> 'invalidation_reason',
+        case when to_jsonb(slot) ->> 'conflicting' = 'true' then 'conflict' end
+    ),
+    extract(epoch from now() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz),
+    extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval),
+    to_jsonb(slot) ->> 'failover',
+    temporary::text,
+    (to_jsonb(slot) ->> 'synced')::boolean and pg_is_in_recovery()
+from pg_replication_slots as slot
+where slot_name = """
+"""What `slot_state` takes, to be followed by the slot's name as a literal or a parameter."""
+
+
+@dataclass(frozen=True)
+class SlotInfo:
+    """What was read; no record where the slot is not set up."""
+
+    name: str
+    state: SlotState | None
+    record: SlotPosition | None
+    server: Server
+
+    @property
+    def finding(self) -> LoaderError | None:
+        """Why the slot cannot be followed from the record; None where it can, or there is none."""
+        if self.record is None:
+            return None
+        return why_not_followable(self.name, self.server, self.state, self.record)
+
+
+def read_server(source: Connection) -> Server:
+    """Return who the source is, over a plain connection. Raises LoaderError."""
+    ((system, database, in_recovery, wal_end, timeline),) = source.ask(
+        "select (select system_identifier::text from pg_control_system()), "
+        "current_database(), pg_is_in_recovery(), case when pg_is_in_recovery() "
+        "then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, "
+        f"{TIMELINE}"
+    )
+    return Server(
+        system,
+        database,
+        # A standby that has replayed nothing yet has no position.
+        lsn.parse(wal_end or "0/0"),
+        in_recovery,
+        None if timeline is None else Timeline(timeline),
+    )
+
+
+def read_state(connection: Connection, slot: str) -> SlotState | None:
+    """Return the slot's row, None where there is none. Raises LoaderError."""
+    rows = connection.ask(f"{SLOT_STATE} %s", (slot,))
+    return slot_state(rows[0]) if rows else None
+
+
+def slot_state(row: Sequence[object]) -> SlotState:
+    """Return the slot from the row of the statement SLOT_STATE."""
+    plugin, database, pid, wal_status, confirmed, restart, safe, *newer = (
+        None if field is None else str(field) for field in row
+    )
+    reason, inactive, timeout, failover, temporary, copy = newer
+    return SlotState(
+        plugin,
+        database,
+        int(pid) if pid else None,
+        wal_status,
+        lsn.parse(confirmed) if confirmed else None,
+        lsn.parse(restart) if restart else None,
+        int(safe) if safe else None,
+        reason,
+        float(inactive) if inactive and not pid else None,
+        float(timeout) if timeout else None,
+        failover == "true",
+        temporary == "true",
+        copy in ("t", "True"),
+    )

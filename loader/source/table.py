@@ -1,13 +1,16 @@
-"""What the checks need to know of the source's tables, asked in plain SQL."""
+"""What the checks need to know of the source's tables, asked in plain SQL. Pure: no driver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waltally.facts import Fact, identity_columns, needed_columns
 from waltally.tables import Table, literal
+
+if TYPE_CHECKING:
+    from waltally.database import Connection
 
 BY_SESSION = (
     *("money", "aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),
@@ -49,7 +52,7 @@ class Writes:
 
 
 @dataclass(frozen=True)
-class TableFacts:
+class TableInfo:
     """A source table as the catalog has it."""
 
     table: Table
@@ -259,12 +262,12 @@ def _array(names: Iterable[str]) -> str:
     return f"array[{', '.join(map(literal, names))}]::text[]"
 
 
-def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
+def table_info(table: Table, row: Sequence[Any] | None) -> TableInfo:
     """Return the facts from the row of the statement `table_query`."""
     if row is None:
-        return TableFacts(table, None, None, {}, None, frozenset())
+        return TableInfo(table, None, None, {}, None, frozenset())
     kind, persistence, identity, names, not_null, carried, key, wide_index, taken = row[:9]
-    return TableFacts(
+    return TableInfo(
         table,
         kind,
         persistence,
@@ -284,3 +287,17 @@ def table_facts(table: Table, row: Sequence[Any] | None) -> TableFacts:
         },
         Writes(*row[14]),
     )
+
+
+def ask_table(
+    connection: Connection,
+    table: Table,
+    facts: Sequence[Fact],
+    root: Table | None = None,
+) -> TableInfo:
+    """Return what there is to know of a table that the facts need, or of a leaf of their `root`.
+
+    Raises LoaderError.
+    """
+    rows = connection.ask(table_query(table, facts, root))
+    return table_info(table, rows[0] if rows else None)

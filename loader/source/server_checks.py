@@ -1,0 +1,261 @@
+"""What stands in the way of a slot at the server: one finding per function, each with its remedy.
+
+Pure: what the server says in, a LoaderError out where something is wrong. The remedies are SQL that
+can be pasted; the loader never changes the application's tables or the server's settings itself.
+
+PostgreSQL 17 and later: a slot made with `failover` is copied by each standby that is set up for
+it (PostgreSQL documentation, "Replication Slot Synchronization").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loader.source.remedies import (
+    RELOAD,
+    RESTART_STANDBY,
+    decoding_remedy,
+    physical_slot,
+    plugin_names,
+    plugin_remedy,
+    replication_remedy,
+    senders_remedy,
+    setting_remedy,
+    slots_remedy,
+)
+from loader.source.server import STANDBYS_DECODE_SINCE, ServerInfo
+from loader.source.slot import SlotState
+from waltally.errors import (
+    EncodingUnfit,
+    IsStandby,
+    LoaderError,
+    MissingRight,
+    NoFreeSlot,
+    PluginNotAllowed,
+    SettingError,
+    WalLevelTooLow,
+)
+from waltally.tables import literal
+
+
+def standby(facts: ServerInfo) -> LoaderError | None:
+    """Before PostgreSQL 16 a standby has no logical slot."""
+    if not facts.in_recovery or facts.version >= STANDBYS_DECODE_SINCE:
+        return None
+    return IsStandby(
+        "The source is a standby, where only PostgreSQL 16 and later can make the slot",
+        "name the primary in LOADER_SOURCE_DSN or PGHOST",
+    )
+
+
+def standby_feedback(facts: ServerInfo) -> LoaderError | None:
+    """Without feedback, vacuum on the primary removes catalog rows that a standby's slot needs."""
+    if not facts.in_recovery or facts.sends_feedback:
+        return None
+    return IsStandby(
+        "The standby does not tell its primary which rows the slot needs, and would lose the slot: "
+        "hot_standby_feedback is off",
+        f"on the standby: {setting_remedy(facts.provider, 'hot_standby_feedback', 'on')}",
+    )
+
+
+def standby_slot(facts: ServerInfo) -> LoaderError | None:
+    """Without a slot of the primary, the feedback ends whenever the standby is away."""
+    if not facts.in_recovery or facts.primary_slot:
+        return None
+    return IsStandby(
+        "The standby streams without a slot of its primary, so the primary forgets which rows are "
+        "needed whenever the standby is away: primary_slot_name is not set",
+        f"on the primary: {physical_slot('waltally_standby')} then on the standby: "
+        + setting_remedy(facts.provider, "primary_slot_name", "'waltally_standby'"),
+    )
+
+
+def wal_level(facts: ServerInfo) -> LoaderError | None:
+    """Logical decoding needs wal_level = logical."""
+    if facts.wal_level == "logical":
+        return None
+    return WalLevelTooLow(
+        f"The source runs with wal_level = {facts.wal_level}, logical decoding needs logical",
+        decoding_remedy(facts.provider),
+    )
+
+
+def replication_right(facts: ServerInfo) -> LoaderError | None:
+    """Making and streaming a slot needs the role attribute REPLICATION."""
+    if facts.may_replicate:
+        return None
+    return MissingRight(
+        f"The role {facts.role} lacks REPLICATION at the source",
+        replication_remedy(facts.role, facts.provider),
+    )
+
+
+def plugin_allowed(facts: ServerInfo) -> LoaderError | None:
+    """From the minor releases of autumn 2026, a plugin that is not built in must be listed."""
+    if facts.allowed_plugins is None or "wal2json" in plugin_names(facts.allowed_plugins):
+        return None
+    return PluginNotAllowed(
+        "The source does not allow wal2json: output_plugin_libraries does not list it",
+        plugin_remedy(facts.allowed_plugins, facts.provider),
+    )
+
+
+def free_slot(facts: ServerInfo) -> LoaderError | None:
+    """A new slot needs a free place; an existing one has its own."""
+    if facts.slot_exists or facts.slots_used < facts.slots_limit:
+        return None
+    return NoFreeSlot(
+        f"All {facts.slots_limit} replication slots of the source are in use",
+        slots_remedy(facts.slots_limit, facts.provider),
+    )
+
+
+def free_sender(facts: ServerInfo) -> LoaderError | None:
+    """Following a slot occupies a WAL sender."""
+    if facts.senders_used < facts.senders_limit:
+        return None
+    return NoFreeSlot(
+        f"All {facts.senders_limit} WAL senders of the source are in use",
+        senders_remedy(facts.senders_limit, facts.provider),
+    )
+
+
+def encodings_fit(source: str, target: str) -> LoaderError | None:
+    """The plugin sends text as the source stores it, and the target must hold every character."""
+    if target in (source, "SQL_ASCII") or (target == "UTF8" and source != "SQL_ASCII"):
+        return None
+    return EncodingUnfit(
+        f"The target's encoding is {target}, which cannot hold every text of a source in {source}",
+        f"name a target database made with: create database ... encoding '{source}' template "
+        "template0" + ("" if source == "SQL_ASCII" else "; UTF8 holds every encoding's text"),
+    )
+
+
+SERVER_CHECKS: tuple[Callable[[ServerInfo], LoaderError | None], ...] = (
+    standby,
+    wal_level,
+    replication_right,
+    plugin_allowed,
+    free_slot,
+    free_sender,
+)
+
+
+def keeping_findings(facts: ServerInfo) -> list[LoaderError]:
+    """Return why a standby could not keep a slot that is made on it."""
+    return [finding for check in (standby_feedback, standby_slot) if (finding := check(facts))]
+
+
+def server_findings(facts: ServerInfo) -> list[LoaderError]:
+    """Return everything wrong with the server, the most fundamental first."""
+    return [finding for check in SERVER_CHECKS if (finding := check(facts))]
+
+
+FAILOVER_SINCE = 170_000
+"""The first version, as server_version_num has it, that copies slots to standbys."""
+
+_SLOT_OF_STANDBY = "waltally_standby"
+
+
+def unable(facts: ServerInfo) -> list[LoaderError]:
+    """Return why the server cannot have a slot that its standbys keep."""
+    if facts.version < FAILOVER_SINCE:
+        return [
+            SettingError(
+                "Standbys keep a slot only from PostgreSQL 17 on, and the source is "
+                f"{facts.version // 10_000}",
+                "leave --failover and LOADER_FAILOVER out; after a failover: `loader setup --renew`"
+                " and a new seed",
+            )
+        ]
+    if facts.in_recovery:
+        return [
+            SettingError(
+                "The source is a standby: only a slot of the primary is kept by its standbys",
+                "leave --failover and LOADER_FAILOVER out, or name the primary in "
+                "LOADER_SOURCE_DSN; `loader setup --check --failover` checks this standby",
+            )
+        ]
+    return []
+
+
+def primary_note(facts: ServerInfo) -> list[str]:
+    """Return what is missing at the primary so that a failover needs no new seed."""
+    if facts.waits_for:
+        return []
+    names = facts.standby_slots or [_SLOT_OF_STANDBY]
+    make = "" if facts.standby_slots else f"{physical_slot(_SLOT_OF_STANDBY)} "
+    return [
+        "synchronized_standby_slots is empty: the loader may get ahead of a standby, and a "
+        "failover to it then needs a new seed. Name the standbys' slots, no backup's, at the "
+        f"source: {make}alter system set synchronized_standby_slots = "
+        f"{', '.join(map(literal, names))}; {RELOAD}"
+    ]
+
+
+def waiting_note(facts: ServerInfo) -> tuple[str, str] | None:
+    """Return why the loader stands still for standbys that are away, and the remedy."""
+    away = [each for each in facts.waits_for if each not in facts.streaming]
+    if not away:
+        return None
+    left = [each for each in facts.waits_for if each in facts.streaming]
+    kept = ", ".join(map(literal, left)) or "''"
+    return (
+        "The loader waits for standbys that do not stream from their slots: "
+        f"{', '.join(away)} (synchronized_standby_slots)",
+        "start them; or, if they are gone for good: alter system set synchronized_standby_slots = "
+        f"{kept}; {RELOAD}",
+    )
+
+
+def standby_findings(
+    facts: ServerInfo, name: str, slot: SlotState | None, database: str
+) -> list[LoaderError]:
+    """Return what keeps a standby from having a copy of the slot that goes on after a promotion."""
+    if facts.version < FAILOVER_SINCE:
+        return unable(facts)
+    found = keeping_findings(facts)
+
+    def add(is_wrong: bool, what: str, remedy: str) -> None:
+        if is_wrong:
+            found.append(IsStandby(f"The standby keeps no copy of the slot: {what}", remedy))
+
+    add(
+        facts.wal_level != "logical",
+        f"wal_level is {facts.wal_level}",
+        f"on the standby: alter system set wal_level = 'logical'; {RESTART_STANDBY}",
+    )
+    add(
+        not facts.copies_slots,
+        "sync_replication_slots is off",
+        f"on the standby: alter system set sync_replication_slots = on; {RELOAD}",
+    )
+    add(
+        facts.names_database is False,
+        "primary_conninfo names no database",
+        # The string may hold a password, so psql puts the statement together.
+        "on the standby, in psql: select format('alter system set primary_conninfo = %L', "
+        f"current_setting('primary_conninfo') || ' dbname={database}') \\gexec \\\\ {RELOAD}",
+    )
+    if not found:
+        add(
+            slot is None or not slot.is_copy,
+            f"{name} is not there yet" if slot is None else f"{name} was made on the standby",
+            "on the primary: `loader setup --failover`; then keep `loader run` running: the "
+            "standby copies the slot once it moves"
+            if slot is None
+            else f"on the standby: select pg_drop_replication_slot({literal(name)});",
+        )
+    if not found and slot is not None:
+        add(
+            slot.is_temporary,
+            f"its copy of {name} is not complete yet",
+            "keep `loader run` running: the copy is complete once the slot has moved",
+        )
+        add(
+            slot.wal_status == "lost",
+            f"its copy of {name} is lost ({slot.invalidation_reason})",
+            "nothing, if the slot on the primary is not lost: the standby copies it again",
+        )
+    return found
