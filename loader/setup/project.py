@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,51 +44,54 @@ _IGNORED = f"""\
 """
 
 
-def write_project(folder: Path, proposal: Proposal) -> Path:
-    """Write the project into a folder that is new or empty; return the file of the fact.
+def write_project(folder: Path, proposal: Proposal) -> bool:
+    """Write the fact, and the project around it where the folder is new or empty; say which.
 
-    The folder gets links to the installed files and to the Spark jobs too.
+    A new project gets links to the installed files and to the Spark jobs too. In a project that
+    this made, no file that is there changes.
 
-    Raises SettingError where the folder has files or cannot be written.
+    Raises SettingError where the folder has other files or such a model, or cannot be written.
     """
-    files = {
-        "dbt_project.yml": _PROJECT.format(name=project_name(folder)),
-        "packages.yml": _PACKAGES,
-        "profiles.yml": _profile(),
-        ".gitignore": _IGNORED,
-        **_model_files(proposal),
-    }
-    with _writing(folder):
-        if folder.exists() and any(folder.iterdir()):
-            raise SettingError(
-                f"{folder} has files already",
-                "name a new folder, or add a fact to a project of `loader init` with --add",
-            )
-        _write(folder, files)
-        # So that the commands of docs and remedies work here as they stand.
-        (folder / _LINK).symlink_to(shipped_files.FOLDER)
-        (folder / "spark").symlink_to(f"{_LINK}/spark")
-    return folder / "models" / f"{proposal.name}.sql"
-
-
-def add_fact(folder: Path, proposal: Proposal) -> Path:
-    """Write one more fact into a project that `write_project` made; return its file.
-
-    Raises SettingError where the folder is no such project, has such a model, or cannot be written.
-    """
-    with _writing(folder):
+    try:
+        is_new = not folder.exists() or not any(folder.iterdir())
         packages = folder / "packages.yml"
-        if not packages.is_file() or _LINK not in packages.read_text(encoding="utf-8"):
+        if not is_new and not (
+            packages.is_file() and _LINK in packages.read_text(encoding="utf-8")
+        ):
             raise SettingError(
-                f"{folder} is no project that `loader init` made", "leave out --add to make one"
+                f"{folder} has files already, and is no project that `loader init` made",
+                "name a new folder",
             )
         if there := sorted(folder.glob(f"models/**/{proposal.name}.*")):
             raise SettingError(
                 f"The project has a model {proposal.name} already, {there[0]}",
                 "rename that model and its files, or declare more columns there",
             )
-        _write(folder, _model_files(proposal))
-    return folder / "models" / f"{proposal.name}.sql"
+        files = _project_files(folder) if is_new else {}
+        for name, text in {**files, **_model_files(proposal)}.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        if is_new:
+            # So that the commands of docs and remedies work here as they stand.
+            (folder / _LINK).symlink_to(shipped_files.FOLDER)
+            (folder / "spark").symlink_to(f"{_LINK}/spark")
+    except OSError as error:
+        raise SettingError(
+            f"{folder} cannot be written: {error.strerror}", "name a folder that you may write"
+        ) from error
+    return is_new
+
+
+def _project_files(folder: Path) -> dict[str, str]:
+    shipped = (shipped_files.FOLDER / "profiles.yml.example").read_text()
+    return {
+        "dbt_project.yml": _PROJECT.format(name=project_name(folder)),
+        "packages.yml": _PACKAGES,
+        # Without the order to copy it.
+        "profiles.yml": shipped.replace("# Copy to profiles.yml. libpq's own", "# libpq's own", 1),
+        ".gitignore": _IGNORED,
+    }
 
 
 def _model_files(proposal: Proposal) -> dict[str, str]:
@@ -100,35 +101,12 @@ def _model_files(proposal: Proposal) -> dict[str, str]:
     }
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SettingError(
-            f"{folder} cannot be written: {error.strerror}", "name a folder that you may write"
-        ) from error
-
-
 def project_name(folder: Path) -> str:
     """Return the dbt project's name, from the folder's: setup tells projects apart by it."""
     plain = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_")
     if not plain or plain[0].isdigit() or plain in ("waltally", "dbt", "dbt_postgres"):
         return f"facts_{plain}".strip("_")
     return plain
-
-
-def _profile() -> str:
-    """Return the shipped profile, without the order to copy it."""
-    shipped = (shipped_files.FOLDER / "profiles.yml.example").read_text()
-    return shipped.replace("# Copy to profiles.yml. libpq's own", "# libpq's own", 1)
 
 
 def missing_tools(commands: Path) -> list[str]:
@@ -154,26 +132,19 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def steps_of_added(folder: Path, fact: str) -> list[str]:
-    """Return the commands from a project whose loader may run to another live fact."""
-    return [
+def next_steps(folder: Path, fact: str, is_new: bool, missing: list[str]) -> list[str]:
+    """Return the commands from the project to a live fact; a project that was there has others."""
+    steps = [
         f"cd {shlex.quote(str(folder))}",
-        "loader setup --check      # what the table lacks, and the SQL for it",
-        "loader setup",
-        f"spark-submit spark/seed.py --fact {fact}",
-        "dbt build",
-        f"loader stats {fact}",
-    ]
-
-
-def next_steps(folder: Path, fact: str, missing: list[str]) -> list[str]:
-    """Return the commands from the project in the folder to a live fact."""
-    return [
-        *missing,
-        f"cd {shlex.quote(str(folder))}",
-        "dbt deps",
         "loader setup --check      # what the database lacks, and the SQL for it",
         "loader setup",
+    ]
+    if not is_new:
+        return [*steps, f"spark-submit spark/seed.py --fact {fact}", "dbt build"]
+    steps.insert(1, "dbt deps")
+    return [
+        *missing,
+        *steps,
         "spark-submit spark/seed.py",
         "dbt build",
         "loader run --build",

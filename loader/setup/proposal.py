@@ -43,7 +43,6 @@ _MONEY = re.compile(r"amount|total|gross|net|price|cost|fee|tax|revenue|refund|s
 _WHOLE_MONEY = re.compile(r"cents|pence|amount", re.I)
 _STATE = re.compile(r"status|state|kind|stage|phase", re.I)
 """By the last word of a column's name, what it looks like."""
-_TIMES = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,6 @@ class Proposal:
     dimensions: tuple[Column, ...]
     sums: tuple[str, ...]
     """Columns that look like money."""
-    summable: tuple[str, ...]
-    """Other columns whose sums it could have."""
-    days: tuple[str, ...]
-    """Columns whose days it could count by."""
 
     @property
     def part(self) -> str:
@@ -124,21 +119,13 @@ def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Pr
     chosen = [fit[name] for name in named] or likely(list(fit.values()))
     if not chosen:
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
-    others = [column for column in columns if column not in chosen and not column.is_key]
-    sums = tuple(column.name for column in others if column.is_money)
     plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "rows"
     return Proposal(
         # A fact's name has at most 48 bytes (the macro check_names).
         f"ft_{plain}"[:48],
         table,
         tuple(chosen),
-        sums,
-        tuple(
-            column.name
-            for column in others
-            if column.type_ in _SUMMED and not column.is_foreign_key and column.name not in sums
-        ),
-        tuple(c.name for c in others if c.type_ in _TIMES),
+        tuple(column.name for column in columns if column not in chosen and column.is_money),
     )
 
 
@@ -192,22 +179,6 @@ def model_sql(proposal: Proposal) -> str:
         ") }}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def hints(proposal: Proposal) -> list[str]:
-    """Return what else the fact could have, for a person."""
-    found = []
-    if coded := [column.name for column in proposal.dimensions if column.is_coded]:
-        labels = "'labels': {'0': 'draft', '1': 'paid'}"
-        found.append(f"labels, such as {labels} beside the type; of {format_names(coded)}")
-    if proposal.summable:
-        column, listed = proposal.summable[0], format_names(proposal.summable)
-        found.append(f"a sum, such as {{'sum': {column!r}, 'of': {proposal.part!r}}}; of {listed}")
-    if proposal.days:
-        column, listed = proposal.days[0], format_names(proposal.days)
-        day = f"{{'date_of': {column!r}, 'timezone': 'Europe/London'}}"
-        found.append(f"a day, such as {day}; of {listed}")
-    return found
 
 
 def model_yaml(proposal: Proposal) -> str:

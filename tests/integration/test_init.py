@@ -42,12 +42,13 @@ def test_what_is_no_table_is_refused(orders: Database, tmp_path: Path, name: str
     assert "is no table" in sentence(done.stderr)
 
 
-def test_a_folder_with_files_is_left_alone(orders: Database, tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("")
+@pytest.mark.parametrize("name", ["mine", "packages.yml"])
+def test_a_folder_with_files_is_left_alone(orders: Database, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("packages: []\n")
     done = orders.loader("init", str(tmp_path), "--table", 'public."Orders"', "--by", "state")
     assert done.returncode == 2
-    assert "has files already" in sentence(done.stderr)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert "has files already, and is no project that" in sentence(done.stderr)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -66,7 +67,7 @@ def test_a_fact_is_added_and_no_file_that_is_there_changes(
     made = orders.loader("init", str(project), "--table", 'public."Orders"')
     assert made.returncode == 0, made.stderr
     before = contents(project)
-    done = orders.loader("init", "--add", str(project), "--table", "payments")
+    done = orders.loader("init", str(project), "--table", "payments")
     assert done.returncode == 0, done.stderr
     assert "spark-submit spark/seed.py --fact ft_payments" in done.stdout
     after = contents(project)
@@ -74,18 +75,9 @@ def test_a_fact_is_added_and_no_file_that_is_there_changes(
     assert {name: after[name] for name in before} == before
 
     for table in ("payments", 'public."Orders"'):
-        again = orders.loader("init", "--add", str(project), "--table", table)
+        again = orders.loader("init", str(project), "--table", table)
         assert again.returncode == 2
         assert "already" in sentence(again.stderr)
     assert contents(project) == after
     for command in ("deps", "parse"):
         orders.dbt(command, DBT_PROJECT_DIR=str(project), DBT_PROFILES_DIR=str(project))
-
-
-def test_a_fact_is_added_only_to_a_project_that_init_made(orders: Database, tmp_path: Path) -> None:
-    (tmp_path / "packages.yml").write_text("packages: []\n")
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        done = orders.loader("init", "--add", str(folder), "--table", 'public."Orders"')
-        assert done.returncode == 2
-        assert "is no project that `loader init` made" in sentence(done.stderr)
-    assert contents(tmp_path) == {"packages.yml": "packages: []\n"}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from loader.setup.project import project_name
-from loader.setup.proposal import Column, hints, likely, model_sql, model_yaml, propose
+from loader.setup.proposal import Column, likely, model_sql, model_yaml, propose
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -75,8 +75,6 @@ def test_a_number_that_looks_like_a_state_comes_first_and_has_a_place_for_labels
     assert "'labels': {'0': 'draft', '1': 'paid'}. #}" in text
     assert "'payment_status': {'type': 'smallint'}," in text
     assert "'orderState': {'type': 'integer', 'nulls': 'count'}," in text
-    assert "labels" in hints(proposal)[0]
-    assert hints(proposal)[0].endswith("of payment_status, orderState")
     assert "labels" not in model_sql(propose(ORDERS, columns, ["channel", "state"]))
 
 
@@ -97,8 +95,6 @@ def test_what_looks_like_money_is_added_up_and_is_no_dimension() -> None:
     assert [each.name for each in proposal.dimensions] == ["status", "price"]
     assert proposal.sums == ("tax_cents", "fee_amount", "unitPrice", "{{ total")
     assert "'tax_cents': {'sum': 'tax_cents', 'of': 'web_orders'}," in model_sql(proposal)
-    (hint,) = hints(proposal)
-    assert hint.startswith("a sum, such as {'sum': 'weight'")
     (model,) = yaml.safe_load(model_yaml(proposal))["models"]
     named = [each["name"] for each in model["columns"]]
     assert named == ["id", "status", "price", "row_count", "tax_cents", "fee_amount", "unitPrice"]
@@ -137,9 +133,6 @@ def test_the_model_declares_the_table_and_its_nulls() -> None:
     assert "'channel': {'type': 'text', 'nulls': 'count'}," in text
     assert "'status': 'text'," in text
     assert "'amount': {'sum': 'amount', 'of': 'web_orders'}," in text
-    assert hints(proposal) == [
-        "a day, such as {'date_of': 'placed_at', 'timezone': 'Europe/London'}; of placed_at",
-    ]
     (model,) = yaml.safe_load(model_yaml(proposal))["models"]
     names = ["id", "status", "channel", "row_count", "amount"]
     assert [each["name"] for each in model["columns"]] == names
