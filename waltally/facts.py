@@ -37,6 +37,11 @@ class FactTable:
     columns: Mapping[str, str]
     """The table's own column by the name that the fact uses, where they differ."""
 
+    @property
+    def ignores_deletes(self) -> bool:
+        """Whether a deleted row stays counted."""
+        return self.deletes == "ignore"
+
     def column(self, name: str) -> str:
         """Return what the table calls a column of the declaration."""
         return self.columns.get(name, name)

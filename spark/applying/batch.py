@@ -127,7 +127,7 @@ def _rows(
         "dimensions",
         "sums",
     )
-    if any(each.deletes == "ignore" for each in fact.tables):
+    if any(each.ignores_deletes for each in fact.tables):
         deletes = rules.archived_deletes(classified, truncates, fact, "commit_lsn")
         found = found.unionByName(deletes)
     return found.select(

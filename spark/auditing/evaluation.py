@@ -91,7 +91,7 @@ def names(fact: Fact) -> list[str]:
 
 def archived_totals(archived: DataFrame, fact: Fact) -> dict[str, str]:
     """Return by measure that keeps what was deleted from a table how much that is."""
-    kept = {part.name for part in fact.tables if part.deletes == "ignore"}
+    kept = {part.name for part in fact.tables if part.ignores_deletes}
     if not kept:
         return {}
     totals = zip(fact.measures, sums.totals(archived, fact), strict=True)

@@ -101,7 +101,7 @@ def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
 
 
 def _images(classified: DataFrame, fact: Fact) -> DataFrame:
-    ignoring = [each.name for each in fact.tables if each.deletes == "ignore"]
+    ignoring = [each.name for each in fact.tables if each.ignores_deletes]
     is_ignored = (sql.col("action") == "D") & sql.col("part").isin(ignoring)
     found = [
         sql.when(

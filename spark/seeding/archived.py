@@ -51,7 +51,7 @@ class Built:
 
 def find(target: Connection, settings: Settings, fact: Fact) -> Built | None:
     """Return how far the fact is built; None where it is not, or ignores no deletes."""
-    if all(part.deletes == "count" for part in fact.tables):
+    if all(not part.ignores_deletes for part in fact.tables):
         return None
     row = target.execute(
         "select mark.applied_lsn::text, mark.declaration = fact.declaration"
@@ -157,7 +157,7 @@ def settle(
     archive has all of them in the incoming table, so they replace what was written down. Raises
     CountingFailed where the fact was built anew since `wait`.
     """
-    if all(part.deletes == "count" for part in fact.tables):
+    if all(not part.ignores_deletes for part in fact.tables):
         return Purged("kept")
     target.execute(
         f"select pg_advisory_xact_lock({Table(settings.schema, 'lock_key').quoted}('model', %s))",

@@ -38,7 +38,7 @@ def write(
     """
     emptied = logged_tables.emptied(target, settings)
     for fact in facts:
-        if not any(str(part.table) in emptied for part in fact.tables if part.deletes == "ignore"):
+        if not any(str(part.table) in emptied for part in fact.tables if part.ignores_deletes):
             continue
         if fact.name in gaps:
             raise unknown(fact, "the change log does not go on from the fact")

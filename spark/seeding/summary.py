@@ -107,7 +107,7 @@ class Summary:
 
 def purged_notes(fact: Fact, purged: Purged) -> list[str]:
     """Return what a person should know of the purged rows."""
-    tables = ", ".join(str(part.table) for part in fact.tables if part.deletes == "ignore")
+    tables = ", ".join(str(part.table) for part in fact.tables if part.ignores_deletes)
     if purged.outcome == "unknown":
         return [
             f"rows that were purged from {tables} are forgotten: the fact counted them by another"

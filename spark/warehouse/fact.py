@@ -59,7 +59,7 @@ class Built:
         return [
             part
             for part in self.fact.tables
-            if part.deletes == "ignore"
+            if part.ignores_deletes
             and self.emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
         ]
 
