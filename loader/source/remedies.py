@@ -37,23 +37,6 @@ class Provider:
     """What must follow where the setting needs a restart; empty where the provider does it."""
     replication: str = "alter role {role} replication;"
 
-    def setting_remedy(self, name: str, value: str, needs_restart: bool) -> str:
-        """Return how a setting is changed there."""
-        return self._said(self.parameter.format(name=name, value=value), needs_restart)
-
-    def decoding_remedy(self) -> str:
-        """Return how logical decoding is switched on there."""
-        return self._said(self.decoding, needs_restart=True)
-
-    def replication_remedy(self, role: str) -> str:
-        """Return the SQL that lets the role make and stream slots there."""
-        grant = self.replication.format(role=quoted(role))
-        return f"{grant} -- on {self.name}, as a member of {self.administrators}"
-
-    def _said(self, change: str, needs_restart: bool) -> str:
-        end = f", {self.restart}" if needs_restart and self.restart else ""
-        return f"on {self.name}, {change}{end}"
-
 
 _GROUP = "in the parameter group of the instance (Aurora: of the cluster): "
 _FLAG = "as a flag of the instance, which restarts it: "
@@ -129,15 +112,20 @@ def setting_remedy(
 ) -> str:
     """Return how the source's setting is changed: SQL, or the provider's own way."""
     if provider is not None:
-        return provider.setting_remedy(name, value, needs_restart)
+        return _at(provider, provider.parameter.format(name=name, value=value), needs_restart)
     return f"alter system set {name} = {value}; {RESTART if needs_restart else RELOAD}"
 
 
 def decoding_remedy(provider: Provider | None) -> str:
     """Return how logical decoding is switched on."""
     if provider is not None:
-        return provider.decoding_remedy()
+        return _at(provider, provider.decoding, needs_restart=True)
     return setting_remedy(None, "wal_level", "'logical'", needs_restart=True)
+
+
+def _at(provider: Provider, change: str, needs_restart: bool) -> str:
+    restart = f", {provider.restart}" if needs_restart and provider.restart else ""
+    return f"on {provider.name}, {change}{restart}"
 
 
 def replication_remedy(role: str | None, provider: Provider | None = None) -> str:
@@ -145,7 +133,8 @@ def replication_remedy(role: str | None, provider: Provider | None = None) -> st
     if role is None:
         return "`loader setup --check` says which right it lacks"
     if provider is not None:
-        return provider.replication_remedy(role)
+        grant = provider.replication.format(role=quoted(role))
+        return f"{grant} -- on {provider.name}, as a member of {provider.administrators}"
     return f"alter role {quoted(role)} replication; -- as a superuser"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -56,21 +56,21 @@ class TableInfo:
     """A source table as the catalog has it."""
 
     table: Table
-    kind: str | None
+    kind: str | None = None
     """pg_class.relkind, None where the table does not exist."""
-    persistence: str | None
-    columns: dict[str, bool]
+    persistence: str | None = None
+    columns: Mapping[str, bool] = field(default_factory=dict)
     """Column names, and whether they are NOT NULL."""
-    identity: str | None
+    identity: str | None = None
     """pg_class.relreplident."""
-    identity_columns: frozenset[str]
+    identity_columns: Collection[str] = ()
     """What an old row carries under `default` and `using index`."""
-    primary_key: tuple[str, ...] = ()
+    primary_key: Sequence[str] = ()
     wide_index: str | None = None
     """An index that is there already and may become an identity wide enough."""
     by_session: Mapping[str, str] = field(default_factory=dict)
     """By needed column, the type whose text differs between sessions: its own or one within it."""
-    names_taken: frozenset[str] = frozenset()
+    names_taken: Collection[str] = ()
     """Names that a remedy may not give: those of the schema that end like its indexes', and those
     of the table's constraints."""
     types: Mapping[str, str] = field(default_factory=dict)
@@ -148,17 +148,11 @@ keys as (
 select
     c.relkind::text,
     c.relpersistence::text,
+    coalesce((
+        select jsonb_object_agg(a.attname, a.attnotnull) from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    ), '{{{{}}}}'),
     c.relreplident::text,
-    array(
-        select a.attname::text from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-        order by a.attnum
-    ),
-    array(
-        select a.attnotnull from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-        order by a.attnum
-    ),
     array(
         select k.name from keys as k
         where k.indrelid = c.oid
@@ -178,14 +172,7 @@ select
         order by count(*), k.index_name
         limit 1
     ),
-    array(
-        select o.relname::text from pg_class as o
-        where o.relnamespace = c.relnamespace and o.relname ~ '_replica_identity[_0-9]*$'
-        union
-        select o.conname::text from pg_constraint as o
-        where o.conrelid = c.oid
-    ),
-    (
+    coalesce((
         select jsonb_object_agg(found.attname, found.type) from (
             select parts.attname::text, min(format_type(parts.type, null)) as type
             from parts
@@ -195,12 +182,19 @@ select
                 and t.typname in ({", ".join(f"'{name}'" for name in BY_SESSION)})
             group by parts.attname
         ) as found
+    ), '{{{{}}}}'),
+    array(
+        select o.relname::text from pg_class as o
+        where o.relnamespace = c.relnamespace and o.relname ~ '_replica_identity[_0-9]*$'
+        union
+        select o.conname::text from pg_constraint as o
+        where o.conrelid = c.oid
     ),
-    (
+    coalesce((
         select jsonb_object_agg(bases.attname, format_type(bases.type, null))
         from bases
         inner join pg_type as t on t.oid = bases.type and t.typtype <> 'd'
-    ),
+    ), '{{{{}}}}'),
     array(
         select format('%I.%I', n.nspname, child.relname)
         from pg_inherits as i
@@ -209,7 +203,7 @@ select
         where i.inhparent = c.oid and c.relkind = 'r'
         order by child.oid
     ),
-    (
+    coalesce((
         select jsonb_object_agg(a.attname, concat(
             format_type(a.atttypid, a.atttypmod),
             ' generated always as (', pg_get_expr(d.adbin, d.adrelid), ') stored',
@@ -218,8 +212,8 @@ select
         from pg_attribute as a
         inner join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
         where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any({{columns}})
-    ),
-    (
+    ), '{{{{}}}}'),
+    coalesce((
         select jsonb_object_agg(a.attname, jsonb_build_array(a.atttypmod > 0, coalesce((
             select jsonb_agg(jsonb_build_array(
                 k.conname, pg_get_expr(k.conbin, k.conrelid), k.convalidated
@@ -231,7 +225,7 @@ select
         where
             a.attrelid = c.oid and a.attname = any({{columns}}) and not a.attisdropped
             and a.atttypid in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype)
-    ),
+    ), '{{{{}}}}'),
     array[
         c.reltuples,
         pg_table_size(c.oid),
@@ -245,7 +239,7 @@ inner join pg_class as c on c.oid = wanted.oid
 
 
 def table_query(table: Table, facts: Sequence[Fact], root: Table | None = None) -> str:
-    """Return SQL for any driver: what `table_facts` takes, about what the facts need of a table.
+    """Return SQL for any driver: what `table_info` takes, about what the facts need of a table.
 
     Of a leaf the facts need what they need of its `root`.
     """
@@ -263,30 +257,18 @@ def _array(names: Iterable[str]) -> str:
 
 
 def table_info(table: Table, row: Sequence[Any] | None) -> TableInfo:
-    """Return the facts from the row of the statement `table_query`."""
+    """Return what the row of the statement `table_query` says of the table."""
     if row is None:
-        return TableInfo(table, None, None, {}, None, frozenset())
-    kind, persistence, identity, names, not_null, carried, key, wide_index, taken = row[:9]
-    return TableInfo(
-        table,
-        kind,
-        persistence,
-        dict(zip(names, not_null, strict=True)),
-        identity,
-        frozenset(carried),
-        tuple(key),
-        wide_index,
-        row[9] or {},
-        frozenset(taken),
-        row[10] or {},
-        tuple(row[11]),
-        row[12] or {},
+        return TableInfo(table)
+    *plain, numbers, writes = row
+    nested = (
         {
-            name: Number(has_precision, [Check(*each) for each in checks])
-            for name, (has_precision, checks) in (row[13] or {}).items()
+            name: Number(has_precision, [Check(*check) for check in checks])
+            for name, (has_precision, checks) in numbers.items()
         },
-        Writes(*row[14]),
+        Writes(*writes),
     )
+    return TableInfo(table, *(*plain, *nested))
 
 
 def ask_table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from loader.source.table import Check, TableInfo, Writes
@@ -148,7 +148,7 @@ def numbers_finite(found: TableInfo) -> LoaderError | None:
         if wanted <= _kept_out(checks, name):
             validated += [each.name for each in checks if not each.is_valid]
         else:
-            taken = found.names_taken.union(added)
+            taken = {*found.names_taken, *added}
             constraint = _free_name(f"{found.table.name}_{name}", "_finite", taken)
             added[constraint] = f"{quoted(name)} > '-Infinity' and {quoted(name)} < 'Infinity'"
     if not unsure:
@@ -281,7 +281,7 @@ def _is_full_cheaper(writes: Writes) -> bool:
     return writes.size / writes.rows * (writes.updates + writes.deletes) < by_index
 
 
-def _free_name(start: str, end: str, taken: frozenset[str]) -> str:
+def _free_name(start: str, end: str, taken: Collection[str]) -> str:
     """Return a name for what a remedy makes: the server would cut a longer one at 63 bytes."""
     for number in itertools.count(1):
         suffix = end + (f"_{number}" if number > 1 else "")

@@ -12,7 +12,13 @@ from contextlib import closing
 import pytest
 from psycopg2 import errors as pg
 
-from loader.source.remedies import PROVIDERS, Provider
+from loader.source.remedies import (
+    PROVIDERS,
+    Provider,
+    decoding_remedy,
+    replication_remedy,
+    setting_remedy,
+)
 from testkit.commands import ROOT
 from testkit.databases import Database, application_database, paste
 from testkit.servers import APPLICATION, PLUGINS, Cluster, Server, administer, connect
@@ -59,9 +65,9 @@ def test_remedies_are_those_of_the_provider(managed: Cluster) -> None:
             said = remedies(database, "setup", "--check")
             assert said == remedies(database, "setup")
             assert said == [
-                provider.decoding_remedy(),
-                provider.replication_remedy("plain"),
-                provider.setting_remedy("max_replication_slots", "6", needs_restart=True)
+                decoding_remedy(provider),
+                replication_remedy("plain", provider),
+                setting_remedy(provider, "max_replication_slots", "6", needs_restart=True)
                 + "; or drop a slot that nobody needs",
             ]
             assert "alter system" not in " ".join(said)
@@ -94,8 +100,8 @@ def test_remedies_on_rds_work(managed: Cluster) -> None:
             # `plain` may not read the list, and learns of it by a refusal.
             for arguments in (("setup", "--check"), ("setup",)):
                 (listed,) = remedies(database, *arguments)
-                assert listed == RDS.setting_remedy(
-                    PLUGINS, "what is there and wal2json", needs_restart=False
+                assert listed == setting_remedy(
+                    RDS, PLUGINS, "what is there and wal2json", needs_restart=False
                 )
             managed.configure({PLUGINS: "'pgoutput, wal2json'"})
             database.execute("select pg_reload_conf()")
