@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from testkit.commands import ROOT
 from testkit.databases import application_database, paste
 from testkit.servers import PLUGINS, Server
@@ -9,6 +11,7 @@ from testkit.servers import PLUGINS, Server
 SCRIPT = ROOT / "ops" / "compose" / "allow-wal2json.sql"
 
 
+@pytest.mark.slow
 def test_a_server_with_the_defaults_then_takes_the_loader() -> None:
     with Server({"wal_level": "replica"}) as server:
         if server.settings.pop(PLUGINS, None):

@@ -50,7 +50,7 @@ def is_refused(database: Database, name: str, value: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["amount", "rate", "ratio", 'Odd "c'])
+@pytest.mark.parametrize("name", ["amount", 'Odd "c'])
 def test_what_a_check_is_said_to_keep_out_is_refused_by_the_server(
     database: Database, name: str
 ) -> None:
@@ -118,45 +118,40 @@ def test_the_remedy_keeps_them_out_while_the_application_writes(source: Database
     assert "is set up" in source.must("setup", "--check")
 
 
-@pytest.mark.parametrize(
-    ("declaration", "is_refused"),
-    [
-        (declare("public.amounts", ("i", "integer"), ("whole", "bigint")), False),
-        (totals("whole"), False),
-        (totals("counted"), False),
-        (declare("public.amounts", ("price", "numeric(8, 2)")), True),
-        (declare("public.amounts", ("rate", "text")), True),
-        (
-            declare(
-                "public.amounts",
-                where=[{"column": "ratio", "test": "is_null", "values": [], "is_null": True}],
-            ),
-            True,
+USES: list[tuple[dict[str, object], bool]] = [
+    (declare("public.amounts", ("i", "integer"), ("whole", "bigint")), False),
+    (totals("whole"), False),
+    (totals("counted"), False),
+    (declare("public.amounts", ("price", "numeric(8, 2)")), True),
+    (declare("public.amounts", ("rate", "text")), True),
+    (
+        declare(
+            "public.amounts",
+            where=[{"column": "ratio", "test": "is_null", "values": [], "is_null": True}],
         ),
-        (
-            declare(
-                "public.amounts",
-                kind="current_rows",
-                key=["id"],
-                dimensions=[
-                    column("id", "integer"),
-                    column("price", "numeric(8, 2)", nulls="count"),
-                ],
-            ),
-            True,
+        True,
+    ),
+    (
+        declare(
+            "public.amounts",
+            kind="current_rows",
+            key=["id"],
+            dimensions=[column("id", "integer"), column("price", "numeric(8, 2)", nulls="count")],
         ),
-    ],
-)
-def test_every_use_of_a_number_that_may_be_nan_is_refused_and_no_other(
-    source: Database, declaration: dict[str, object], is_refused: bool
-) -> None:
+        True,
+    ),
+]
+
+
+def test_every_use_of_a_number_that_may_be_nan_is_refused_and_no_other(source: Database) -> None:
     # The stream has a domain's values as texts, NaN among them.
     source.execute("create domain counted as numeric")
     source.execute(AMOUNTS.replace("whole bigint", "whole bigint, counted counted"))
-    source.declare(ft_amounts=declaration)
-    done = source.loader("setup")
-    assert done.returncode == (17 if is_refused else 0), done.stderr
-    assert ("may be NaN or infinite" in done.stderr) == is_refused
+    for declaration, is_refused in USES:
+        source.declare(ft_amounts=declaration)
+        done = source.loader("setup")
+        assert done.returncode == (17 if is_refused else 0), (declaration, done.stderr)
+        assert ("may be NaN or infinite" in done.stderr) == is_refused, declaration
 
 
 def test_the_partitions_of_a_table_have_its_constraint(source: Database) -> None:

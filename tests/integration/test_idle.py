@@ -63,7 +63,7 @@ def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Pat
         running.end()
 
 
-@pytest.fixture(params=["the same server", "another server"])
+@pytest.fixture(params=["the same server", pytest.param("another server", marks=pytest.mark.slow)])
 def quiet(
     request: pytest.FixtureRequest,
     make_pipeline: MakePipeline,

@@ -74,6 +74,7 @@ def test_remedies_are_those_of_the_provider(managed: Cluster) -> None:
             administer(managed, f"drop role {provider.administrators}")
 
 
+@pytest.mark.slow
 def test_remedies_on_rds_work(managed: Cluster) -> None:
     """A parameter group is outside the database: here the server's own file is in its place."""
     belong_to(managed, RDS)
@@ -109,6 +110,7 @@ def test_remedies_on_rds_work(managed: Cluster) -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_administrator_of_rds_makes_the_roles(managed: Cluster) -> None:
     administer(
         managed,

@@ -79,7 +79,14 @@ def test_a_role_that_may_not_replicate(source: Database) -> None:
         source.execute(f"drop owned by {quoted}; drop role {quoted}")
 
 
-@pytest.mark.parametrize("listed", [None, "'pgoutput, test_decoding'", "'pgoutput, \"odd, one\"'"])
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "'pgoutput, test_decoding'",
+        pytest.param(None, marks=pytest.mark.slow),
+        pytest.param("'pgoutput, \"odd, one\"'", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("may_read", [True, False], ids=["superuser", "plain role"])
 def test_the_plugin_list_keeps_what_others_need(
     bare: Cluster, listed: str | None, may_read: bool

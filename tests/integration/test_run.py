@@ -193,7 +193,10 @@ def test_a_stop_amid_a_large_transaction_leaves_nothing_of_it(source: Database) 
 @pytest.mark.parametrize(
     ("start", "names"),
     [
-        ("0/FD000000", ["00000000fe", "00000000ff", "0000000100", "0000000101"]),
+        pytest.param(
+            *("0/FD000000", ["00000000fe", "00000000ff", "0000000100", "0000000101"]),
+            marks=pytest.mark.slow,
+        ),
         # A log of 4 GiB goes on in partitions of 256 MiB.
         ("0/10", ["00000000f", "000000010"]),
     ],

@@ -300,8 +300,7 @@ def test_watching_outlasts_a_server_that_is_away(limited: Database, tmp_path: Pa
         process.wait()
 
 
-@pytest.mark.parametrize("looks", [25, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: int) -> None:
+def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
     """Slot, record and WAL all move while the status asks for one after the other."""
     source.must("setup")
     source.install()
@@ -320,7 +319,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database, looks: in
     with following(source) as process, ThreadPoolExecutor() as pool:
         writing = pool.submit(write)
         try:
-            for _ in range(looks):
+            for _ in range(25):
                 assert status.report(settings, thresholds)[0]["findings"] == []
                 assert setup.check(settings, wanted) == []
         finally:

@@ -94,9 +94,9 @@ class RoleCommands:
         with only_environment(self.environment(DBT_ROLE, **more)):
             self._models.install()
 
-    def job(self, command: str, role: str = SPARK_ROLE) -> None:
+    def job(self, command: str, role: str = SPARK_ROLE, **more: str) -> None:
         """Run a Spark job in this process; fail the test where the job fails."""
-        run_job(command, self.environment(role))
+        run_job(command, self.environment(role, **more))
 
     def grant(self, **variables: str) -> str:
         """Run ops/roles.sql as an administrator does."""

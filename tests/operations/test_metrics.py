@@ -172,6 +172,7 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
     assert re.search(r"could not count \d+ changes?, the newest at [0-9A-F]+/[0-9A-F]+", shown)
 
 
+@pytest.mark.slow
 def test_builds_that_stop_are_told(cluster: Cluster, tmp_path: Path) -> None:
     """The loader runs without --build, and nobody builds."""
     with application_database(cluster) as source, empty_database(cluster) as target:

@@ -23,7 +23,7 @@ from tests.operations.roles import (
     own_server,
 )
 
-FEW = {"statement_timeout", "default_transaction_read_only", "search_path", "client_encoding"}
+FEW = {"statement_timeout", "search_path"}
 """Tried alone in every run; each of the others in `make acceptance`."""
 
 NASTY = {

@@ -46,7 +46,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def locked(home: Path) -> Iterator[RoleCommands]:
     """A server that wants passwords and logs all it is told."""
     with own_server(home, ACCESS, settings=TALKATIVE) as made:
-        made.in_process = False
         made.grant()
         made.set_passwords(SECRET)
         yield made
@@ -78,6 +77,7 @@ def kinds(watch: SecretWatch) -> set[str]:
 @pytest.mark.slow
 def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_path: Path) -> None:
     said = []
+    locked.in_process = False
     conf = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",

@@ -16,7 +16,15 @@ from testkit.commands import LOADER, RunningLoader, sentence, wait_until
 from testkit.models import Models
 from testkit.servers import Cluster
 from tests.operations.certificates import Authority, give_to_server
-from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
+from tests.operations.roles import (
+    DBT_ROLE,
+    LOADER_ROLE,
+    SEED,
+    SEED_JOB,
+    SPARK_ROLE,
+    RoleCommands,
+    own_server,
+)
 from waltally.database import connect
 from waltally.errors import CannotConnect, LoginRefused
 
@@ -85,14 +93,14 @@ def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
 
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made = guarded.commands
-    made.must(SPARK_ROLE, *SEED, **guarded.both(SPARK_ROLE))
+    made.job(SEED_JOB, **guarded.both(SPARK_ROLE))
     by_variables = {
         "PGHOST": "localhost",
         "PGSSLMODE": "verify-full",
         "PGSSLROOTCERT": str(guarded.authority.root),
         "PGPASSWORD": PASSWORD,
     }
-    made.must(DBT_ROLE, "dbt", "build", **by_variables)
+    made.must(DBT_ROLE, "dbt", "run", **by_variables)
     made.database.insert(3)
     made.loader("run", "--once", "--build", **guarded.both(LOADER_ROLE))
     made.loader("status", **guarded.both(LOADER_ROLE))
@@ -185,6 +193,7 @@ def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> 
     assert {word: passed_on.get(word) for word in wanted} == wanted
 
 
+@pytest.mark.slow
 def test_the_seed_says_in_one_sentence_whom_it_does_not_trust(guarded: Guarded) -> None:
     dsn = broken(guarded, "another authority", SPARK_ROLE)
     done = guarded.commands.run(SPARK_ROLE, *SEED, LOADER_SOURCE_DSN=dsn)

@@ -38,6 +38,7 @@ def run(
     return done
 
 
+@pytest.mark.slow
 def test_setup_and_run_with_build_work_outside_the_repository(
     source: Database, installed: Path, tmp_path: Path
 ) -> None:
@@ -68,6 +69,7 @@ def test_setup_and_run_with_build_work_outside_the_repository(
     assert not (files / "target").exists(), "nothing is written to the installed files"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["seed", "audit"])
 def test_a_job_starts_outside_the_repository(job: str, installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed), "NO_COLOR": "1"}

@@ -79,6 +79,7 @@ def test_a_stop_that_passes_the_limit(operator: Operator) -> None:
     operator.ends_exact()
 
 
+@pytest.mark.slow
 def test_a_stop_that_gives_the_slot_up(operator: Operator) -> None:
     operator.carry_out("Stop for a week", 2)
     assert wal_status(operator) is None

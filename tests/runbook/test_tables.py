@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from testkit.pipeline import Pipeline
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
@@ -36,6 +38,7 @@ def test_the_replica_identity_becomes_an_index_and_full_again(
     assert rejected(pipeline) == 0
 
 
+@pytest.mark.slow
 def test_a_column_is_added(pipeline: Pipeline, operating: Operating) -> None:
     operator = operating(pipeline, "full")
     operator.start()
@@ -48,6 +51,7 @@ def test_a_column_is_added(pipeline: Pipeline, operating: Operating) -> None:
     assert rejected(pipeline) == 0
 
 
+@pytest.mark.slow
 def test_a_status_and_a_type_are_added(pipeline: Pipeline, operating: Operating) -> None:
     operator = operating(pipeline, "full")
     operator.start()

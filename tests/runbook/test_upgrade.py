@@ -19,6 +19,7 @@ from tests.runbook.procedure import Operator
 PLUGINS = "output_plugin_libraries"
 
 
+@pytest.mark.slow
 def test_a_minor_upgrade_needs_nobody(
     make_pipeline: MakePipeline, spare: Cluster, operating: Operating
 ) -> None:

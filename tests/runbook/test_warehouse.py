@@ -26,6 +26,7 @@ def without_roles(spare: Cluster) -> Iterator[Cluster]:
     admin.close()
 
 
+@pytest.mark.slow
 def test_the_warehouse_moves_to_another_server(
     apart: Pipeline, without_roles: Cluster, operating: Operating
 ) -> None:
