@@ -57,26 +57,39 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 	$(BIN)/python -m tests.soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
 		--minutes $(or $(MINUTES),$(if $(FAULTS),100000,20))
 
-# The tests of a file share its servers, and those of Spark a JVM (tests/conftest.py). xdist would
-# start the files with the fewest tests last, and those take longest.
+# The tests of a file share its servers, and those of Spark a JVM. tests/conftest.py has the order:
+# xdist would start the files with the fewest tests last, and those take longest.
 test: check  ## Run every check and every test but the slow ones, three at a time
 	@echo "Tests on real servers, three at a time"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/unit
 
 check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate before a commit
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(CHECKS)
+
+# The longest first, so that the two that run at a time end together.
+CHECKS := check-types check-unit check-sql check-python
+.PHONY: $(CHECKS)
+
+check-python:
 	@echo "Lint and format of Python (ruff)"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+	@echo "Import rules (import-linter)"
+	@found=$$(PYTHONPATH=spark $(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
+
+check-types:
 	@echo "Types (mypy)"
 	@$(BIN)/mypy --no-error-summary waltally loader spark testkit demo examples tests benchmarks \
 		docs/site dbt_project/describe_macros.py
-	@echo "Import rules (import-linter)"
-	@found=$$(PYTHONPATH=spark $(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
+
+check-sql:
 	@echo "Lint of SQL (sqlfluff)"
 	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project examples/*/models
 	@echo "dbt parse"
 	@mkdir -p target && cp profiles.yml.example target/profiles.yml
 	@$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats
+
+check-unit:
 	@echo "Unit tests (pytest)"
 	@$(BIN)/python -m pytest -q tests/unit
 

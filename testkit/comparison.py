@@ -64,10 +64,14 @@ def differences(
         if "%(purges)s" in recount.query:
             fact = recount.purges_since or recount.fact
             purges = staged_transactions(warehouse, slot, fact, staging, since)
-        wanted |= _rows(dsn, sql.SQL(recount.query), recount, {"slot": slot, "purges": purges})
-    columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
-    table = sql.Identifier(schema, recount.fact)
-    found = _rows(warehouse, sql.SQL("select {} from {}").format(columns, table), recount, {})
+        wanted |= read_rows(dsn, recount, {"slot": slot, "purges": purges})
+    return compare(recount, wanted, read_fact(warehouse, recount, schema))
+
+
+def compare(
+    recount: Recount, wanted: Mapping[Row, Row], found: Mapping[Row, Row]
+) -> list[Difference]:
+    """Return the groups of the recount and of the fact that are not the same."""
     return [
         Difference(recount.fact, group, wanted.get(group), found.get(group))
         for group in sorted(wanted.keys() | found.keys(), key=repr)
@@ -107,6 +111,18 @@ def staged_transactions(
         )
         [[ids]] = cursor.fetchall()
         return [int(xid) for xid in ids]
+
+
+def read_fact(dsn: str, recount: Recount, schema: str = "analytics") -> dict[Row, Row]:
+    """Read what the fact holds, by group."""
+    columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
+    table = sql.Identifier(schema, recount.fact)
+    return _rows(dsn, sql.SQL("select {} from {}").format(columns, table), recount, {})
+
+
+def read_rows(dsn: str, recount: Recount, parameters: Mapping[str, object]) -> dict[Row, Row]:
+    """Count one source, by group."""
+    return _rows(dsn, sql.SQL(recount.query), recount, parameters)
 
 
 def _rows(

@@ -29,6 +29,7 @@ from testkit.commands import (
     sentence,
     wait_until,
 )
+from testkit.comparison import Difference
 from testkit.databases import Database
 from testkit.facts import shipped_manifest
 from testkit.models import Models
@@ -233,7 +234,7 @@ class Pipeline:
     def position(self) -> str:
         return str(self.target.value("select position_lsn from cdc.slot_position"))
 
-    def differences(self) -> list[recount.Difference]:
+    def differences(self) -> list[Difference]:
         """Return where the fact differs from a recount."""
         source, target = self.dsns
         return recount.differences(source, target, slot=self.slot)

@@ -12,6 +12,7 @@ from random import Random
 from testkit import recount
 from testkit import source as notify
 from testkit.commands import ROOT
+from testkit.comparison import Difference
 from testkit.databases import Database
 from testkit.notify_traffic import Traffic
 from testkit.servers import Cluster
@@ -79,6 +80,6 @@ class Pipeline:
             # The traffic paces itself; there is no condition on a server to wait for.
             self.database.execute("select pg_sleep(0.05)")
 
-    def differences(self) -> list[recount.Difference]:
+    def differences(self) -> list[Difference]:
         """Return where the fact differs from a recount."""
         return recount.differences(self.dsn, slot=self.database.slot)

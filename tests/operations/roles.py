@@ -12,6 +12,7 @@ from psycopg2 import extensions
 
 from testkit import recount
 from testkit.commands import LOADER, ROOT, only_environment, profiles, run, run_dbt, run_loader
+from testkit.comparison import Difference
 from testkit.databases import Database, application_database
 from testkit.facts import shipped_manifest
 from testkit.fixtures import WAREHOUSE
@@ -111,7 +112,7 @@ class RoleCommands:
             self.database.execute(f"alter role {role} password %s", password)
         self.database.execute("reset log_statement")
 
-    def differences(self) -> list[recount.Difference]:
+    def differences(self) -> list[Difference]:
         """Where the fact differs from a recount."""
         dsn = self.cluster.dsn(self.database.name)
         return recount.differences(dsn, slot=self.database.slot)

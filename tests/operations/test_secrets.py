@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg2
 import pytest
 
-from testkit.commands import LOADER, sentence, wait_until
+from testkit.commands import LOADER, sentence
 from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
 from tests.operations.secret_watch import SecretWatch, files_with
 
@@ -53,25 +50,6 @@ def locked(home: Path) -> Iterator[RoleCommands]:
 
 def postgres(made: RoleCommands) -> str:
     return made.cluster.dsn(made.database.name)
-
-
-def test_the_watch_sees_a_secret(locked: RoleCommands, tmp_path: Path) -> None:
-    """Without this the other tests might pass for want of eyes."""
-    (tmp_path / "a file").write_text(f"password={SHOWN}")
-    shows = [sys.executable, "-c", "input()", SHOWN]
-    session = psycopg2.connect(postgres(locked), application_name=SHOWN)
-    with (
-        SecretWatch(SHOWN, postgres(locked), tmp_path) as watch,
-        subprocess.Popen(shows, stdin=subprocess.PIPE, env={"PGPASSWORD": SHOWN}) as process,
-    ):
-        wait_until(lambda: kinds(watch) == {"command line", "file", "session"}, "it is seen")
-        wait_until(lambda: watch.holders, "its holder is seen")
-        process.communicate(b"\n")
-    session.close()
-
-
-def kinds(watch: SecretWatch) -> set[str]:
-    return {found.split(":")[0] for found in list(watch.found)}
 
 
 @pytest.mark.slow

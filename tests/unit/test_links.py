@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from docs.site import pages
 from testkit.commands import ROOT
 
 PAGES = sorted(
@@ -39,6 +43,21 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     for target, anchor in links(page):
         assert target.exists(), target
         assert not anchor or anchor in anchors(target), f"{target.name}#{anchor}"
+
+
+def named(part: Any) -> Iterator[str]:
+    """Yield the pages that a part of the site's navigation names."""
+    if isinstance(part, str):
+        yield part
+    else:
+        for each in part.values() if isinstance(part, dict) else part:
+            yield from named(each)
+
+
+def test_every_page_is_in_the_site_s_navigation_once() -> None:
+    """Add a new page to `nav` in mkdocs.yml, where a reader looks for it."""
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    assert sorted(named(navigation)) == pages.pages()
 
 
 def test_every_page_of_the_docs_can_be_reached_from_the_readme() -> None:
