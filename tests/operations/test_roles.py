@@ -66,7 +66,7 @@ def whole(bare: RoleCommands) -> RoleCommands:
     bare.job(SEED_JOB)
     bare.database.insert(3)
     bare.loader("run", "--once")
-    bare.must(DBT_ROLE, "dbt", "build", "--exclude-resource-type", "unit_test")
+    bare.must(DBT_ROLE, "dbt", "run")
     assert bare.grant(**EXAMPLE) == ""
     bare.database.insert(2, "sent")
     bare.database.execute("delete from notifications where notification_status = 'delivered'")
