@@ -1,5 +1,5 @@
 -- The counts of a fact lack each change that it rejected. A seed of that fact counts the change and
--- clears the list, once the cause is corrected: report_rejections prints how.
+-- clears the list, once the cause is corrected: `loader status` says how.
 -- Two more names are needed here. The fact, to be built before this test. And a source that no
 -- model reads: dbt skips the models that are downstream of everything that a failed test names, and
 -- a rejected change must not stop them.
@@ -7,5 +7,4 @@
 -- depends_on: {{ ref('ft_service_stats') }}
 {%- endif %}
 -- depends_on: {{ source('cdc', 'archive_position') }}
-{%- do waltally.report_rejections(ref('waltally', 'rejected_changes')) %}
 select * from {{ ref('waltally', 'rejected_changes') }}

@@ -28,7 +28,7 @@ def test_every_key_is_on_the_page() -> None:
     lists = [
         keys
         for path in (MACROS / "declaration").glob("declare_*.sql")
-        for keys in re.findall(r"refuse_unknown_keys\((.*?)\]\s*\)", path.read_text(), re.DOTALL)
+        for keys in re.findall(r"check_keys\((.*?)\]\s*\)", path.read_text(), re.DOTALL)
     ]
     assert len(lists) == 5
     keys = {key for each in lists for key in re.findall(r"'(\w+)'", each.partition("[")[2])}

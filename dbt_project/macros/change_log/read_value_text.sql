@@ -1,4 +1,4 @@
-{# SQL text: the text of a value of read_image_value; null where it is absent or JSON's null. #}
+{# SQL text: the text of a value that read_batch found; null where it is absent or JSON's null. #}
 {% macro read_value_text(value) -%}
     case when left({{ value }}, 1) = '\' then substr({{ value }}, 2)::jsonb #>> '{}' else {{ value }} end
 {%- endmacro %}

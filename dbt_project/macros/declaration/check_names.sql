@@ -1,11 +1,9 @@
 {# Refuse names that cannot stand beside each other in one table, and derived columns that are no
    SQL. #}
 {% macro check_names(declared, derived) %}
-    {%- if derived is not mapping -%}
-        {%- do waltally.refuse_declaration(
-            'derived is ' ~ derived ~ '; it takes {column: SQL expression of the measures}'
-        ) -%}
-    {%- endif -%}
+    {%- do waltally.check_declaration([
+        [derived is not mapping, 'derived is ' ~ derived ~ '; it takes {column: SQL expression of the measures}'],
+    ]) -%}
     {%- set keys = declared.dimensions | map(attribute='name') | list -%}
     {%- set others = declared.measures | map(attribute='name') | list + derived.keys() | list -%}
     {%- do waltally.check_size('dimensions', keys, others + ['id'], 'uix_%_dimensions',
@@ -13,12 +11,11 @@
     {%- set taken = ['id'] -%}
     {%- for name in keys + others -%}
         {%- do waltally.check_name('a column', name) -%}
-        {%- if name in taken -%}
-            {%- do waltally.refuse_declaration(
-                'two columns are called ' ~ name ~ '; id, dimensions, measures and derived columns '
-                ~ "take a name each, and a table's column may have another: 'columns': {name: column}"
-            ) -%}
-        {%- endif -%}
+        {%- do waltally.check_declaration([[
+            name in taken,
+            'two columns are called ' ~ name ~ '; id, dimensions, measures and derived columns '
+            ~ "take a name each, and a table's column may have another: 'columns': {name: column}",
+        ]]) -%}
         {%- do taken.append(name) -%}
     {%- endfor -%}
     {%- for name, expression in derived.items() if expression is not string -%}

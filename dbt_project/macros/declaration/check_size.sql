@@ -6,27 +6,26 @@
     {%- for type in types if waltally.is_numeric_type(type) -%}
         {%- do digits.append(modules.re.findall('[0-9]+', type)[0] | int) -%}
     {%- endfor -%}
-    {#- A unit test has a name of its own. -#}
-    {%- if model.resource_type == 'model'
-        and (longest | replace('%', model.name)).encode('utf-8') | length > 63 -%}
-        {%- do waltally.refuse_declaration(
-            "the model's name has more than " ~ (64 - longest | length) ~ ' bytes, and '
-            ~ (longest | replace('%', model.name))
-            ~ ' would have more than 63; it takes a shorter name'
-        ) -%}
-    {%- elif key | length > 32 -%}
-        {%- do waltally.refuse_declaration(
-            what ~ ' has ' ~ key | length ~ ' columns; it takes 32 at most, as an index does'
-        ) -%}
-    {%- elif digits | sum > 600 -%}
-        {%- do waltally.refuse_declaration(
+    {%- set long_name = longest | replace('%', model.name) -%}
+    {%- do waltally.check_declaration([
+        [
+            model.resource_type == 'model' and long_name.encode('utf-8') | length > 63,
+            "the model's name has more than " ~ (64 - longest | length) ~ ' bytes, and ' ~ long_name
+            ~ ' would have more than 63; it takes a shorter name',
+        ],
+        [
+            key | length > 32,
+            what ~ ' has ' ~ key | length ~ ' columns; it takes 32 at most, as an index does',
+        ],
+        [
+            digits | sum > 600,
             what ~ ' has numeric columns of ' ~ digits | sum ~ ' digits together; it takes 600 at most, '
-            ~ 'because an index has no room for more, and text fits the rest'
-        ) -%}
-    {%- elif key | length + columns | length > 400 -%}
-        {%- do waltally.refuse_declaration(
+            ~ 'because an index has no room for more, and text fits the rest',
+        ],
+        [
+            key | length + columns | length > 400,
             'the model has ' ~ (key | length + columns | length) ~ ' columns; it takes 400 at most, '
-            ~ 'because a row of more may not fit in a page'
-        ) -%}
-    {%- endif -%}
+            ~ 'because a row of more may not fit in a page',
+        ],
+    ]) -%}
 {% endmacro %}

@@ -1,47 +1,41 @@
 {# Which rows count, for the fact or for a measure: [{column, test, values, is_null}]. A list's values are
    compared as texts; a bound is a number, or a date or time in UTC. #}
 {% macro declare_conditions(where, of='') %}
-    {%- set takes = "; it takes {'in': [values]}, {'not_in': [values]}, {'is_null': true}, "
-        ~ "{'at_least': value} or {'below': value}" -%}
-    {%- if where is not mapping -%}
-        {%- do waltally.refuse_declaration(
-            'where' ~ of ~ ' is ' ~ where ~ '; it takes {column: condition}, as in '
-            ~ "{'state': {'in': ['paid']}}"
-        ) -%}
-    {%- endif -%}
-    {%- set found = [] -%}
+    {%- do waltally.check_declaration([[
+        where is not mapping,
+        'where' ~ of ~ ' is ' ~ where ~ "; it takes {column: condition}, as in {'state': {'in': ['paid']}}",
+    ]]) -%}
+    {%- set conditions = [] -%}
     {%- for column, given in where.items() -%}
         {%- set named = 'where' ~ of ~ ' ' ~ column -%}
-        {%- if given is not mapping or not given -%}
-            {%- do waltally.refuse_declaration(named ~ ' is ' ~ given ~ takes) -%}
-        {%- endif -%}
-        {%- do waltally.refuse_unknown_keys(named, given, ['in', 'not_in', 'is_null', 'at_least', 'below']) -%}
+        {%- do waltally.check_declaration([[
+            given is not mapping or not given,
+            named ~ ' is ' ~ given ~ "; it takes {'in': [values]}, {'not_in': [values]}, {'is_null': true}, "
+            ~ "{'at_least': value} or {'below': value}",
+        ]]) -%}
+        {%- do waltally.check_keys(named, given, ['in', 'not_in', 'is_null', 'at_least', 'below']) -%}
         {%- for test, value in given.items() -%}
-            {%- set texts = [] -%}
-            {%- if test == 'is_null' -%}
-                {%- if value is not boolean -%}
-                    {%- do waltally.refuse_declaration(
-                        named ~ ' is_null is ' ~ value ~ '; it takes true or false'
-                    ) -%}
-                {%- endif -%}
-            {%- elif test in ['at_least', 'below'] -%}
-                {%- do texts.append(waltally.declare_bound(named ~ ' ' ~ test, value)) -%}
-            {%- elif value is string or value is mapping or value is not iterable or not value -%}
-                {%- do waltally.refuse_declaration(
-                    named ~ ' ' ~ test ~ ' is ' ~ value ~ '; it takes a list of values, one or more'
-                ) -%}
-            {%- else -%}
-                {%- for each in value -%}
-                    {%- if each is none -%}
-                        {%- do waltally.refuse_declaration(
-                            named ~ ' ' ~ test
-                            ~ " has null, which equals nothing; it takes values, and {'is_null': true}"
-                        ) -%}
-                    {%- endif -%}
-                    {%- do texts.append(each | string | lower if each is boolean else each | string) -%}
-                {%- endfor -%}
-            {%- endif -%}
-            {%- do found.append({
+            {%- set is_bound = test in ['at_least', 'below'] -%}
+            {%- set is_list = test in ['in', 'not_in'] -%}
+            {%- do waltally.check_declaration([
+                [
+                    test == 'is_null' and value is not boolean,
+                    named ~ ' is_null is ' ~ value ~ '; it takes true or false',
+                ],
+                [
+                    is_list and (value is string or value is mapping or value is not iterable or not value),
+                    named ~ ' ' ~ test ~ ' is ' ~ value ~ '; it takes a list of values, one or more',
+                ],
+                [
+                    is_list and value is iterable and value is not string and none in value,
+                    named ~ ' ' ~ test ~ " has null, which equals nothing; it takes values, and {'is_null': true}",
+                ],
+            ]) -%}
+            {%- set texts = [waltally.declare_bound(named ~ ' ' ~ test, value)] if is_bound else [] -%}
+            {%- for one in (value if is_list else []) -%}
+                {%- do texts.append(one | string | lower if one is boolean else one | string) -%}
+            {%- endfor -%}
+            {%- do conditions.append({
                 'column': column,
                 'test': test,
                 'values': texts,
@@ -49,5 +43,5 @@
             }) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {{ return(found) }}
+    {{ return(conditions) }}
 {% endmacro %}

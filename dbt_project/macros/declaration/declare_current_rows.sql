@@ -2,46 +2,43 @@
    group: its columns are the dimensions, and null is a value but in the key. A column may be the
    slot. #}
 {% macro declare_current_rows(table, key, columns) %}
-    {%- if columns is not mapping or not columns -%}
-        {%- do waltally.refuse_declaration(
-            'columns is ' ~ columns ~ '; it takes {column: SQL type}, one or more'
-        ) -%}
-    {%- elif table is not string -%}
-        {%- do waltally.refuse_declaration('table is ' ~ table ~ "; it takes 'schema.table'") -%}
-    {%- elif key is string or key is mapping or key is not iterable or not key
-        or key | reject('in', columns) | list -%}
-        {%- do waltally.refuse_declaration(
-            'key is ' ~ key ~ '; it takes a list of one or more of the columns '
-            ~ columns.keys() | join(', ')
-        ) -%}
-    {%- endif -%}
+    {%- do waltally.check_declaration([
+        [
+            columns is not mapping or not columns,
+            'columns is ' ~ columns ~ '; it takes {column: SQL type}, one or more',
+        ],
+        [table is not string, 'table is ' ~ table ~ "; it takes 'schema.table'"],
+    ]) -%}
+    {%- do waltally.check_declaration([[
+        key is string or key is mapping or key is not iterable or not key or key | reject('in', columns) | list,
+        'key is ' ~ key ~ '; it takes a list of one or more of the columns ' ~ columns.keys() | join(', '),
+    ]]) -%}
     {%- do waltally.check_size('key', key, columns | reject('in', key) | list, '%__wanted',
         columns.items() | selectattr(0, 'in', key) | map(attribute=1) | list) -%}
     {%- set dimensions = [] -%}
     {%- for name, given in columns.items() -%}
         {%- do waltally.check_name('a column', name) -%}
-        {%- if given is mapping and given.keys() | list != ['from'] -%}
-            {%- do waltally.refuse_declaration(
-                'column ' ~ name ~ ' is ' ~ given ~ "; it takes an SQL type or {'from': 'slot'}"
-            ) -%}
-        {%- elif given is mapping and name not in key -%}
-            {%- do waltally.refuse_declaration(
+        {%- do waltally.check_declaration([
+            [
+                given is mapping and given | list != ['from'],
+                'column ' ~ name ~ ' is ' ~ given ~ "; it takes an SQL type or {'from': 'slot'}",
+            ],
+            [
+                given is mapping and name not in key,
                 'column ' ~ name ~ ' is the slot and not in the key; it takes a place there, '
-                ~ 'because two slots may have rows of the same key'
-            ) -%}
-        {%- endif -%}
+                ~ 'because two slots may have rows of the same key',
+            ],
+        ]) -%}
         {%- do dimensions.append(waltally.declare_dimension(
             name,
             given if given is mapping
             else {'type': given, 'nulls': 'leave_out' if name in key else 'count'}
         )) -%}
     {%- endfor -%}
-    {%- if not dimensions | selectattr('kind', 'equalto', 'column')
-        | selectattr('name', 'in', key) | list -%}
-        {%- do waltally.refuse_declaration(
-            'key is ' ~ key ~ '; it takes a column of the table besides the slot'
-        ) -%}
-    {%- endif -%}
+    {%- do waltally.check_declaration([[
+        not dimensions | selectattr('kind', 'equalto', 'column') | selectattr('name', 'in', key) | list,
+        'key is ' ~ key ~ '; it takes a column of the table besides the slot',
+    ]]) -%}
     {{ return({
         'version': 1,
         'kind': 'current_rows',

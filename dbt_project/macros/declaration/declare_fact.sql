@@ -2,16 +2,16 @@
    manifest holds, `loader setup` registers, and loader and Spark read. An error is one sentence,
    while dbt parses. `derived` is checked and stays out: the rows that count do not depend on it. #}
 {% macro declare_fact(tables, dimensions, measures, where={}, derived={}) %}
-    {%- if dimensions is not mapping or not dimensions -%}
-        {%- do waltally.refuse_declaration(
-            'dimensions is ' ~ dimensions ~ '; it takes {column: SQL type}, one or more'
-        ) -%}
-    {%- elif measures is not mapping or not measures -%}
-        {%- do waltally.refuse_declaration(
-            'measures is ' ~ measures
-            ~ "; it takes {name: {'count': table}} or {name: {'sum': column}}, one or more"
-        ) -%}
-    {%- endif -%}
+    {%- do waltally.check_declaration([
+        [
+            dimensions is not mapping or not dimensions,
+            'dimensions is ' ~ dimensions ~ '; it takes {column: SQL type}, one or more',
+        ],
+        [
+            measures is not mapping or not measures,
+            'measures is ' ~ measures ~ "; it takes {name: {'count': table}} or {name: {'sum': column}}, one or more",
+        ],
+    ]) -%}
     {%- set declared = {
         'version': 1,
         'kind': 'fact',

@@ -9,21 +9,21 @@
     ) | unique(case_sensitive=true) | list -%}
     {%- for table in declared.tables -%}
         {%- set columns = {} -%}
+        {%- set named = 'columns of table ' ~ table.name ~ ' maps ' -%}
         {%- for name, column in table.columns.items() -%}
             {%- set days = declared.dimensions | selectattr('name', 'equalto', name)
                 | map(attribute='column') | select | list -%}
-            {%- set target = name if name in read else (days | first if days else none) -%}
-            {%- if target is none -%}
-                {%- do waltally.refuse_declaration(
-                    'columns of table ' ~ table.name ~ ' maps ' ~ name
-                    ~ ', which no dimension, sum or condition reads; it takes ' ~ read | join(', ')
-                ) -%}
-            {%- elif columns.get(target, column) != column -%}
-                {%- do waltally.refuse_declaration(
-                    'columns of table ' ~ table.name ~ ' maps ' ~ target ~ ' to '
-                    ~ columns[target] ~ ' and to ' ~ column ~ '; it takes one of them'
-                ) -%}
-            {%- endif -%}
+            {%- set target = name if name in read else days | first if days else none -%}
+            {%- do waltally.check_declaration([
+                [
+                    target is none,
+                    named ~ name ~ ', which no dimension, sum or condition reads; it takes ' ~ read | join(', '),
+                ],
+                [
+                    columns.get(target, column) != column,
+                    named ~ target ~ ' to ' ~ columns.get(target) ~ ' and to ' ~ column ~ '; it takes one of them',
+                ],
+            ]) -%}
             {%- do columns.update({target: column}) -%}
         {%- endfor -%}
         {%- do table.update(columns=columns) -%}

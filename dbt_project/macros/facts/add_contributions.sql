@@ -31,7 +31,7 @@ added as (
         {%- for expression in derived.values() %}
         {{ expression }},
         {%- endfor %}
-        {{ waltally.prefix_names('measures', measures) }}
+        {{ waltally.quote_names(measures, 'measures') }}
     from totals
     cross join lateral (
         select

@@ -46,14 +46,17 @@ imaged as (
     select
         *,
         {%- for image, actions in [('old', "('U', 'D')"), ('new', "('I', 'U')")] %}
+        {%- set meets %}
+        action in {{ actions }}
+            {%- for value in values if value.kind == 'condition' %}
+            and {{ image }}_v{{ values.index(value) }} is distinct from 'false'
+            {%- endfor %}
+        {%- endset %}
+        coalesce({{ meets }}, false) as meets_{{ image }},
         coalesce(
-            action in {{ actions }} and {{ waltally.meets_conditions(values, image) }}, false
-        ) as meets_{{ image }},
-        coalesce(
-            action in {{ actions }}
-            and {{ waltally.meets_conditions(values, image) }}
+            {{- meets }}
             {%- for value in values if value.nulls == 'leave_out' %}
-            and ({{ waltally.is_json_null(image ~ '_v' ~ values.index(value)) }}) is not true
+            and {{ image }}_v{{ values.index(value) }} is distinct from '\null'
             {%- endfor %},
             false
         ) as has_{{ image }}{{ ',' if not loop.last }}
@@ -72,7 +75,7 @@ judged as (
 -- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
 images as (
     select
-        {{ waltally.prefix_names('judged', ['part', 'action', 'commit_lsn', 'ordinal', 'rejected_reason', 'is_ignored', 'change_count', 'last_lsn']) }},
+        {{ waltally.quote_names(['part', 'action', 'commit_lsn', 'ordinal', 'rejected_reason', 'is_ignored', 'change_count', 'last_lsn'], 'judged') }},
         {%- for value in values if value.kind != 'condition' %}
         case
             when side.sign = 1 and judged.has_new then {{ waltally.read_value_text('judged.new_v' ~ values.index(value)) }}

@@ -21,7 +21,7 @@
 select pg_advisory_xact_lock({{ staging }}.lock_key('reader', {{ waltally.quote_literal(reader) }}));
 {{ waltally.write_reader(reader, readables) }};
 {{ waltally.write_routine(routine, declared, derived) }};
-{{ waltally.grant_to_caller([(routine_signature, this.schema), (reader_signature, ref('waltally', 'rejected_changes').schema)]) }}
+select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literals([routine_signature, reader_signature]) }}]);
 select {{ staging }}.install_model(
     slots.slot_name,
     {{ waltally.quote_literal(waltally.get_model_key()) }},

@@ -2,32 +2,39 @@
    derived columns, if nothing else is declared otherwise: another declaration waits for its baseline, and
    the routine changes the table when it comes. A roll-up's table is changed when it is filled. #}
 {% macro make_table(declared, derived, relation, sql) %}
+    {%- set columns = waltally.quote_names(derived) -%}
+    {%- set computed -%}
+        select {{ derived.values() | join(', ') }}
+        from (
+            select {{ waltally.quote_names(declared.measures | map(attribute='name') | list, 'stored') }}
+        ) as measures
+    {%- endset -%}
     {% call statement('columns') %}
 do $make_table$
 #variable_conflict use_column
-declare
-    result {{ waltally.get_staging_schema() }}.outcome;
-    changed text;
 begin
     {%- if load_cached_relation(this) is none %}
     -- Another build may have made it while this one waited.
-    if to_regclass({{ waltally.quote_literal(this.include(database=false) | string) }}) is null then
+    if to_regclass({{ waltally.quote_literal(this.include(database=false)) }}) is null then
         {{ get_create_table_as_sql(false, relation, sql) }}
-        {{ waltally.keep_constraints(declared) }}
+        perform {{ waltally.get_staging_schema() }}.keep_constraints(
+            {{ waltally.quote_literal(this.include(database=false)) }}, {{ waltally.describe_key(declared) }}
+        );
     end if;
     {%- elif declared.kind == 'roll_up' %}
     null;
     {%- else %}
-    {{ waltally.adapt_table(declared, derived, may_replace=false) }}
+    perform {{ waltally.adapt_table(
+        declared, derived, waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply')
+    ) }};
     {%- if derived %}
     update {{ this }} as stored
-    set ({{ waltally.quote_names(derived.keys()) }}) = ({{ waltally.compute_derived(declared, derived) }})
+    set ({{ columns }}) = ({{ computed }})
     where exists (
-        select
-        from ({{ waltally.compute_derived(declared, derived) }}) as computed ({{ waltally.quote_names(derived.keys()) }})
+        select from ({{ computed }}) as computed ({{ columns }})
         where
-            ({{ waltally.prefix_names('stored', derived.keys() | list) }})
-            is distinct from ({{ waltally.prefix_names('computed', derived.keys() | list) }})
+            ({{ waltally.quote_names(derived, 'stored') }})
+            is distinct from ({{ waltally.quote_names(derived, 'computed') }})
     );
     {%- endif %}
     {%- endif %}

@@ -10,7 +10,7 @@
     {%- set place = loop.index %}
     select
         {{ waltally.quote_literal(table.name) }} as part,
-        {{ waltally.prefix_names('change', kept) }}
+        {{ waltally.quote_names(kept, 'change') }}
         {%- for image in ['old', 'new'] %}
         {%- for value in values %},
         {% if value.parts and table.name not in value.parts -%}
@@ -27,7 +27,7 @@
     {% endfor %}
     select
         null as part,
-        {{ waltally.prefix_names('change', kept) }}
+        {{ waltally.quote_names(kept, 'change') }}
         {%- for image in ['old', 'new'] %}
         {%- for value in values %},
         null as {{ image }}_v{{ loop.index0 }}

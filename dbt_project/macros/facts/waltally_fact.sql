@@ -36,9 +36,16 @@
     {% call statement('functions') %}
         {{- waltally.install_roll_up(declared, derived) if is_roll_up else waltally.install_functions(declared, derived) -}}
     {% endcall %}
-    {% do waltally.keep_grants(relation, config.get('grants')) %}
+    {%- set grants = config.get('grants') -%}
+    {%- set present = adapter.standardize_grants_dict(run_query(get_show_grant_sql(relation))) if grants else {} -%}
+    {%- if grants and (diff_of_two_dicts(grants, present) or diff_of_two_dicts(present, grants)) -%}
+        {%- do apply_grants(relation, grants, should_revoke=true) -%}
+    {%- endif -%}
     {% do waltally.keep_descriptions(relation) %}
-    {%- if waltally.has_columns(declared, derived) -%}
+    {#- Where the model waits for its baseline the table has the former columns, and a hook could not name the new. -#}
+    {%- set columns = declared.dimensions + (declared.measures if declared.kind != 'current_rows' else []) -%}
+    {%- if not (columns | map(attribute='name') | list + derived | list)
+        | reject('in', adapter.get_columns_in_relation(this) | map(attribute='name') | list) | list -%}
         {{ run_hooks(post_hooks, inside_transaction=true) }}
     {%- endif -%}
     {{ adapter.commit() }}

@@ -24,7 +24,6 @@ as $routine$
 #variable_conflict use_column
 declare
     result {{ waltally.get_staging_schema() }}.outcome;
-    changed text;
     {%- if not is_fact %}
     change record;
     rejected_reason text;
@@ -49,12 +48,34 @@ begin
             raise exception 'it holds counts, and nothing says that they come from the slot %', $2
                 using hint = '`spark-submit spark/seed.py --fact {{ model.name }}`; where no slot has a baseline, `dbt build --full-refresh` keeps what this log holds and nothing else';
         end if;
-        {{ waltally.adapt_table(declared, derived, may_replace=true) }}
+        result.is_replaced := {{ waltally.adapt_table(declared, derived) }};
         {{ waltally.list_baseline_rejections(declared, listed) }}
-        {{ waltally.start_from_baseline(declared, derived) if is_fact else waltally.start_from_rows(declared) }}
+        {%- if is_fact %}
+        {{ waltally.start_from_baseline(declared, derived) }}
+        {%- else %}
+        delete from {{ this }} where true{{ waltally.write_slot_filter(declared, '$2') }};
+        insert into {{ this }} ({{ waltally.quote_names(declared.dimensions | map(attribute='name')) }})
+        select
+            {%- for column in declared.dimensions %}
+            groups.dimensions[{{ loop.index }}]::{{ column.type }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        from {{ waltally.get_staging_schema() }}.baseline_group as groups
+        where
+            groups.slot_name = $2
+            and groups.fact_name = {{ waltally.quote_literal(model.name) }}
+            and {{ waltally.quote_literal(declared.tables[0].schema ~ '.' ~ declared.tables[0].table) }} <> all (coalesce($6, '{}'));
+        {%- endif %}
     {%- if is_fact %}
     elsif $1 = 'list' then
-        {{ waltally.list_rejections(declared, listed) }}
+        with deltas as (
+            {{ waltally.compute_deltas(declared, 'unnest($3)', '($4)', '($5)', '$2') }}
+        )
+
+        {{ waltally.insert_rejection(declared, listed, 'deltas.part', 'deltas.action', 'deltas.rejected_reason') }}
+        from deltas
+        inner join {{ waltally.get_staging_schema() }}.change_log as log
+            on log.slot_name = $2 and log.commit_lsn = deltas.commit_lsn and log.ordinal = deltas.ordinal
+        where deltas.rejected_reason is not null;
     elsif $1 = 'merge' then
         {{ waltally.merge_groups(declared, derived) }}
     else

@@ -72,7 +72,7 @@ insert into {{ this }} as stored (id, {{ waltally.quote_names(resolved.dimension
 select
     totals.id,
     {{ waltally.number_names('totals.d', places) }},
-    {{ waltally.prefix_names('measures', names) }}
+    {{ waltally.quote_names(names, 'measures') }}
     {%- for expression in derived.values() %},
     {{ expression }}
     {%- endfor %}

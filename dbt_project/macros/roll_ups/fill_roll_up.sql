@@ -48,6 +48,6 @@ gone as (
 insert into {{ this }} as stored (id, {{ waltally.quote_names(resolved.dimensions | map(attribute='name') | list + names) }})
 select * from wanted
 on conflict ({{ waltally.quote_names(resolved.dimensions | map(attribute='name')) }}) do update
-set ({{ waltally.quote_names(names) }}) = row({{ waltally.prefix_names('excluded', names) }})
-where ({{ waltally.prefix_names('stored', names) }}) is distinct from ({{ waltally.prefix_names('excluded', names) }});
+set ({{ waltally.quote_names(names) }}) = row({{ waltally.quote_names(names, 'excluded') }})
+where ({{ waltally.quote_names(names, 'stored') }}) is distinct from ({{ waltally.quote_names(names, 'excluded') }});
 {% endmacro %}

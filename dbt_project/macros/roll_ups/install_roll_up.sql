@@ -11,7 +11,7 @@
 {%- for keep in keeps %}
 revoke execute on function {{ keep }} from public;
 {%- endfor %}
-{{ waltally.grant_to_caller([(fill, this.schema)]) }}
+select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literal(fill) }}]);
 select {{ staging }}.install_roll_up(
     {{ waltally.quote_literal(waltally.get_model_key()) }},
     {{ waltally.quote_literal(model.name) }},

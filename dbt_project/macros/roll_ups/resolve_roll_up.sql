@@ -92,9 +92,10 @@
         {%- do sources.extend(lookup.by.values()) -%}
     {%- endfor -%}
     {%- for lookup in resolved.lookups -%}
-        {%- do lookup.update({
-            'taken': waltally.quote_each(sources | selectattr('alias', 'equalto', lookup.alias) | map(attribute='column') | unique)
-        }) -%}
+        {%- do lookup.update({'taken': []}) -%}
+        {%- for column in sources | selectattr('alias', 'equalto', lookup.alias) | map(attribute='column') | unique -%}
+            {%- do lookup.taken.append(waltally.quote_name(column) | string) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {{ return(resolved) }}
 {% endmacro %}

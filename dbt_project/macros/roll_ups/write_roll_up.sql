@@ -17,7 +17,7 @@
 {%- set is_fact = loop.first -%}
 create or replace function {{ prefix }}{{ waltally.quote_name(this.identifier ~ '__keep_' ~ loop.index0) }}() returns trigger
 language plpgsql security definer
-{{ waltally.pin_routine('batch' if is_fact else 'few') }}
+{{ waltally.pin_routine('trigger' if is_fact else 'few') }}
 as $keep$
 #variable_conflict use_column
 declare
@@ -58,9 +58,6 @@ language plpgsql security definer
 {{ waltally.pin_routine('whole') }}
 as $fill$
 #variable_conflict use_column
-declare
-    result {{ staging }}.outcome;
-    changed text;
 begin
     lock table {{ relations | join(', ') }} in share row exclusive mode;
     perform pg_advisory_xact_lock({{ staging }}.lock_key('model', {{ key }}));
@@ -76,21 +73,7 @@ begin
     {%- endfor %}
     {%- endfor %}
     {%- for relation, columns in waltally.list_searched(resolved) %}
-    if not exists (
-        select from pg_index as x
-        where
-            x.indrelid = {{ waltally.quote_literal(relation) }}::regclass
-            and x.indpred is null
-            and array[{{ waltally.quote_literals(columns) }}] = array(
-                select a.attname::text
-                from unnest(x.indkey) with ordinality as k (attnum, place)
-                inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
-                where k.place <= {{ columns | length }}
-                order by k.place
-            )
-    ) then
-        create index on {{ relation }} ({{ waltally.quote_names(columns) }});
-    end if;
+    perform {{ staging }}.keep_index({{ waltally.quote_literal(relation) }}, array[{{ waltally.quote_literals(columns) }}]);
     {%- endfor %}
     {%- for table in hidden %}
     {%- set value = resolved['values'][loop.index0] %}
@@ -105,7 +88,7 @@ begin
     );
     create index on {{ table }} (id) where group_count = 0;
     {%- endfor %}
-    {{ waltally.adapt_table(resolved, derived, may_replace=true) }}
+    perform {{ waltally.adapt_table(resolved, derived) }};
     {{ waltally.fill_roll_up(resolved, derived, hidden) }}
 end
 $fill$;

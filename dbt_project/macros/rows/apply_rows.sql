@@ -32,13 +32,16 @@ where {% for column in keys %}{{ ' and ' if not loop.first }}stored.{{ waltally.
 {%- set is_stored -%}
 {% for column in keys %}{{ ' and ' if not loop.first }}stored.{{ waltally.quote_name(column.name) }} = kept.new_{{ declared.dimensions.index(column) }}{% endfor %}
 {%- endset %}
+{%- set is_old -%}
+{% for column in keys %}{{ ' and ' if not loop.first }}stored.{{ waltally.quote_name(column.name) }} = change.old_{{ declared.dimensions.index(column) }}{% endfor %}
+{%- endset %}
 {%- if names | length > keys | length %}
 update {{ this }} as stored
 set ({{ columns }}) = row({{ waltally.number_names('kept.new_', names | length) }})
 from {{ kept }}
 where
     {{ is_stored }}
-    and row({{ waltally.prefix_names('stored', names) }}) is distinct from row({{ waltally.number_names('kept.new_', names | length) }});
+    and row({{ waltally.quote_names(names, 'stored') }}) is distinct from row({{ waltally.number_names('kept.new_', names | length) }});
 {%- endif %}
 insert into {{ this }} ({{ columns }})
 select {{ waltally.number_names('kept.new_', names | length) }}
@@ -58,7 +61,7 @@ loop
             left_out := 0;
         elsif not change.has_new then
             if change.has_old then
-                delete from {{ this }} as stored where {{ waltally.match_key(declared, 'old') }};
+                delete from {{ this }} as stored where {{ is_old }};
             end if;
         else
             if change.has_old then
@@ -70,14 +73,14 @@ loop
                         else stored.{{ waltally.quote_name(name) }}
                     end{{ ',' if not loop.last }}
                     {%- endfor %}
-                where {{ waltally.match_key(declared, 'old') }};
+                where {{ is_old }};
                 continue when found;
             end if;
             if {% for name in names %}change.has_{{ loop.index0 }}{{ ' and ' if not loop.last }}{% endfor %} then
                 insert into {{ this }} ({{ columns }})
                 values ({{ waltally.number_names('change.new_', names | length) }})
                 on conflict ({{ waltally.quote_names(declared.key) }}) do update
-                set ({{ columns }}) = row({{ waltally.prefix_names('excluded', names) }});
+                set ({{ columns }}) = row({{ waltally.quote_names(names, 'excluded') }});
                 continue;
             end if;
             -- Nothing holds the values that the change does not carry.

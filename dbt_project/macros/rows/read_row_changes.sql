@@ -15,7 +15,7 @@ imaged as (
         coalesce(
             action in {{ actions }}
             {%- for value in values if value.name in declared.key %}
-            and ({{ waltally.is_json_null(image ~ '_v' ~ values.index(value)) }}) is not true
+            and {{ image }}_v{{ values.index(value) }} is distinct from '\null'
             {%- endfor %},
             false
         ) as has_{{ image }}{{ ',' if not loop.last }}

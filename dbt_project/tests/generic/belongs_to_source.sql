@@ -6,7 +6,23 @@
 {{ config(severity='warn') }}
 {%- set names = waltally.split_table(var(table_var)) -%}
 {%- set table = api.Relation.create(schema=names[0], identifier=names[1]) -%}
-{%- set is_readable = execute and waltally.can_read_column(names, 'id') -%}
+{%- set readable -%}
+select
+    coalesce(bool_or(
+        has_schema_privilege(schemas.oid, 'usage') and has_column_privilege(tables.oid, columns.attnum, 'select')
+    ), false)
+from pg_catalog.pg_class as tables
+inner join pg_catalog.pg_namespace as schemas on schemas.oid = tables.relnamespace
+inner join pg_catalog.pg_attribute as columns on columns.attrelid = tables.oid
+where
+    schemas.nspname = {{ waltally.quote_literal(names[0]) }}
+    and tables.relname = {{ waltally.quote_literal(names[1]) }}
+    and columns.attname = 'id'
+{%- endset -%}
+{%- if execute -%}
+    {% call statement('pins', auto_begin=false) %}{{ waltally.pin_session() }}{% endcall %}
+{%- endif -%}
+{%- set is_readable = execute and run_query(readable).rows[0][0] -%}
 {%- if not is_readable -%}
     {%- if execute -%}
         {%- do log(

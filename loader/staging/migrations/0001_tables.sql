@@ -43,77 +43,70 @@ create table slot_position (
     slot_name text collate "C" primary key,
     system_identifier text not null,
     source_database text not null,
+    -- The timeline of the source's WAL that position_lsn is of; null until a loader has followed it.
     timeline bigint,
+    -- Where that timeline left the former one, which tells it from another of its number; null for the first
+    -- timeline, and until a loader has followed it.
     timeline_began_lsn pg_lsn,
+    -- Whether the slot that was last followed was on a standby; its primary does not show it.
     on_standby boolean not null default false,
+    -- The change log holds every change with start_lsn <= commit_lsn < position_lsn.
     start_lsn pg_lsn not null,
+    -- Every source transaction with a commit LSN below this is in the change log.
     position_lsn pg_lsn not null,
     moved_at timestamptz not null default now(),
+    -- How many changes the loader has appended, counted in the transactions that append them.
     stored_changes bigint not null default 0,
+    -- What a loader last failed with and could still write down; loader setup clears it when all is well.
     last_error text,
     last_error_at timestamptz,
+    -- Where the change log began before loader prune first moved start_lsn; null where it never did.
     pruned_from_lsn pg_lsn,
+    -- Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.
     registration bigint not null default 0,
     check (position_lsn >= start_lsn)
 );
 
 comment on table slot_position is
     'The position of record: one row per slot, written in the transaction that appends its rows.';
-comment on column slot_position.timeline is
-    'The timeline of the source''s WAL that position_lsn is of; null until a loader has followed it.';
-comment on column slot_position.timeline_began_lsn is
-    'Where that timeline left the former one, which tells it from another of its number; null for the '
-    'first timeline, and until a loader has followed it.';
-comment on column slot_position.on_standby is
-    'Whether the slot that was last followed was on a standby; its primary does not show it.';
-comment on column slot_position.start_lsn is
-    'The change log holds every change with start_lsn <= commit_lsn < position_lsn.';
-comment on column slot_position.position_lsn is
-    'Every source transaction with a commit LSN below this is in the change log.';
-comment on column slot_position.stored_changes is
-    'How many changes the loader has appended, counted in the transactions that append them.';
-comment on column slot_position.last_error is
-    'What a loader last failed with and could still write down; loader setup clears it when all is well.';
-comment on column slot_position.pruned_from_lsn is
-    'Where the change log began before loader prune first moved start_lsn; null where it never did.';
-comment on column slot_position.registration is
-    'Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.';
 
 create table logged_table (
     slot_name text collate "C" not null references slot_position on delete cascade,
     table_schema text collate "C" not null,
     table_name text collate "C" not null,
+    -- The table that had the name when a fact first needed it; null where no fact has.
     table_oid bigint,
+    -- The transaction that had last given it its name, schema or owner.
     named_xid bigint,
+    -- The attribute numbers that the columns had when a fact first needed them: {"column": number}.
     column_numbers jsonb not null default '{}',
+    -- From which position on the log holds what: {"column, or * for all": "LSN"}; empty until a loader follows
+    -- it.
     held_since jsonb not null default '{}',
+    -- Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the
+    -- log still needs; null where it has none. waltally/leaves.py writes it.
     partitions jsonb,
+    -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
     emptied_lsn pg_lsn,
     primary key (slot_name, table_schema, table_name)
 );
 
 comment on table logged_table is
     'The source tables that loader setup registered, and what the change log holds of each.';
-comment on column logged_table.table_oid is
-    'The table that had the name when a fact first needed it; null where no fact has.';
-comment on column logged_table.named_xid is 'The transaction that had last given it its name, schema or owner.';
-comment on column logged_table.column_numbers is
-    'The attribute numbers that the columns had when a fact first needed them: {"column": number}.';
-comment on column logged_table.held_since is
-    'From which position on the log holds what: {"column, or * for all": "LSN"}; empty until a loader follows it.';
-comment on column logged_table.partitions is
-    'Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the '
-    'log still needs; null where it has none. waltally/leaves.py writes it.';
-comment on column logged_table.emptied_lsn is
-    'A position after the last drop or TRUNCATE of a partition whose rows facts still count.';
 
 create table fact (
     slot_name text collate "C" not null references slot_position on delete cascade,
+    -- The name of the dbt model.
     fact_name text collate "C" not null,
+    -- What the model declares by fact() or current_rows(), written out in full.
     declaration jsonb not null,
+    -- Where the model puts its rows; another dbt target may have the fact in another schema too.
     relation_schema text not null,
     relation_name text not null,
+    -- The columns that it needs of each table: {"schema.table": ["column", ...]}. Of a table with an empty list
+    -- only the number of rows counts.
     needed jsonb not null,
+    -- The dbt project that declares the model; setup in another project does not forget it.
     project_name text,
     registered_at timestamptz not null default now(),
     primary key (slot_name, fact_name)
@@ -121,71 +114,58 @@ create table fact (
 
 comment on table fact is
     'The declared facts: what loader setup found in dbt''s manifest. Loader, Spark and dbt read it.';
-comment on column fact.fact_name is 'The name of the dbt model.';
-comment on column fact.declaration is
-    'What the model declares by fact() or current_rows(), written out in full.';
-comment on column fact.needed is
-    'The columns that it needs of each table: {"schema.table": ["column", ...]}. Of a table with an empty '
-    'list only the number of rows counts.';
-comment on column fact.project_name is
-    'The dbt project that declares the model; setup in another project does not forget it.';
-comment on column fact.relation_schema is
-    'Where the model puts its rows; another dbt target may have the fact in another schema too.';
 
 create table installed_model (
     slot_name text collate "C" not null,
+    -- The model's relation as schema.name, so that two dbt targets do not share a watermark.
     model_name text collate "C" not null,
     fact_name text collate "C" not null,
+    -- What the routine was compiled from; it applies nothing while another declaration is registered.
     declaration jsonb not null,
+    -- The function that applies a batch to the model, as SQL writes its name.
     routine text not null,
+    -- The function that reads the change log for it, as SQL writes its name: a row of batch_reader.
     reader text not null,
+    -- Which values of which table the routine takes from a change, in its own order: [["schema.table", [value,
+    -- ...]], ...].
     needs jsonb not null,
+    -- The numbers that the reader gives to these tables; null where it does not give all that is needed.
     table_nos integer[],
+    -- By table, where the reader puts these values; null for a value that is not of the table.
     places integer[],
+    -- Whether the next apply starts from the baseline again, because of dbt build --full-refresh.
     is_refresh_asked boolean not null default false,
-    installed_at timestamptz not null default now(),
+    -- What the last apply of this model failed with; null since one succeeded.
     error text,
     remedy text,
     failed_at timestamptz,
     failures integer not null default 0,
     retry_at timestamptz,
+    -- Who computes what a batch adds to it: cdc.apply, or spark/apply.py.
     engine text not null default 'database' check (engine in ('database', 'spark')),
     primary key (slot_name, model_name)
 );
 
 comment on table installed_model is
     'The models that dbt has installed: which routine applies a batch, and what it last failed with.';
-comment on column installed_model.model_name is
-    'The model''s relation as schema.name, so that two dbt targets do not share a watermark.';
-comment on column installed_model.declaration is
-    'What the routine was compiled from; it applies nothing while another declaration is registered.';
-comment on column installed_model.routine is
-    'The function that applies a batch to the model, as SQL writes its name.';
-comment on column installed_model.reader is
-    'The function that reads the change log for it, as SQL writes its name: a row of batch_reader.';
-comment on column installed_model.needs is
-    'Which values of which table the routine takes from a change, in its own order: '
-    '[["schema.table", [value, ...]], ...].';
-comment on column installed_model.table_nos is
-    'The numbers that the reader gives to these tables; null where it does not give all that is needed.';
-comment on column installed_model.places is
-    'By table, where the reader puts these values; null for a value that is not of the table.';
-comment on column installed_model.is_refresh_asked is
-    'Whether the next apply starts from the baseline again, because of dbt build --full-refresh.';
-comment on column installed_model.error is
-    'What the last apply of this model failed with; null since one succeeded.';
-comment on column installed_model.engine is
-    'Who computes what a batch adds to it: cdc.apply, or spark/apply.py.';
 
 create table roll_up (
+    -- The model's relation as schema.name.
     model_name text collate "C" primary key,
     fact_name text collate "C" not null,
     project text collate "C" not null,
+    -- What its functions were compiled from.
     declaration jsonb not null,
+    -- The function that fills it from its inputs, as SQL writes its name.
     routine text not null,
+    -- The model_name of every model that it is made of, at any depth.
     inputs text[] not null,
+    -- How many triggers keep it; where one is gone, with a table that was made again, it has to be filled.
     trigger_count integer not null,
+    -- Whether it has to be filled: it is new or declared otherwise, it failed, or too much moved at once. Until
+    -- then its triggers do nothing.
     is_due boolean not null default true,
+    -- What it last failed with; null since it was filled.
     error text,
     failures integer not null default 0,
     retry_at timestamptz
@@ -193,16 +173,6 @@ create table roll_up (
 
 comment on table roll_up is
     'The roll-ups that dbt has installed. Triggers of their inputs keep them, in the transaction of the input.';
-comment on column roll_up.model_name is 'The model''s relation as schema.name.';
-comment on column roll_up.declaration is 'What its functions were compiled from.';
-comment on column roll_up.routine is 'The function that fills it from its inputs, as SQL writes its name.';
-comment on column roll_up.inputs is 'The model_name of every model that it is made of, at any depth.';
-comment on column roll_up.trigger_count is
-    'How many triggers keep it; where one is gone, with a table that was made again, it has to be filled.';
-comment on column roll_up.is_due is
-    'Whether it has to be filled: it is new or declared otherwise, it failed, or too much moved at once. '
-    'Until then its triggers do nothing.';
-comment on column roll_up.error is 'What it last failed with; null since it was filled.';
 
 create table batch_reader (
     reader text collate "C" primary key,
@@ -215,27 +185,22 @@ comment on table batch_reader is
 create table model_watermark (
     model_name text collate "C" not null,
     slot_name text collate "C" not null,
+    -- Every change with a commit LSN below this is in the model.
     applied_lsn pg_lsn not null,
+    -- The baseline the model was built on; null where it was built on none.
     baseline_id uuid,
+    -- The declaration that the model's rows were counted by.
     declaration jsonb,
     moved_at timestamptz not null default now(),
+    -- The newest change that the model could not count; null where none.
     rejected_lsn pg_lsn,
+    -- How many rows of each of the fact's tables belong to no group because a dimension is null: {"live": 3}.
     left_out jsonb,
     primary key (model_name, slot_name)
 ) with (fillfactor = 50);
 
 comment on table model_watermark is
     'How far each model has applied each slot''s changes; written in the transaction that adds them.';
-comment on column model_watermark.applied_lsn is
-    'Every change with a commit LSN below this is in the model.';
-comment on column model_watermark.baseline_id is
-    'The baseline the model was built on; null where it was built on none.';
-comment on column model_watermark.declaration is
-    'The declaration that the model''s rows were counted by.';
-comment on column model_watermark.rejected_lsn is
-    'The newest change that the model could not count; null where none.';
-comment on column model_watermark.left_out is
-    'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
 
 create table archived_delete (
     slot_name text collate "C" not null,
@@ -243,6 +208,7 @@ create table archived_delete (
     part text collate "C" not null,
     commit_lsn pg_lsn not null,
     dimensions text[] collate "C" not null,
+    -- What the deleted rows had added to each measure, in the order of the declaration.
     measures numeric[] not null
 );
 
@@ -251,12 +217,11 @@ create index archived_delete_model on archived_delete (slot_name, model_name, pa
 comment on table archived_delete is
     'Rows that were deleted from a table whose deletes a fact ignores, group by group and transaction '
     'by transaction: the table no longer has them, and the fact still counts them.';
-comment on column archived_delete.measures is
-    'What the deleted rows had added to each measure, in the order of the declaration.';
 
 create table reader_position (
     slot_name text collate "C" not null references slot_position on delete cascade,
     reader text collate "C" not null,
+    -- The reader needs no change with a commit LSN below this any more.
     applied_lsn pg_lsn not null,
     moved_at timestamptz not null default now(),
     primary key (slot_name, reader)
@@ -264,37 +229,37 @@ create table reader_position (
 
 comment on table reader_position is
     'Programs of your own that read the change log: loader prune keeps what they have not read.';
-comment on column reader_position.applied_lsn is
-    'The reader needs no change with a commit LSN below this any more.';
 
 create table baseline (
     slot_name text collate "C" not null,
     fact_name text collate "C" not null,
     baseline_id uuid not null,
+    -- The declaration that it was counted by; a fact that is declared otherwise waits for its own.
     declaration jsonb not null,
     snapshot_lsn pg_lsn not null,
     system_identifier text not null,
     counted_at timestamptz not null default now(),
+    -- What logged_table says of its tables, at the snapshot: {"schema.table": {"table_oid": ..., "named_xid":
+    -- ..., "column_numbers": ...}}.
     table_identities jsonb,
+    -- How many rows of each of the fact's tables belong to no group because a dimension is null: {"live": 3}.
     left_out jsonb,
     primary key (slot_name, fact_name)
 );
 
 comment on table baseline is
     'One row per slot and fact: the rows as they were at snapshot_lsn, before any change with a commit LSN at or above it.';
-comment on column baseline.declaration is
-    'The declaration that it was counted by; a fact that is declared otherwise waits for its own.';
-comment on column baseline.table_identities is
-    'What logged_table says of its tables, at the snapshot: '
-    '{"schema.table": {"table_oid": ..., "named_xid": ..., "column_numbers": ...}}.';
-comment on column baseline.left_out is
-    'How many rows of each of the fact''s tables belong to no group because a dimension is null: {"live": 3}.';
 
 create table baseline_group (
     slot_name text collate "C" not null,
     fact_name text collate "C" not null,
+    -- The name that the fact gives to the table, for instance live.
     part text collate "C" not null,
+    -- The texts of the dimensions, in the order of the declaration; null where null is a group. The slot's own
+    -- name for a dimension that is the slot.
     dimensions text[] collate "C" not null,
+    -- What the table adds to each measure, in the order of the declaration; 0 for a measure of other tables.
+    -- Archived deletes before the snapshot are in it.
     measures numeric[] not null
 );
 
@@ -303,19 +268,15 @@ create index baseline_group_fact on baseline_group (slot_name, fact_name, part);
 
 comment on table baseline_group is
     'One row per group of a baseline and table of the fact; replaced as a whole in one transaction.';
-comment on column baseline_group.part is
-    'The name that the fact gives to the table, for instance live.';
-comment on column baseline_group.dimensions is
-    'The texts of the dimensions, in the order of the declaration; null where null is a group. The slot''s own name for a dimension that is the slot.';
-comment on column baseline_group.measures is
-    'What the table adds to each measure, in the order of the declaration; 0 for a measure of other tables. Archived deletes before the snapshot are in it.';
 
 -- Unlogged: what a crash takes is computed again.
 create unlogged table computed_group (
     slot_name text collate "C" not null,
     model_name text collate "C" not null,
     batch text not null,
+    -- The task that wrote it: Spark may run one twice, and names those that count.
     attempt bigint not null,
+    -- Of an archived delete the table's name in the model, with commit_lsn in bytes of WAL; null of a delta.
     part text,
     commit_lsn bigint,
     dimensions text[] not null,
@@ -324,10 +285,6 @@ create unlogged table computed_group (
 
 comment on table computed_group is
     'What spark/apply.py has computed and cdc.apply_computed adds; empty between two batches.';
-comment on column computed_group.attempt is
-    'The task that wrote it: Spark may run one twice, and names those that count.';
-comment on column computed_group.part is
-    'Of an archived delete the table''s name in the model, with commit_lsn in bytes of WAL; null of a delta.';
 
 create table baseline_rejection (
     slot_name text collate "C" not null,
@@ -335,19 +292,19 @@ create table baseline_rejection (
     part text collate "C" not null,
     reason text not null,
     row_count bigint not null check (row_count > 0),
+    -- The columns of one of the rows, long values cut.
     example jsonb not null,
     primary key (slot_name, fact_name, part, reason)
 );
 
 comment on table baseline_rejection is
     'Rows that were there before the stream and that the seed could not count, by reason.';
-comment on column baseline_rejection.example is
-    'The columns of one of the rows, long values cut.';
 
 create table archive_position (
     slot_name text collate "C" not null,
     location text not null,
     from_lsn pg_lsn not null,
+    -- Every change with from_lsn <= commit LSN < archived_lsn is in the archive at the location.
     archived_lsn pg_lsn not null,
     archived_at timestamptz not null default now(),
     primary key (slot_name, location),
@@ -356,5 +313,3 @@ create table archive_position (
 
 comment on table archive_position is
     'Which part of the change log spark/archive.py has copied where: whole and durable there.';
-comment on column archive_position.archived_lsn is
-    'Every change with from_lsn <= commit LSN < archived_lsn is in the archive at the location.';

@@ -30,6 +30,7 @@ create type model_plan as (
     model_name text,
     fact_name text,
     step text,
+    is_ready boolean,
     from_lsn pg_lsn,
     position_lsn pg_lsn,
     applied_lsn pg_lsn,
@@ -198,6 +199,115 @@ begin
             end as verdict
         from decided
         offset 0
+    ),
+
+    -- By verdict the state, the reason and the remedy, which is another seed where nothing else is said.
+    told as (
+        select
+            *,
+            case
+                when error is not null and verdict in ('add', 'rebuild') then array['failed', error, error_remedy]
+                else case verdict
+                    when 'add' then case
+                        when baseline_id is null and start_lsn < position_lsn then array[
+                            'follows',
+                            'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
+                        ]
+                        else array['follows', null, null]
+                    end
+                    when 'rebuild' then array[
+                        'waits',
+                        case
+                            when applied_lsn is null then 'it was not built yet'
+                            when built_by is distinct from registered then 'its rows were counted by another declaration'
+                            when is_refresh_asked then 'dbt asked for a full refresh'
+                            else 'it was not built on its newest baseline yet'
+                        end,
+                        case engine when 'spark' then '`spark-submit spark/apply.py`' else '`loader run --build` or `dbt build`' end
+                    ]
+                    when 'not installed' then array['waits', 'dbt has not installed it', '`dbt build`']
+                    when 'not registered' then array['waits', 'it is not registered for slot ' || slot_name, '`loader setup`']
+                    when 'declared otherwise' then array[
+                        'waits',
+                        'it declares something else than loader setup registered for slot ' || slot_name,
+                        '`loader setup`, then `dbt build`'
+                    ]
+                    when 'other slot' then array[
+                        'failed',
+                        format('it is built from the slot %s; a second slot would mix its counts with these', other_slot),
+                        format(
+                            'set LOADER_SLOT=%1$s, or give the fact a dimension {''from'': ''slot''}; to move it to %2$s for good: '
+                            'delete from %6$smodel_watermark where model_name = %3$L and slot_name = %1$L; '
+                            'delete from %6$sinstalled_model where model_name = %3$L and slot_name = %1$L; '
+                            'delete from %6$sarchived_delete where model_name = %3$L and slot_name = %1$L; '
+                            'delete from %6$sfact where fact_name = %4$L and slot_name = %1$L; -- then %5$s',
+                            other_slot, slot_name, model_name, fact_name, seed, 'cdc.'
+                        )
+                    ]
+                    when 'baseline gone' then array[
+                        'failed',
+                        'the baseline that it was built on is gone',
+                        seed || '; to do without a baseline, `dbt build --full-refresh`'
+                    ]
+                    when 'ahead' then array[
+                        'failed',
+                        format('it holds changes up to %s, the change log only up to %s', applied_lsn, position_lsn)
+                    ]
+                    when 'log starts later' then array[
+                        'failed',
+                        format('the change log starts at %s, it holds changes only up to %s', start_lsn, applied_lsn)
+                    ]
+                    when 'not held' then array[
+                        'waits',
+                        format('the change log does not hold everything that it needs from %s on', applied_lsn),
+                        'see that `loader run` runs, then ' || seed
+                    ]
+                    when 'counted otherwise' then array['waits', 'its baseline was counted by another declaration']
+                    when 'other slot unready' then array[
+                        'waits',
+                        format('its declaration has changed, and slot %s is not set up and seeded for it', unready_slot),
+                        format(
+                            '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --fact %2$s`',
+                            unready_slot, fact_name
+                        )
+                    ]
+                    when 'seed missing' then case
+                        when has_any_baseline
+                            then array['waits', 'other facts of the slot have a baseline and it has none']
+                        when pruned_from_lsn is not null then array[
+                            'waits', format('it has no baseline, and the change log before %s is pruned', start_lsn), seed
+                        ]
+                        when held_lsn is null then array[
+                            'waits',
+                            'it has no baseline, and the change log does not hold all of its tables yet',
+                            'see that `loader run` runs, then ' || seed
+                        ]
+                        else array[
+                            'waits',
+                            format('it has no baseline, and the change log holds its tables only from %s on', held_lsn)
+                        ]
+                    end
+                    when 'pruned' then array[
+                        'failed',
+                        format('the change log from %s to %s is pruned, and no baseline holds it', pruned_from_lsn, start_lsn)
+                    ]
+                    when 'other cluster'
+                        then array['failed', 'its baseline was taken from another cluster than the slot reads']
+                    when 'baseline too old' then array[
+                        'failed',
+                        format('the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn)
+                    ]
+                    when 'held too late' then array[
+                        'waits',
+                        format(
+                            'its baseline is at %s, and the change log holds its tables %s',
+                            snapshot_lsn, coalesce('only from ' || held_lsn || ' on', 'not yet')
+                        )
+                    ]
+                end
+            end as told
+        from judged
+        offset 0
     )
 
     select
@@ -205,6 +315,9 @@ begin
         model_name,
         fact_name,
         case when verdict in ('add', 'rebuild') then verdict end as step,
+        -- Whether it moves with the others: not one whose baseline is ahead of the log, for the others would
+        -- pass over what is staged in between.
+        verdict = 'add' and engine = 'database' and error is null and applied_lsn <= position_lsn as is_ready,
         case when verdict = 'add' then applied_lsn else base_lsn end as from_lsn,
         position_lsn,
         applied_lsn,
@@ -219,105 +332,11 @@ begin
         case when verdict = 'add' then left_out else baseline_left_out end,
         error,
         retry_at,
-        case
-            when verdict in ('other slot', 'baseline gone', 'ahead', 'log starts later', 'pruned', 'other cluster', 'baseline too old')
-                or (error is not null and verdict in ('add', 'rebuild'))
-                then 'failed'
-            when verdict = 'add' then 'follows'
-            else 'waits'
-        end as state,
-        case
-            when error is not null and verdict in ('add', 'rebuild') then error
-            else case verdict
-                when 'add' then case
-                    when baseline_id is null and start_lsn < position_lsn
-                        then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
-                end
-                when 'rebuild' then case
-                    when applied_lsn is null then 'it was not built yet'
-                    when built_by is distinct from registered then 'its rows were counted by another declaration'
-                    when is_refresh_asked then 'dbt asked for a full refresh'
-                    else 'it was not built on its newest baseline yet'
-                end
-                when 'not installed' then 'dbt has not installed it'
-                when 'not registered' then 'it is not registered for slot ' || slot_name
-                when 'declared otherwise' then 'it declares something else than loader setup registered for slot ' || slot_name
-                when 'other slot' then format(
-                    'it is built from the slot %s; a second slot would mix its counts with these', other_slot
-                )
-                when 'baseline gone' then 'the baseline that it was built on is gone'
-                when 'ahead' then format(
-                    'it holds changes up to %s, the change log only up to %s', applied_lsn, position_lsn
-                )
-                when 'log starts later' then format(
-                    'the change log starts at %s, it holds changes only up to %s', start_lsn, applied_lsn
-                )
-                when 'not held' then format(
-                    'the change log does not hold everything that it needs from %s on', applied_lsn
-                )
-                when 'counted otherwise' then 'its baseline was counted by another declaration'
-                when 'other slot unready' then format(
-                    'its declaration has changed, and slot %s is not set up and seeded for it', unready_slot
-                )
-                when 'seed missing' then case
-                    when has_any_baseline then 'other facts of the slot have a baseline and it has none'
-                    when pruned_from_lsn is not null then format(
-                        'it has no baseline, and the change log before %s is pruned', start_lsn
-                    )
-                    when held_lsn is null then 'it has no baseline, and the change log does not hold all of its tables yet'
-                    else format(
-                        'it has no baseline, and the change log holds its tables only from %s on', held_lsn
-                    )
-                end
-                when 'pruned' then format(
-                    'the change log from %s to %s is pruned, and no baseline holds it', pruned_from_lsn, start_lsn
-                )
-                when 'other cluster' then 'its baseline was taken from another cluster than the slot reads'
-                when 'baseline too old' then format(
-                    'the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn
-                )
-                when 'held too late' then format(
-                    'its baseline is at %s, and the change log holds its tables %s',
-                    snapshot_lsn,
-                    coalesce('only from ' || held_lsn || ' on', 'not yet')
-                )
-            end
-        end as reason,
-        case
-            when error is not null and verdict in ('add', 'rebuild') then error_remedy
-            else case verdict
-                when 'add' then case when baseline_id is null and start_lsn < position_lsn then seed end
-                when 'rebuild'
-                    then case engine when 'spark' then '`spark-submit spark/apply.py`' else '`loader run --build` or `dbt build`' end
-                when 'not installed' then '`dbt build`'
-                when 'not registered' then '`loader setup`'
-                when 'declared otherwise' then '`loader setup`, then `dbt build`'
-                when 'other slot' then format(
-                    'set LOADER_SLOT=%1$s, or give the fact a dimension {''from'': ''slot''}; to move it to %2$s for good: '
-                    'delete from %6$smodel_watermark where model_name = %3$L and slot_name = %1$L; '
-                    'delete from %6$sinstalled_model where model_name = %3$L and slot_name = %1$L; '
-                    'delete from %6$sarchived_delete where model_name = %3$L and slot_name = %1$L; '
-                    'delete from %6$sfact where fact_name = %4$L and slot_name = %1$L; -- then %5$s',
-                    other_slot, slot_name, model_name, fact_name, seed, 'cdc.'
-                )
-                when 'baseline gone' then seed || '; to do without a baseline, `dbt build --full-refresh`'
-                when 'ahead' then seed
-                when 'log starts later' then seed
-                when 'not held' then 'see that `loader run` runs, then ' || seed
-                when 'other slot unready' then format(
-                    '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --fact %2$s`',
-                    unready_slot, fact_name
-                )
-                when 'seed missing' then case
-                    when held_lsn is null and not has_any_baseline and pruned_from_lsn is null
-                        then 'see that `loader run` runs, then ' || seed
-                    else seed
-                end
-                else seed
-            end
-        end as remedy,
+        told[1] as state,
+        told[2] as reason,
+        case when told[2] is not null then coalesce(told[3], seed) end as remedy,
         engine
-    from judged;
+    from told;
 end
 $$;
 

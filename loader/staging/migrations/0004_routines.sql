@@ -163,7 +163,6 @@ begin
         needs = excluded.needs,
         is_refresh_asked = stored.is_refresh_asked or excluded.is_refresh_asked,
         engine = excluded.engine,
-        installed_at = now(),
         error = null,
         remedy = null,
         failures = 0,
@@ -305,6 +304,184 @@ begin
     using
         step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, target.oid, target.version;
     return result;
+end
+$$;
+
+-- Let the owner of apply, and nobody else, execute functions that dbt has made.
+create function grant_to_caller(functions text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    caller constant regrole := (
+        select p.proowner from pg_proc as p where p.oid = 'cdc.apply(text, text)'::regprocedure
+    );
+    function regprocedure;
+    place regnamespace;
+begin
+    foreach function in array functions::regprocedure[] loop
+        select p.pronamespace into place from pg_proc as p where p.oid = function;
+        execute format('revoke execute on function %s from public', function);
+        execute format('grant execute on function %s to %s', function, caller);
+        if not has_schema_privilege(caller, place, 'usage') then
+            execute format('grant usage on schema %s to %s', place, caller);
+        end if;
+    end loop;
+end
+$$;
+
+-- Make an index on these columns where no index begins with them. Not `create index if not exists`: it locks the
+-- table before it looks, and so stops autovacuum.
+create function keep_index(target regclass, columns text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    if not exists (
+        select from pg_index as x
+        where
+            x.indrelid = target
+            and x.indpred is null
+            and columns = array(
+                select a.attname::text
+                from unnest(x.indkey) with ordinality as k (attnum, place)
+                inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
+                where k.place <= cardinality(columns)
+                order by k.place
+            )
+    ) then
+        execute format('create index on %s (%s)', target, cdc.quoted(columns));
+    end if;
+end
+$$;
+
+-- Names as SQL wants them, in a list.
+create function quoted(names text[]) returns text
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select string_agg(quote_ident(name), ', ' order by place)
+    from unnest(names) with ordinality as names (name, place)
+$$;
+
+-- What every table has that a batch is added to. A batch finds its groups by the unique dimensions, where null
+-- is a group too, and current rows by their primary key. Rows are updated in every build, and an update that
+-- finds room on the page does not have to write the indexes.
+create function keep_constraints(target regclass, key_name text, key text[], required text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    is_fact constant boolean := key_name like '%\_dimensions';
+begin
+    execute format(
+        'alter table %s drop constraint if exists %I, set (fillfactor = 80)%s',
+        target,
+        key_name,
+        (select string_agg(format(', alter column %I set not null', name), '') from unnest(required) as name)
+    );
+    if is_fact and not exists (
+        select from pg_constraint as c where c.conrelid = target and c.contype = 'p'
+    ) then
+        execute format('alter table %s add primary key (id)', target);
+    end if;
+    execute format(
+        'alter table %s add constraint %I %s (%s)',
+        target,
+        key_name,
+        case when is_fact then 'unique nulls not distinct' else 'primary key' end,
+        cdc.quoted(key)
+    );
+end
+$$;
+
+-- Give a model's table the columns of `pattern`, a query without rows, and return whether its rows went. Where
+-- other columns than the derived ones change, or the key, nothing can be added to its rows. Then they go, but
+-- where the `former` routine is named: there the table stays as it is. The table itself stays, with its grants
+-- and with the views on columns that stay.
+create function adapt_table(
+    target regclass, pattern text, derived text[], key_name text, key text[], required text[], former text
+) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    -- A name that is free: whoever calls apply may have made temporary tables before.
+    pattern_name constant text := 'pattern_' || gen_random_uuid();
+    is_other boolean;
+    changes text;
+begin
+    execute format('create temporary table %I on commit drop as (%s) with no data', pattern_name, pattern);
+    with columns as (
+        select
+            coalesce(new.attname, old.attname) as name,
+            old.attname is not null as is_there,
+            new.attname is not null as is_declared,
+            (old.atttypid, old.atttypmod) is not distinct from (new.atttypid, new.atttypmod) as is_same,
+            format_type(new.atttypid, new.atttypmod) as type
+        from (
+            select * from pg_attribute as a where a.attrelid = target and a.attnum > 0 and not a.attisdropped
+        ) as old
+        full join (
+            select * from pg_attribute as a
+            where a.attrelid = ('pg_temp.' || quote_ident(pattern_name))::regclass and a.attnum > 0
+        ) as new on new.attname = old.attname
+    ),
+
+    judged as (
+        select
+            bool_or(columns.is_declared and not columns.is_same and columns.name <> all (derived))
+            or not exists (
+                select from pg_constraint as c
+                where
+                    c.conrelid = target
+                    and c.conname = key_name
+                    and key = array(
+                        select a.attname::text
+                        from unnest(c.conkey) with ordinality as k (attnum, place)
+                        inner join pg_attribute as a on a.attrelid = c.conrelid and a.attnum = k.attnum
+                        order by k.place
+                    )
+            ) as is_other
+        from columns
+    )
+
+    select
+        judged.is_other,
+        (
+            select string_agg(change.action, ', ' order by change.action desc)
+            from (
+                select format('drop column %I', columns.name) as action
+                from columns
+                where
+                    columns.is_there and not columns.is_same
+                    and case
+                        when former is null then columns.is_declared or judged.is_other
+                        -- A column that the former routine does not fill is somebody else's.
+                        else exists (
+                            select from pg_proc as p
+                            where
+                                p.oid = to_regproc(former)
+                                and strpos(p.prosrc, '"' || replace(columns.name, '"', '""') || '"') > 0
+                        )
+                    end
+                union all
+                select format('add column %I %s', columns.name, columns.type)
+                from columns
+                where columns.is_declared and not columns.is_same
+            ) as change
+        )
+    into is_other, changes
+    from judged;
+    execute format('drop table pg_temp.%I', pattern_name);
+    if is_other and former is not null then
+        return true;
+    end if;
+    if is_other then
+        execute format('lock table %s in access exclusive mode', target);
+        execute format('delete from %s', target);
+    end if;
+    if changes is not null then
+        execute format('alter table %s %s', target, changes);
+    end if;
+    if is_other then
+        perform cdc.keep_constraints(target, key_name, key, required);
+    end if;
+    return is_other;
+exception
+    when dependent_objects_still_exist then
+        raise exception '% declares other columns, and a view or a key still needs an old one: %', target, sqlerrm
+            using hint = 'Drop what needs the column, run dbt build, and make it again.';
 end
 $$;
 

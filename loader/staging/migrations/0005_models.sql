@@ -303,7 +303,19 @@ create function apply_computed(
     slot text, model text, declaration jsonb, baseline_id uuid, from_lsn pg_lsn, to_lsn pg_lsn,
     computed computed_batch
 ) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+-- As apply sets them.
+set search_path = pg_catalog, pg_temp
+set jit = off
+set row_security = off
+set standard_conforming_strings = on
+set transform_null_equals = off
+set DateStyle = 'ISO, MDY'
+set IntervalStyle = postgres
+set TimeZone = 'UTC'
+set extra_float_digits = 1
+set bytea_output = hex
+as $$
 declare
     plan cdc.model_plan;
 begin

@@ -1,17 +1,12 @@
 -- The database applies: apply(slot) brings every model of a slot to one position in one transaction.
 -- Runs with search_path set to the staging schema.
 
--- Where the models are that follow; null where none does. One whose baseline is ahead of the log is not
--- among them: the others would pass over what is staged in between.
+-- Where the models are that move together; null where none does.
 create function front_of(slot text) returns pg_lsn
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select max(plans.applied_lsn)
     from cdc.plan_models(slot) as plans
-    where
-        plans.step = 'add'
-        and plans.engine = 'database'
-        and plans.error is null
-        and plans.applied_lsn <= plans.position_lsn
+    where plans.is_ready
 $$;
 
 -- The models that follow are at one position, the front. Bring them to the next one together, and
@@ -36,11 +31,7 @@ begin
     select array_agg(ready), max(ready.position_lsn), max(ready.applied_lsn)
     into plans, staged_lsn, begin_lsn
     from cdc.plan_models(slot) as ready
-    where
-        ready.step = 'add'
-        and ready.engine = 'database'
-        and ready.error is null
-        and ready.applied_lsn <= ready.position_lsn;
+    where ready.is_ready;
     select array_agg(ready.model_name) into front
     from unnest(plans) as ready
     where ready.applied_lsn = begin_lsn;
@@ -149,9 +140,18 @@ returns table (
     model_name text, state text, reason text, remedy text, applied_lsn pg_lsn, is_behind boolean
 )
 language plpgsql security definer
+-- Also for the routines of the models: values are printed and read in one way, or the ids of a fact's groups would
+-- change, and compiling takes longer than most batches.
 set search_path = pg_catalog, pg_temp
 set jit = off
 set row_security = off
+set standard_conforming_strings = on
+set transform_null_equals = off
+set DateStyle = 'ISO, MDY'
+set IntervalStyle = postgres
+set TimeZone = 'UTC'
+set extra_float_digits = 1
+set bytea_output = hex
 as $$
 declare
     slice_size constant bigint := cdc.slice_size();
@@ -206,13 +206,7 @@ begin
     with ready as (
         select
             plans.*,
-            max(plans.applied_lsn) filter (
-                where
-                    plans.step = 'add'
-                    and plans.engine = 'database'
-                    and plans.error is null
-                    and plans.applied_lsn <= plans.position_lsn
-            ) over () as front_lsn
+            max(plans.applied_lsn) filter (where plans.is_ready) over () as front_lsn
         from cdc.plan_models(slot) as plans
     )
 
