@@ -1,6 +1,6 @@
 {{ config(materialized='kept_table') }}
 
--- Each fact inserts its rows in its own transaction: see the macro list_rejections.
+-- Each fact inserts its rows in its own transaction: see the macro insert_rejection.
 select
     null::text as fact,
     null::text as slot_name,
