@@ -164,12 +164,12 @@ def set_up(
                 if failover:
                     done += keep_on_standbys(settings, slot.state)
                 clear_last_error(*place)
-                return done + _notes(source, failover)
+                return _with_notes(done, source, failover)
             _refuse(keeping_findings(ask_server(source, settings.slot)))
             done += begin_log(settings, declared, slot, source, target, timeout, renew, failover)
             if make_origin(writable(slot.server, source, target), settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
-            return done + _notes(source, failover)
+            return _with_notes(done, source, failover)
 
 
 def _refuse(findings: list[LoaderError]) -> None:
@@ -177,24 +177,19 @@ def _refuse(findings: list[LoaderError]) -> None:
         raise combine(findings)
 
 
-def ddl_note(settings: Settings) -> list[str]:
-    """Return how the source can be made to tell of DDL, where it does not. Raises LoaderError."""
-    with closing(connect(settings.source, "source")) as source:
-        note = missing_note(source)
-    return [] if note is None else [note]
-
-
-def _notes(source: Connection, failover: bool) -> list[str]:
-    """Return what may make the slot end later, with the SQL that prevents it."""
+def _with_notes(done: list[str], source: Connection, failover: bool) -> list[str]:
+    """Add what may make the slot end later, or be noticed by nobody, with the SQL against it."""
     server = ask_server(source, "")
-    notes = primary_note(server) if failover else []
+    done += primary_note(server) if failover else []
     ((timeout,),) = source.ask(
         "select nullif(current_setting('idle_replication_slot_timeout', true), '0')"
     )
     if timeout is not None:
         keep = setting_remedy(server.provider, "idle_replication_slot_timeout", "0")
-        notes.append(
+        done.append(
             f"the source gives the slot up once nobody has followed it for {timeout} "
             f"(idle_replication_slot_timeout). To keep it: {keep}"
         )
-    return notes
+    if done and (note := missing_note(source)) is not None:
+        done.append(note)
+    return done

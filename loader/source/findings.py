@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loader.source import server_checks, table_checks, table_identity
 from loader.source.leaf_catalog import LeafCatalog
@@ -23,20 +23,18 @@ def source_findings(
 ) -> list[LoaderError]:
     """Return everything at the source that must be put right before a slot is made."""
     server = server_checks.server_findings(ask_server(source, settings.slot))
-    found = server + table_findings(facts, source)
     synchronous = synchronous_finding(source)
-    return found if synchronous is None else [*found, synchronous]
+    return [*server, *table_findings(facts, source), *([synchronous] if synchronous else [])]
 
 
 def table_findings(facts: Sequence[Fact], source: Connection) -> list[LoaderError]:
     """Return what is wrong with the source's tables."""
-    found: list[LoaderError] = []
-    wanted = table_identity.wanted(facts)
-    for table in wanted:
-        found += table_checks.table_findings(ask_table(source, table, facts), facts)
-    roots = LeafCatalog(source, wanted, {}).roots
-    found += declared_leaves(roots, wanted)
-    return found + leaf_findings(source, roots, facts)
+    tables = source_tables(facts)
+    findings: list[LoaderError] = []
+    for table in tables:
+        findings += table_checks.table_findings(ask_table(source, table, facts), facts)
+    roots = LeafCatalog(source, tables, {}).roots
+    return findings + declared_leaves(roots, tables) + leaf_findings(source, roots, facts)
 
 
 def tables_replaced(
@@ -79,35 +77,33 @@ def leaf_findings(
 ) -> list[LoaderError]:
     """Return what is wrong with the leaves of the tables. Raises LoaderError."""
     counted = source_tables(facts)
-    found: list[LoaderError] = []
+    findings: list[LoaderError] = []
     for table, root in roots.items():
-        found += unfit_leaves(table, root)
-        if table in counted and (narrow := narrow_leaves(source, table, root, facts)) is not None:
-            found.append(narrow)
-    return found
+        findings += _unfit_leaves(table, root)
+        if table in counted and (narrow := _narrow_leaves(source, table, root, facts)) is not None:
+            findings.append(narrow)
+    return findings
 
 
-def unfit_leaves(table: Table, root: Root) -> list[LoaderError]:
-    """Return which leaves have rows that change without WAL."""
-    found: list[LoaderError] = []
-    for each in root.members:
-        if each.is_unfit:
-            is_foreign = each.kind == "f"
-            found.append(
-                TableUnfit(
-                    f"The partition {each.table} of {table} is "
-                    + ("a foreign table" if is_foreign else "not logged")
-                    + ", so its changes reach no slot",
-                    f"alter table {_parent(root, each.parent).quoted} "
-                    f"detach partition {each.table.quoted};"
-                    if is_foreign
-                    else f"alter table {each.table.quoted} set logged;",
-                )
-            )
-    return found
+def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
+    """Yield which leaves have rows that change without WAL."""
+    tables = {member.oid: member.table for member in root.members}
+    for leaf in root.members:
+        if not leaf.is_unfit:
+            continue
+        if leaf.kind == "f":
+            what = "a foreign table"
+            parent = tables[leaf.parent].quoted
+            remedy = f"alter table {parent} detach partition {leaf.table.quoted};"
+        else:
+            what = "not logged"
+            remedy = f"alter table {leaf.table.quoted} set logged;"
+        yield TableUnfit(
+            f"The partition {leaf.table} of {table} is {what}, so its changes reach no slot", remedy
+        )
 
 
-def narrow_leaves(
+def _narrow_leaves(
     source: Connection, table: Table, root: Root, facts: Sequence[Fact]
 ) -> LoaderError | None:
     """Return which leaves have a replica identity without what the facts need of an old row.
@@ -115,12 +111,13 @@ def narrow_leaves(
     A new leaf does not inherit the identity of its parent.
     """
     needed = identity_columns(facts, table)
-    leaves = [each.oid for each in root.members if each.kind != "p" and not each.is_unfit]
-    rows = source.ask(_NARROW, {"leaves": leaves, "needed": list(needed)})
-    found = {oid for (oid,) in rows}
-    if not found:
+    leaves = {
+        leaf.oid: leaf.table for leaf in root.members if leaf.kind != "p" and not leaf.is_unfit
+    }
+    rows = source.ask(_NARROW, {"leaves": list(leaves), "needed": list(needed)})
+    narrow = [table for oid, table in leaves.items() if (oid,) in rows]
+    if not narrow:
         return None
-    narrow = [each.table for each in root.members if each.oid in found]
     # What the facts need of the table they need of each leaf, which has the same columns.
     asked = (ask_table(source, leaf, facts, table) for leaf in narrow)
     names = ", ".join(map(str, narrow[:_LISTED]))
@@ -145,7 +142,3 @@ def declared_leaves(roots: Mapping[Table, Root], tables: Iterable[Table]) -> lis
         for each in root.members[1:]
         if each.table in named
     ]
-
-
-def _parent(root: Root, oid: int) -> Table:
-    return next(each.table for each in root.members if each.oid == oid)

@@ -38,9 +38,9 @@ from waltally.errors import (
 from waltally.tables import literal
 
 
-def standby(facts: ServerInfo) -> LoaderError | None:
+def standby(server: ServerInfo) -> LoaderError | None:
     """Before PostgreSQL 16 a standby has no logical slot."""
-    if not facts.in_recovery or facts.version >= STANDBYS_DECODE_SINCE:
+    if not server.in_recovery or server.version >= STANDBYS_DECODE_SINCE:
         return None
     return IsStandby(
         "The source is a standby, where only PostgreSQL 16 and later can make the slot",
@@ -48,76 +48,76 @@ def standby(facts: ServerInfo) -> LoaderError | None:
     )
 
 
-def standby_feedback(facts: ServerInfo) -> LoaderError | None:
+def standby_feedback(server: ServerInfo) -> LoaderError | None:
     """Without feedback, vacuum on the primary removes catalog rows that a standby's slot needs."""
-    if not facts.in_recovery or facts.sends_feedback:
+    if not server.in_recovery or server.sends_feedback:
         return None
     return IsStandby(
         "The standby does not tell its primary which rows the slot needs, and would lose the slot: "
         "hot_standby_feedback is off",
-        f"on the standby: {setting_remedy(facts.provider, 'hot_standby_feedback', 'on')}",
+        f"on the standby: {setting_remedy(server.provider, 'hot_standby_feedback', 'on')}",
     )
 
 
-def standby_slot(facts: ServerInfo) -> LoaderError | None:
+def standby_slot(server: ServerInfo) -> LoaderError | None:
     """Without a slot of the primary, the feedback ends whenever the standby is away."""
-    if not facts.in_recovery or facts.primary_slot:
+    if not server.in_recovery or server.primary_slot:
         return None
     return IsStandby(
         "The standby streams without a slot of its primary, so the primary forgets which rows are "
         "needed whenever the standby is away: primary_slot_name is not set",
         f"on the primary: {physical_slot('waltally_standby')} then on the standby: "
-        + setting_remedy(facts.provider, "primary_slot_name", "'waltally_standby'"),
+        + setting_remedy(server.provider, "primary_slot_name", "'waltally_standby'"),
     )
 
 
-def wal_level(facts: ServerInfo) -> LoaderError | None:
+def wal_level(server: ServerInfo) -> LoaderError | None:
     """Logical decoding needs wal_level = logical."""
-    if facts.wal_level == "logical":
+    if server.wal_level == "logical":
         return None
     return WalLevelTooLow(
-        f"The source runs with wal_level = {facts.wal_level}, logical decoding needs logical",
-        decoding_remedy(facts.provider),
+        f"The source runs with wal_level = {server.wal_level}, logical decoding needs logical",
+        decoding_remedy(server.provider),
     )
 
 
-def replication_right(facts: ServerInfo) -> LoaderError | None:
+def replication_right(server: ServerInfo) -> LoaderError | None:
     """Making and streaming a slot needs the role attribute REPLICATION."""
-    if facts.may_replicate:
+    if server.may_replicate:
         return None
     return MissingRight(
-        f"The role {facts.role} lacks REPLICATION at the source",
-        replication_remedy(facts.role, facts.provider),
+        f"The role {server.role} lacks REPLICATION at the source",
+        replication_remedy(server.role, server.provider),
     )
 
 
-def plugin_allowed(facts: ServerInfo) -> LoaderError | None:
+def plugin_allowed(server: ServerInfo) -> LoaderError | None:
     """From the minor releases of autumn 2026, a plugin that is not built in must be listed."""
-    if facts.allowed_plugins is None or "wal2json" in plugin_names(facts.allowed_plugins):
+    if server.allowed_plugins is None or "wal2json" in plugin_names(server.allowed_plugins):
         return None
     return PluginNotAllowed(
         "The source does not allow wal2json: output_plugin_libraries does not list it",
-        plugin_remedy(facts.allowed_plugins, facts.provider),
+        plugin_remedy(server.allowed_plugins, server.provider),
     )
 
 
-def free_slot(facts: ServerInfo) -> LoaderError | None:
+def free_slot(server: ServerInfo) -> LoaderError | None:
     """A new slot needs a free place; an existing one has its own."""
-    if facts.slot_exists or facts.slots_used < facts.slots_limit:
+    if server.slot_exists or server.slots_used < server.slots_limit:
         return None
     return NoFreeSlot(
-        f"All {facts.slots_limit} replication slots of the source are in use",
-        slots_remedy(facts.slots_limit, facts.provider),
+        f"All {server.slots_limit} replication slots of the source are in use",
+        slots_remedy(server.slots_limit, server.provider),
     )
 
 
-def free_sender(facts: ServerInfo) -> LoaderError | None:
+def free_sender(server: ServerInfo) -> LoaderError | None:
     """Following a slot occupies a WAL sender."""
-    if facts.senders_used < facts.senders_limit:
+    if server.senders_used < server.senders_limit:
         return None
     return NoFreeSlot(
-        f"All {facts.senders_limit} WAL senders of the source are in use",
-        senders_remedy(facts.senders_limit, facts.provider),
+        f"All {server.senders_limit} WAL senders of the source are in use",
+        senders_remedy(server.senders_limit, server.provider),
     )
 
 
@@ -142,14 +142,14 @@ SERVER_CHECKS: tuple[Callable[[ServerInfo], LoaderError | None], ...] = (
 )
 
 
-def keeping_findings(facts: ServerInfo) -> list[LoaderError]:
+def keeping_findings(server: ServerInfo) -> list[LoaderError]:
     """Return why a standby could not keep a slot that is made on it."""
-    return [finding for check in (standby_feedback, standby_slot) if (finding := check(facts))]
+    return [finding for check in (standby_feedback, standby_slot) if (finding := check(server))]
 
 
-def server_findings(facts: ServerInfo) -> list[LoaderError]:
+def server_findings(server: ServerInfo) -> list[LoaderError]:
     """Return everything wrong with the server, the most fundamental first."""
-    return [finding for check in SERVER_CHECKS if (finding := check(facts))]
+    return [finding for check in SERVER_CHECKS if (finding := check(server))]
 
 
 FAILOVER_SINCE = 170_000
@@ -158,18 +158,18 @@ FAILOVER_SINCE = 170_000
 _SLOT_OF_STANDBY = "waltally_standby"
 
 
-def unable(facts: ServerInfo) -> list[LoaderError]:
+def unable(server: ServerInfo) -> list[LoaderError]:
     """Return why the server cannot have a slot that its standbys keep."""
-    if facts.version < FAILOVER_SINCE:
+    if server.version < FAILOVER_SINCE:
         return [
             SettingError(
                 "Standbys keep a slot only from PostgreSQL 17 on, and the source is "
-                f"{facts.version // 10_000}",
+                f"{server.version // 10_000}",
                 "leave --failover and LOADER_FAILOVER out; after a failover: `loader setup --renew`"
                 " and a new seed",
             )
         ]
-    if facts.in_recovery:
+    if server.in_recovery:
         return [
             SettingError(
                 "The source is a standby: only a slot of the primary is kept by its standbys",
@@ -180,12 +180,12 @@ def unable(facts: ServerInfo) -> list[LoaderError]:
     return []
 
 
-def primary_note(facts: ServerInfo) -> list[str]:
+def primary_note(server: ServerInfo) -> list[str]:
     """Return what is missing at the primary so that a failover needs no new seed."""
-    if facts.waits_for:
+    if server.waits_for:
         return []
-    names = facts.standby_slots or [_SLOT_OF_STANDBY]
-    make = "" if facts.standby_slots else f"{physical_slot(_SLOT_OF_STANDBY)} "
+    names = server.standby_slots or [_SLOT_OF_STANDBY]
+    make = "" if server.standby_slots else f"{physical_slot(_SLOT_OF_STANDBY)} "
     return [
         "synchronized_standby_slots is empty: the loader may get ahead of a standby, and a "
         "failover to it then needs a new seed. Name the standbys' slots, no backup's, at the "
@@ -194,12 +194,12 @@ def primary_note(facts: ServerInfo) -> list[str]:
     ]
 
 
-def waiting_note(facts: ServerInfo) -> tuple[str, str] | None:
+def waiting_note(server: ServerInfo) -> tuple[str, str] | None:
     """Return why the loader stands still for standbys that are away, and the remedy."""
-    away = [each for each in facts.waits_for if each not in facts.streaming]
+    away = [each for each in server.waits_for if each not in server.streaming]
     if not away:
         return None
-    left = [each for each in facts.waits_for if each in facts.streaming]
+    left = [each for each in server.waits_for if each in server.streaming]
     kept = ", ".join(map(literal, left)) or "''"
     return (
         "The loader waits for standbys that do not stream from their slots: "
@@ -210,35 +210,35 @@ def waiting_note(facts: ServerInfo) -> tuple[str, str] | None:
 
 
 def standby_findings(
-    facts: ServerInfo, name: str, slot: SlotState | None, database: str
+    server: ServerInfo, name: str, slot: SlotState | None, database: str
 ) -> list[LoaderError]:
     """Return what keeps a standby from having a copy of the slot that goes on after a promotion."""
-    if facts.version < FAILOVER_SINCE:
-        return unable(facts)
-    found = keeping_findings(facts)
+    if server.version < FAILOVER_SINCE:
+        return unable(server)
+    findings = keeping_findings(server)
 
     def add(is_wrong: bool, what: str, remedy: str) -> None:
         if is_wrong:
-            found.append(IsStandby(f"The standby keeps no copy of the slot: {what}", remedy))
+            findings.append(IsStandby(f"The standby keeps no copy of the slot: {what}", remedy))
 
     add(
-        facts.wal_level != "logical",
-        f"wal_level is {facts.wal_level}",
+        server.wal_level != "logical",
+        f"wal_level is {server.wal_level}",
         f"on the standby: alter system set wal_level = 'logical'; {RESTART_STANDBY}",
     )
     add(
-        not facts.copies_slots,
+        not server.copies_slots,
         "sync_replication_slots is off",
         f"on the standby: alter system set sync_replication_slots = on; {RELOAD}",
     )
     add(
-        facts.names_database is False,
+        server.names_database is False,
         "primary_conninfo names no database",
         # The string may hold a password, so psql puts the statement together.
         "on the standby, in psql: select format('alter system set primary_conninfo = %L', "
         f"current_setting('primary_conninfo') || ' dbname={database}') \\gexec \\\\ {RELOAD}",
     )
-    if not found:
+    if not findings:
         add(
             slot is None or not slot.is_copy,
             f"{name} is not there yet" if slot is None else f"{name} was made on the standby",
@@ -247,7 +247,7 @@ def standby_findings(
             if slot is None
             else f"on the standby: select pg_drop_replication_slot({literal(name)});",
         )
-    if not found and slot is not None:
+    if not findings and slot is not None:
         add(
             slot.is_temporary,
             f"its copy of {name} is not complete yet",
@@ -258,4 +258,4 @@ def standby_findings(
             f"its copy of {name} is lost ({slot.invalidation_reason})",
             "nothing, if the slot on the primary is not lost: the standby copies it again",
         )
-    return found
+    return findings

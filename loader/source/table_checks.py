@@ -21,48 +21,48 @@ _LARGE = 1_000_000
 _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
-def table_findings(found: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
+def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return what is wrong with a table of these facts."""
-    if unfit := _unfit(found, facts):
+    if unfit := _unfit(info, facts):
         return unfit
-    mendable = [numbers_finite(found)]
+    mendable = [numbers_finite(info)]
     # The leaves of a partitioned table have the rows, and identities of their own.
-    if found.kind != "p":
-        mendable.append(identity_wide(found, identity_columns(facts, found.table)))
+    if info.kind != "p":
+        mendable.append(identity_wide(info, identity_columns(facts, info.table)))
     return [each for each in mendable if each]
 
 
-def countable(found: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
+def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return why the rows of a table cannot be counted for these facts; empty where they can."""
-    infinite = numbers_finite(found)
-    return _unfit(found, facts) or ([infinite] if infinite else [])
+    infinite = numbers_finite(info)
+    return _unfit(info, facts) or ([infinite] if infinite else [])
 
 
-def _unfit(found: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
-    feeds = _feeds(found, facts)
-    if (unfit := table_fit(found)) is not None:
+def _unfit(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
+    feeds = _feeds(info, facts)
+    if (unfit := table_fit(info)) is not None:
         return [unfit]
-    if found.heirs:
-        return [without_heirs(found)]
-    if (missing := columns_present(found, feeds)) is not None:
+    if info.heirs:
+        return [without_heirs(info)]
+    if (missing := columns_present(info, feeds)) is not None:
         return [missing]
-    unreadable = [columns_stored(found), columns_readable(found)]
-    return [*(each for each in unreadable if each), *types_suit(found, feeds)]
+    unreadable = [columns_stored(info), columns_readable(info)]
+    return [*(each for each in unreadable if each), *types_suit(info, feeds)]
 
 
-def _feeds(found: TableInfo, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
-    return [(fact, part) for fact in facts for part in fact.tables if part.table == found.table]
+def _feeds(info: TableInfo, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
+    return [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
 
 
-def table_fit(found: TableInfo) -> LoaderError | None:
+def table_fit(info: TableInfo) -> LoaderError | None:
     """Only an ordinary or a partitioned table that is logged can be followed."""
-    table = found.table
+    table = info.table
     remedy = "correct the table's name in the declaration, then `loader setup`"
-    if found.kind is None:
+    if info.kind is None:
         return TableUnfit(f"The table {table} does not exist at the source", remedy)
-    if found.kind not in ("r", "p"):
+    if info.kind not in ("r", "p"):
         return TableUnfit(f"{table} is not a table", remedy)
-    if found.persistence != "p":
+    if info.persistence != "p":
         return TableUnfit(
             f"The table {table} is not logged, so its changes reach no slot",
             f"alter table {table.quoted} set logged;"
@@ -72,65 +72,63 @@ def table_fit(found: TableInfo) -> LoaderError | None:
     return None
 
 
-def without_heirs(found: TableInfo) -> LoaderError:
+def without_heirs(info: TableInfo) -> LoaderError:
     """Return the error for a table whose rows a query counts together with those of others."""
-    apart = " ".join(f"alter table {each} no inherit {found.table.quoted};" for each in found.heirs)
+    apart = " ".join(f"alter table {each} no inherit {info.table.quoted};" for each in info.heirs)
     return TableUnfit(
-        f"A query of {found.table} also counts the rows of {', '.join(found.heirs)}, which "
+        f"A query of {info.table} also counts the rows of {', '.join(info.heirs)}, which "
         "inherit from it, and their changes have other names",
-        f"{apart} -- or make {found.table} a partitioned table",
+        f"{apart} -- or make {info.table} a partitioned table",
     )
 
 
-def columns_present(
-    found: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]
-) -> LoaderError | None:
+def columns_present(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> LoaderError | None:
     """A table must have every column that its facts need."""
     missing = {
         name: fact.name
         for fact, part in reversed(feeds)
         for name in fact.needed_columns(part)
-        if name not in found.columns
+        if name not in info.columns
     }
     if not missing:
         return None
     by_fact = ", ".join(sorted(set(missing.values())))
     return TableUnfit(
-        f"The table {found.table} has no column {', '.join(sorted(missing))}, needed by {by_fact}",
+        f"The table {info.table} has no column {', '.join(sorted(missing))}, needed by {by_fact}",
         "correct the name in the declaration; where this table calls the column otherwise, map it: "
         "'columns': {'name in the fact': 'column of the table'}",
     )
 
 
-def columns_stored(found: TableInfo) -> LoaderError | None:
+def columns_stored(info: TableInfo) -> LoaderError | None:
     """A virtual column, which PostgreSQL has from 18 on, is null in every change."""
-    if not found.virtual:
+    if not info.virtual:
         return None
     changes = ", ".join(
         f"drop {quoted(name)}, add {quoted(name)} {definition}"
-        for name, definition in found.virtual.items()
+        for name, definition in info.virtual.items()
     )
     return TableUnfit(
-        f"The table {found.table} has {', '.join(found.virtual)} as a virtual generated column, "
+        f"The table {info.table} has {', '.join(info.virtual)} as a virtual generated column, "
         "whose values are in no change",
-        f"alter table {found.table.quoted} {changes}; -- writes the table anew, under a lock",
+        f"alter table {info.table.quoted} {changes}; -- writes the table anew, under a lock",
     )
 
 
-def columns_readable(found: TableInfo) -> LoaderError | None:
+def columns_readable(info: TableInfo) -> LoaderError | None:
     """A value must have the same text in every session: the stream and the seed are two."""
-    if not found.by_session:
+    if not info.by_session:
         return None
-    listed = ", ".join(f"column {n} with values of type {t}" for n, t in found.by_session.items())
-    changes = ", ".join(f"alter {quoted(name)} type text" for name in found.by_session)
+    listed = ", ".join(f"column {n} with values of type {t}" for n, t in info.by_session.items())
+    changes = ", ".join(f"alter {quoted(name)} type text" for name in info.by_session)
     return TableUnfit(
-        f"The table {found.table} has {listed}, whose text depends on the session that reads it, "
+        f"The table {info.table} has {listed}, whose text depends on the session that reads it, "
         "so no fact can use it",
-        f"alter table {found.table.quoted} {changes};",
+        f"alter table {info.table.quoted} {changes};",
     )
 
 
-def numbers_finite(found: TableInfo) -> LoaderError | None:
+def numbers_finite(info: TableInfo) -> LoaderError | None:
     """JSON has neither NaN nor an infinity: in a change they are null, and cannot be told from it.
 
     A constraint of the table keeps them out. That a column is NOT NULL would tell only as long as
@@ -139,7 +137,7 @@ def numbers_finite(found: TableInfo) -> LoaderError | None:
     unsure: list[str] = []
     added: dict[str, str] = {}
     validated: list[str] = []
-    for name, number in sorted(found.numbers.items()):
+    for name, number in sorted(info.numbers.items()):
         wanted = {"NaN"} if number.has_precision else SPECIAL
         checks = [each for each in number.checks if kept_out(each.expression, name) & wanted]
         if wanted <= _kept_out((each for each in checks if each.is_valid), name):
@@ -148,12 +146,12 @@ def numbers_finite(found: TableInfo) -> LoaderError | None:
         if wanted <= _kept_out(checks, name):
             validated += [each.name for each in checks if not each.is_valid]
         else:
-            taken = {*found.names_taken, *added}
-            constraint = _free_name(f"{found.table.name}_{name}", "_finite", taken)
+            taken = {*info.names_taken, *added}
+            constraint = _free_name(f"{info.table.name}_{name}", "_finite", taken)
             added[constraint] = f"{quoted(name)} > '-Infinity' and {quoted(name)} < 'Infinity'"
     if not unsure:
         return None
-    alter = f"alter table {found.table.quoted}"
+    alter = f"alter table {info.table.quoted}"
     adds = ", ".join(
         f"add constraint {quoted(each)} check ({holds}) not valid" for each, holds in added.items()
     )
@@ -161,7 +159,7 @@ def numbers_finite(found: TableInfo) -> LoaderError | None:
         f"validate constraint {quoted(each)}" for each in dict.fromkeys([*validated, *added])
     )
     return TableUnfit(
-        f"{', '.join(unsure)} of {found.table} may be NaN or infinite, which reaches the slot as "
+        f"{', '.join(unsure)} of {info.table} may be NaN or infinite, which reaches the slot as "
         "null: no fact could tell them apart",
         f"{alter} {adds}; {alter} {validates};" if added else f"{alter} {validates};",
     )
@@ -171,7 +169,7 @@ def _kept_out(checks: Iterable[Check], column: str) -> frozenset[str]:
     return frozenset[str]().union(*(kept_out(each.expression, column) for each in checks))
 
 
-def types_suit(found: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
+def types_suit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
     """A calendar day needs a date or a timestamp; a sum needs numbers that add up exactly."""
     said = set()
     for fact, part in feeds:
@@ -207,60 +205,60 @@ def types_suit(found: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Ite
             ),
         ):
             for name in names:
-                type_ = found.types.get(name)
+                type_ = info.types.get(name)
                 if type_ is not None and type_ not in fit and (use, name) not in said:
                     said.add((use, name))
                     yield TableUnfit(
-                        f"{fact.name} has {use} {found.table}.{name}, which is of type {type_}",
+                        f"{fact.name} has {use} {info.table}.{name}, which is of type {type_}",
                         remedy,
                     )
 
 
-def identity_wide(found: TableInfo, needed: Sequence[str]) -> LoaderError | None:
-    """An old row must carry what the facts need, or its count cannot be found again.
+def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
+    """An old row must carry what the facts need, or its count cannot be info again.
 
     Source: PostgreSQL documentation, "ALTER TABLE", REPLICA IDENTITY.
     """
-    if found.identity == "f":
+    if info.identity == "f":
         return None
-    missing = [name for name in needed if name not in found.identity_columns]
-    if not missing and found.identity != "n" and found.identity_columns:
+    missing = [name for name in needed if name not in info.identity_columns]
+    if not missing and info.identity != "n" and info.identity_columns:
         return None
     return IdentityTooNarrow(
-        f"The replica identity of {found.table} does not carry {', '.join(missing) or 'any column'}"
+        f"The replica identity of {info.table} does not carry {', '.join(missing) or 'any column'}"
         ": deletes and moves between groups could not be counted",
-        identity_remedy(found, needed),
+        identity_remedy(info, needed),
     )
 
 
-def identity_remedy(found: TableInfo, needed: Sequence[str]) -> str:
+def identity_remedy(info: TableInfo, needed: Sequence[str]) -> str:
     """Return the SQL that gives the table an identity wide enough, and why it is no index."""
-    statements, why = identity_change(found, needed)
+    statements, why = identity_change(info, needed)
     return f"{statements} -- {why}" if why else statements
 
 
-def identity_change(found: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
+def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
     """Return the SQL that gives the table an identity wide enough, and why it is no index."""
-    table = found.table
+    table = info.table
     choose = f"alter table {table.quoted} replica identity"
-    if found.wide_index is not None:
-        return f"{choose} using index {quoted(found.wide_index)};", ""
-    nullable = [name for name in needed if not found.columns.get(name)]
-    documents = [name for name in needed if found.types.get(name) in ("json", "jsonb")]
-    if nullable or documents or not found.primary_key:
+    if info.wide_index is not None:
+        return f"{choose} using index {quoted(info.wide_index)};", ""
+    nullable = [name for name in needed if not info.columns.get(name)]
+    documents = [name for name in needed if info.types.get(name) in ("json", "jsonb")]
+    if nullable or documents or not info.primary_key:
         why = "the table has no primary key"
         if nullable or documents:
             kept_out = "be null" if nullable else "be too large for it"
             why = f"{', '.join(nullable or documents)} may {kept_out}"
         return f"{choose} full;", f"no index can be the identity: {why}"
-    columns = list(dict.fromkeys((*found.primary_key, *needed)))
-    if _is_full_cheaper(found.writes):
-        taken = size(found.writes.rows * (6 + 16 * len(columns)))
+    columns = list(dict.fromkeys((*info.primary_key, *needed)))
+    if _is_full_cheaper(info.writes):
+        taken = size(info.writes.rows * (6 + 16 * len(columns)))
         return (
             f"{choose} full;",
             f"an index would take about {taken} and, by the table's statistics, write more WAL",
         )
-    index = quoted(_free_name(table.name, "_replica_identity", found.names_taken))
+    index = quoted(_free_name(table.name, "_replica_identity", info.names_taken))
     return (
         f"create unique index concurrently {index} on {table.quoted} "
         f"({', '.join(map(quoted, columns))}); "

@@ -76,8 +76,6 @@ def setup_command(
         return
     with shown("checking servers and tables, making what is missing"):
         done = setup.set_up(settings, declared, timeout, renew, failover)
-        if done:
-            done += setup.ddl_note(settings)
     if any(line.startswith("made the slot") for line in done):
         done.append(
             "Next: `loader run` follows the slot; `spark-submit spark/seed.py` counts the rows "
