@@ -41,7 +41,7 @@ demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or ti
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE)) $(ARGS)
 
 picture: install  ## Draw the README's picture: the demo's terminal
-	$(BIN)/python -m demo.picture
+	$(BIN)/python -m demo.run --picture docs/figures/demo.svg
 
 # 113 MB, so not in `make install`. Where there is none, the test of a page is skipped.
 browser:

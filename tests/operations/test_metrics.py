@@ -1,4 +1,4 @@
-"""What a running loader serves to Prometheus, on two servers of which one goes away."""
+"""What a running loader serves to Prometheus and answers to probes, also without its source."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from loader.applying.applier import apply_once
-from testkit.commands import LOADER, SECRET, only_environment, run, sentence, wait_until
+from testkit.commands import (
+    LOADER,
+    SECRET,
+    RunningLoader,
+    only_environment,
+    run,
+    sentence,
+    wait_until,
+)
 from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
-from testkit.servers import Cluster, Server
+from testkit.servers import Cluster, Server, connect
 from tests.operations.ops_files import (
     OF_OTHERS,
     alerts,
@@ -24,7 +33,7 @@ from tests.operations.ops_files import (
     selectors,
     served_names,
 )
-from tests.operations.serving import Served
+from tests.operations.serving import LIMITS, Served
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
 FACT = "analytics.ft_service_stats"
@@ -54,6 +63,29 @@ def served(
             made.wait_for("waltally_freshness_seconds_count", fact=FACT)
             made.wait_for("waltally_lag_bytes", 0)
             yield made
+
+
+def is_ready(served: Served) -> None:
+    ready = (200, "following the slot\n")
+    wait_until(lambda: served.get("/readyz") == ready, f"it is ready: {served.log()}")
+
+
+def is_not_ready(served: Served, reason: str) -> None:
+    """It is alive all the same."""
+
+    def says_so() -> bool:
+        status, line = served.get("/readyz")
+        assert line.count("\n") == 1
+        return status == 503 and reason in line
+
+    wait_until(says_so, f"{reason}: {served.get('/readyz')}")
+    assert served.get("/healthz") == (200, "alive\n")
+
+
+def test_a_loader_that_follows_is_alive_and_ready(served: Served) -> None:
+    is_ready(served)
+    assert served.get("/healthz") == (200, "alive\n")
+    assert served.get("/health") == (404, "there is /metrics, /healthz, /readyz\n")
 
 
 def test_every_metric_is_served_and_documented(served: Served) -> None:
@@ -118,11 +150,13 @@ def test_a_fact_that_fails_is_told_until_it_is_applied(served: Served) -> None:
     served.target.execute(f"alter table {FACT} rename live_count to gone")
     served.source.insert(1)
     served.wait_for("waltally_fact_state", fact=FACT, state="failed")
+    is_not_ready(served, "1 fact could not be applied")
     assert served.value("waltally_fact_state", fact=FACT, state="follows") == 0
     served.wait_for("waltally_fact_lag_bytes", fact=FACT)
     served.target.execute(f"alter table {FACT} rename gone to live_count")
     served.wait_for("waltally_fact_state", fact=FACT, state="follows")
     wait_until(lambda: served.value("waltally_fact_lag_bytes", fact=FACT) == 0, "it is applied")
+    is_ready(served)
 
 
 def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) -> None:
@@ -131,6 +165,7 @@ def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) ->
     try:
         wait_until(lambda: served.value("waltally_source_up") == 0, served.log())
         wait_until(lambda: served.value("waltally_following") == 0, served.log())
+        is_not_ready(served, "the slot is not streamed (CannotConnect: ")
         assert served.value("waltally_wal_held_bytes") is None
         assert served.value("waltally_lag_bytes") is None
         assert served.value("waltally_target_up") == 1
@@ -143,6 +178,7 @@ def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) ->
     served.source = Database(served.source.cluster, served.source.name)
     served.wait_for("waltally_source_up")
     served.wait_for("waltally_following")
+    is_ready(served)
     assert (served.value("waltally_reconnects_total") or 0) >= 1
     assert served.value("waltally_lag_bytes") is not None
 
@@ -202,3 +238,21 @@ def test_a_frozen_source_holds_up_neither_a_scrape_nor_the_end(served: Served) -
         served.running.end()
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_a_loader_that_cannot_commit_is_alive_until_its_end(served: Served, tmp_path: Path) -> None:
+    """Neither a target that waits nor a stop is a reason for a restart."""
+    staged = served.target.staged()
+    log = tmp_path / "again.log"
+    with RunningLoader(served.environment, log, "--build", limits=LIMITS) as served.running:
+        served.running.wait_for("following the slot")
+        is_ready(served)
+        with closing(connect(served.target.cluster.dsn(served.target.name))) as holder:
+            holder.autocommit = False
+            holder.cursor().execute("select from cdc.slot_position for update")
+            served.source.insert(1)
+            is_not_ready(served, "a batch has been open for ")
+            served.running.process.send_signal(signal.SIGTERM)
+            is_not_ready(served, "the loader is stopping")
+        assert served.running.process.wait(120) == 0, served.log()
+    assert served.target.staged() == staged + 1

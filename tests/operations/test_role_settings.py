@@ -23,9 +23,6 @@ from tests.operations.roles import (
     own_server,
 )
 
-FEW = {"statement_timeout", "search_path"}
-"""Tried alone in every run; each of the others in `make acceptance`."""
-
 NASTY = {
     "statement_timeout": "'1ms'",
     "lock_timeout": "'1ms'",
@@ -113,22 +110,3 @@ def must_be_exact(made: RoleCommands) -> None:
     told = json.loads(made.must(READER_ROLE, str(LOADER), "stats", *asked, "--json"))
     assert told["totals"] == {"live_count": 5, "archived_count": 0}
     assert "envoyé €" in {line["notification_status"] for line in told["lines"]}
-
-
-EACH = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in NASTY]
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_each_of_them_for_the_database_stops_nothing(made: RoleCommands, name: str) -> None:
-    if name == "role":
-        pytest.skip("the test's own session is another role then")
-    if not made.database.value("select to_regclass('cdc.slot_position') is not null"):
-        made.grant()
-        made.loader("setup")
-        made.grant()
-    before = made.database.value("select stored_changes from cdc.slot_position")
-    with set_for(made, f"database {made.database.name}", {name: NASTY[name]}):
-        made.database.insert(2)
-        made.loader("run", "--once")
-        made.loader("status", "--json")
-    assert made.database.value("select stored_changes from cdc.slot_position") == before + 2

@@ -8,24 +8,11 @@ import common.errors  # noqa: F401  # the Spark jobs' codes stand in the same ta
 import pytest
 
 from testkit.commands import ROOT
+from tests.operations.ops_files import alerts
 from tests.runbook.procedure import RUNBOOK
 from tests.unit.test_reference import errors
 
 DAY_ONE = (ROOT / "docs" / "day-one.md").read_text()
-ALERTS = dict(
-    re.findall(
-        r"- alert: (\w+)\n.*?runbook_url: (\S+)\n",
-        (ROOT / "ops" / "prometheus-alerts.yml").read_text(),
-        re.DOTALL,
-    )
-)
-"""Each alert with the place that it points to."""
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors that headings get where Markdown is shown."""
-    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def section(title: str) -> str:
@@ -44,15 +31,9 @@ def test_every_exit_code_has_its_row() -> None:
     assert listed == {kind.exit_code for kind in errors()}
 
 
-@pytest.mark.parametrize("name", ALERTS)
-def test_every_alert_has_its_section_and_points_there(name: str) -> None:
-    assert ALERTS[name] == f"docs/runbook.md#{name.lower()}"
-    assert len(section(name).split()) > 10
-
-
 def test_no_section_is_of_an_alert_that_is_gone() -> None:
     sections = set(re.findall(r"^### (Waltally\w+)$", RUNBOOK, re.MULTILINE))
-    assert sections == ALERTS.keys()
+    assert sections == alerts().keys()
 
 
 @pytest.mark.parametrize("title", PROCEDURES)
@@ -65,15 +46,6 @@ def test_every_procedure_names_tests_that_are_there(title: str) -> None:
     assert places, title
     for place in places:
         assert (ROOT / place).exists(), place
-
-
-@pytest.mark.parametrize("name", ["runbook.md", "day-one.md"])
-def test_links_lead_somewhere(name: str) -> None:
-    text = (ROOT / "docs" / name).read_text()
-    for path, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
-        target = (ROOT / "docs" / (path or name)).resolve()
-        assert target.exists(), path
-        assert not anchor or anchor in anchors(target.read_text()), f"{path}#{anchor}"
 
 
 def test_the_first_day_starts_every_timer_there_is() -> None:
