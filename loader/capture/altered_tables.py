@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from loader.capture.messages import Altered
+from loader.capture.wal2json import Altered
 from loader.staging.records import Registration
 from waltally.errors import LoaderError, TableReplaced
 from waltally.facts import needed_columns

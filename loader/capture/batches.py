@@ -9,17 +9,18 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loader.capture import wal2json
-from loader.capture.messages import Altered, Begin, Commit, Keepalive, Message
-from loader.capture.wal2json import action
+from loader.capture.position import Position
+from loader.capture.wal2json import Altered, Begin, Commit, Message, action
 from loader.staging.layout import COLUMNS
 from waltally import lsn
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 COPY_TRAILER = struct.pack(">h", -1)
 
+_FOREVER = 1 << 64
 _ROW_END = struct.Struct(">qici")
 _ROW_END_NO_ACTION = struct.Struct(">qii")
 
@@ -36,41 +37,52 @@ class Limits:
     seconds: float = 1.0
 
 
+@dataclass
+class Batch:
+    """What has come since the last batch was stored."""
+
+    rows: int = 0
+    size: int = 0
+    transactions: int = 0
+    """How many source transactions the rows come from."""
+    started: float = 0.0
+    """When the first row came."""
+    newest_commit_at: float | None = None
+    """When the newest transaction with rows was committed, in seconds since 1970."""
+    xids: set[int] = field(default_factory=set)
+    """All transactions, also those without rows."""
+    altered: list[tuple[Altered, int]] = field(default_factory=list)
+    """What DDL did, each with its commit LSN."""
+    end_lsn: int = _FOREVER
+    """The batch ends before the first transaction that commits here or later.
+
+    The log has partitions only up to a position.
+    """
+
+
 class Batcher:
     """Turns messages into rows of COPY's binary format and says where they may be cut.
 
-    A transaction that commits before `flushed_lsn`, the position of record, is stored already and
-    is skipped if the server sends it again. Everything before `received_lsn` has arrived.
+    A transaction that commits before the stored position is skipped if the server sends it again.
     """
 
     def __init__(
         self,
         slot: str,
-        flushed_lsn: int,
+        position: Position,
         limits: Limits | None = None,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.flushed_lsn = flushed_lsn
-        self.received_lsn = flushed_lsn
-        self.rows = 0
-        self.transactions = 0
-        """How many source transactions the rows of the batch come from."""
-        self.newest_commit_at: float | None = None
-        """When the newest transaction with rows was committed, in seconds since 1970."""
-        self.xids: set[int] = set()
-        """All transactions, also those without rows, since the last batch was stored."""
-        self.altered: list[tuple[Altered, int]] = []
-        """What DDL did since then, each with its commit LSN."""
-        self._size = 0
+        self.batch = Batch()
+        self.newest_lsn = 0
+        """The commit LSN of the newest transaction that has begun; 0 where none has."""
+        self._position = position
         self._limits = limits or Limits()
         self._clock = clock
-        self._started = 0.0
-        self._end_lsn: int | None = None
         self._begin: Begin | None = None
         self._ordinal = 0
         self._skips = False
         self._last_head = b""
-        self._newest_lsn = 0
         name = slot.encode()
         self._slot_field = struct.pack(">hi", len(COLUMNS), len(name)) + name
         self._row_start = b""
@@ -81,23 +93,13 @@ class Batcher:
         return self._begin is not None
 
     @property
-    def commit_lsn(self) -> int:
-        """The commit LSN of the transaction that is open. Raises ValueError where none is."""
-        if self._begin is None:
-            raise ValueError("no transaction is open")
-        return self._begin.commit_lsn
-
-    @property
-    def newest_lsn(self) -> int:
-        """The commit LSN of the newest transaction that has begun; 0 where none has."""
-        return self._newest_lsn
-
-    @property
     def place(self) -> str:
         """Where the next change is, for the error about one that cannot be received."""
         if self._begin is None:
-            return f"the first transaction that commits at or after {lsn.show(self.received_lsn)}"
-        where = f"transaction {self._begin.xid}, which commits at {lsn.show(self.commit_lsn)}"
+            received = lsn.show(self._position.received)
+            return f"the first transaction that commits at or after {received}"
+        begin = self._begin
+        where = f"transaction {begin.xid}, which commits at {lsn.show(begin.commit_lsn)}"
         if not self._ordinal:
             return f"the first change of {where}"
         table = b".".join(wal2json.names(self._last_head)).decode(errors="replace") or "a table"
@@ -106,24 +108,18 @@ class Batcher:
     @property
     def is_full(self) -> bool:
         """Whether the batch should end at the next cut."""
-        return bool(self.rows) and (
-            self.rows >= self._limits.rows
-            or self._size >= self._limits.size
-            or self._clock() - self._started >= self._limits.seconds
+        batch, limits = self.batch, self._limits
+        return bool(batch.rows) and (
+            batch.rows >= limits.rows
+            or batch.size >= limits.size
+            or self._clock() - batch.started >= limits.seconds
         )
 
     def fits(self, message: Message) -> bool:
-        """Say whether this message may join the batch; a begin far ahead in the WAL may not.
-
-        The log has partitions only up to a position; see `end_before`.
-        """
-        if not self.rows or not isinstance(message, Begin) or self._end_lsn is None:
+        """Say whether this message may join the batch; a begin far ahead in the WAL may not."""
+        if not self.batch.rows or not isinstance(message, Begin):
             return True
-        return message.commit_lsn < self._end_lsn
-
-    def end_before(self, position: int) -> None:
-        """End the batch before the first transaction that commits at or after the position."""
-        self._end_lsn = position
+        return message.commit_lsn < self.batch.end_lsn
 
     def accept(self, message: Message) -> bytes:
         """Return the row that the message makes, empty where it makes none.
@@ -132,7 +128,11 @@ class Batcher:
         whole transactions, and nothing of it may be stored.
         """
         if isinstance(message, bytes):
-            return self._change(message)
+            if self._begin is None:
+                raise ValueError("a change comes outside a transaction")
+            row: list[bytes] = []
+            self.move_changes(deque((message,)), row, 1)
+            return b"".join(row)
         if isinstance(message, Begin):
             if self._begin is not None:
                 raise ValueError("a transaction begins inside another")
@@ -141,45 +141,34 @@ class Batcher:
             if self._begin is None or self._begin.end_lsn != message.end_lsn:
                 raise ValueError("a transaction ends that did not begin")
             if self._ordinal:
-                self.transactions += 1
-                self.newest_commit_at = self._begin.committed_seconds
+                self.batch.transactions += 1
+                self.batch.newest_commit_at = self._begin.committed_seconds
             self._begin = None
-            self.received_lsn = max(self.received_lsn, message.end_lsn)
+            self._position.receive(message.end_lsn)
         elif isinstance(message, Altered):
             if self._begin is not None and not self._skips:
-                self.altered.append((message, self._begin.commit_lsn))
-        elif isinstance(message, Keepalive) and self._begin is None:
-            self.received_lsn = max(self.received_lsn, message.position)
+                self.batch.altered.append((message, self._begin.commit_lsn))
+        elif self._begin is None:
+            self._position.receive(message.position)
         return b""
 
-    def stored(self) -> None:
-        """Note that everything up to `received_lsn` is durable: the next row begins a new batch."""
+    def start_next(self) -> Batch:
+        """Begin a new batch and return the one that is stored."""
         if self._begin is not None:
             raise ValueError("a batch cannot end inside a transaction")
-        self.flushed_lsn = self.received_lsn
-        self.rows = 0
-        self.transactions = 0
-        self.xids.clear()
-        self.altered.clear()
-        self._size = 0
+        stored, self.batch = self.batch, Batch()
+        return stored
 
     def _open(self, begin: Begin) -> None:
         self._begin = begin
-        self.xids.add(begin.xid)
-        self._newest_lsn = begin.commit_lsn
+        self.batch.xids.add(begin.xid)
+        self.newest_lsn = begin.commit_lsn
         self._ordinal = 0
-        self._skips = begin.commit_lsn < self.flushed_lsn
+        self._skips = begin.commit_lsn < self._position.stored
         if not self._skips:
             self._row_start = self._slot_field + struct.pack(
                 ">iqiqiqi", 8, begin.commit_lsn, 8, begin.xid, 8, begin.committed_at, 8
             )
-
-    def _change(self, payload: bytes) -> bytes:
-        if self._begin is None:
-            raise ValueError("a change comes outside a transaction")
-        row: list[bytes] = []
-        self.move_changes(deque((payload,)), row, 1)
-        return b"".join(row)
 
     def move_changes(self, waiting: deque[Message], rows: list[bytes], room: int) -> int:
         """Move the changes that `waiting` begins with to the end of `rows`, as pieces of rows.
@@ -190,7 +179,7 @@ class Batcher:
         if self._begin is None:
             return 0
         start, ordinal, skips = self._row_start, self._ordinal, self._skips
-        first, moved, count, payloads = not self.rows, 0, 0, 0
+        moved, count, payloads = 0, 0, 0
         last = b""
         overhead = len(start) + _ROW_END.size
         with_action, without_action = _ROW_END.pack, _ROW_END_NO_ACTION.pack
@@ -214,11 +203,11 @@ class Batcher:
             rows += (start, end, payload)
             moved += size + overhead
             payloads += size
-        if count and first:
-            self._started = self._clock()
+        batch = self.batch
         if count:
             self._last_head = last[: wal2json.HEAD]
+            batch.started = batch.started if batch.rows else self._clock()
         self._ordinal = ordinal
-        self._size += payloads
-        self.rows += count
+        batch.size += payloads
+        batch.rows += count
         return moved

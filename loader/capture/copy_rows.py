@@ -1,4 +1,4 @@
-"""The only consumer of the message queue: it hands the rows of one batch after another to COPY.
+"""The only consumer of what the reader has read: COPY takes one batch of rows after another.
 
 Rows pass through and are never gathered, so a large transaction takes no more memory than a small
 one.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from threading import Event
 
 from loader.capture.batches import COPY_HEADER, COPY_TRAILER, Batcher
-from loader.capture.messages import Commit, Keepalive, Message
-from loader.capture.queue import MessageQueue
+from loader.capture.wal2json import Commit, Keepalive, Message
 from waltally import failpoints
 
 _CHUNK = 256 * 1024
@@ -31,12 +31,15 @@ class CopyRows:
     A batch ends at a source commit: when it is full, or when nothing more has arrived.
     """
 
-    def __init__(self, queue: MessageQueue, batcher: Batcher, stop: Event) -> None:
-        self._queue = queue
+    def __init__(
+        self, take: Callable[[float], list[Message]], batcher: Batcher, stop: Event
+    ) -> None:
+        """`take` waits so many seconds for messages and raises what broke the reading."""
+        self._take_bundle = take
         self._batcher = batcher
         self._stop = stop
         self._waiting: deque[Message] = deque()
-        """Taken from the queue and not handled yet."""
+        """Taken from the reader and not handled yet."""
         self._next: list[bytes] = []
         self._size = 0
         self._ended = True
@@ -80,7 +83,7 @@ class CopyRows:
 
     def _take(self, timeout: float = 0.0) -> Message | None:
         if not self._waiting:
-            self._waiting.extend(self._queue.take(timeout))
+            self._waiting.extend(self._take_bundle(timeout))
         return self._waiting.popleft() if self._waiting else None
 
     def _stop_if_asked(self) -> None:

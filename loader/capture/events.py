@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from loader.capture.position import Position
 from waltally.errors import LoaderError
 
 
@@ -67,7 +68,8 @@ class RunState:
 
     changes: int = 0
     batches: int = 0
-    position_lsn: int = 0
+    position: Position = field(default_factory=Position)
+    """Of the newest session."""
     check_encoding_to: int = 0
     """Changes up to this commit LSN are checked one by one for text that the target cannot hold."""
     open_since: float | None = None
@@ -80,4 +82,4 @@ class RunState:
     @property
     def lag_bytes(self) -> int:
         """WAL of the source beyond the position of record."""
-        return max(0, self.wal_end - self.position_lsn)
+        return max(0, self.wal_end - self.position.stored)

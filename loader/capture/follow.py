@@ -37,8 +37,8 @@ def follow(
                 return
             failures = 0
         except LoaderError as error:
-            if run_state.position_lsn and not error.safe:
-                error.safe = f"everything before {lsn.show(run_state.position_lsn)} is stored"
+            if run_state.position.stored and not error.safe:
+                error.safe = f"everything before {lsn.show(run_state.position.stored)} is stored"
             if not isinstance(error, TRANSIENT):
                 raise
             failures = 1 if run_state.batches > stored else failures + 1
@@ -58,9 +58,11 @@ def _one_session(
     """Return whether there is nothing more to do; False where another session has to follow."""
     with closing(Session(settings, stop, run_state, notify)) as session:
         notify(Following())
-        log.info("following the slot %s from %s", settings.slot, lsn.show(run_state.position_lsn))
+        log.info(
+            "following the slot %s from %s", settings.slot, lsn.show(run_state.position.stored)
+        )
         session.follow(until)
-        is_there = until is not None and run_state.position_lsn >= until
+        is_there = until is not None and run_state.position.stored >= until
         if stop.is_set() or is_there or not session.outdated:
             return True
         log.info(session.outdated)

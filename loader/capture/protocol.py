@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 import psycopg
 from psycopg import pq
 
-from loader.capture.messages import Keepalive
+from loader.capture.wal2json import Keepalive
 from loader.source.remedies import slot_finding
 from loader.source.slot import RENEW
 from waltally import lsn

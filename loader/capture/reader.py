@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 
 from loader.capture import source_monitor, wal2json
-from loader.capture.messages import Keepalive, Message
+from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError
-from loader.capture.queue import MessageQueue
 from loader.capture.stream import Stream
+from loader.capture.wal2json import Keepalive, Message
 from waltally.errors import CannotConnect, LoaderError, unexpected
 
 _BUNDLE_SIZE = 128 * 1024
+_MOST_BUNDLES = 64
+"""So many may wait, which is 8 MB; a single larger change passes alone."""
 _MESSAGE_OVERHEAD = 64
 _SMALL_BUNDLE = 64 * 1024
 _GATHER_SECONDS = 0.001
@@ -25,31 +28,51 @@ _EXPLAIN_AGAIN = 60.0
 log = logging.getLogger("loader")
 
 
+class Silence:
+    """How long the server has sent nothing, and what was done about it."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._is_asked = False
+        self._explain_at = _SILENCE_TO_EXPLAIN
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._since
+
+    def is_to_be_asked(self) -> bool:
+        """Whether to ask the server for an answer; says so once."""
+        is_due = self.seconds > _SILENCE_TO_ASK and not self._is_asked
+        self._is_asked = self._is_asked or is_due
+        return is_due
+
+    def is_to_be_explained(self) -> bool:
+        """Whether to say that the loader waits; says so once in a while."""
+        is_due = self.seconds > self._explain_at
+        if is_due:
+            self._explain_at = self.seconds + _EXPLAIN_AGAIN
+        return is_due
+
+
 class SlotReader:
     """Follows a started replication connection until closed.
 
-    Only positions given to `confirm` go out as feedback, so the server's position never passes the
+    Only the confirmed position goes out as feedback, so the server's position never passes the
     position of record. Feedback also goes out while the queue is full, so that a slow target does
     not make the server end the connection.
     """
 
-    def __init__(self, stream: Stream, queue: MessageQueue, position: int) -> None:
-        """What is before `position` is durable already."""
-        leaves = stream.leaves
-        self._decode = stream.decode
-        self._withheld = wal2json.withheld if leaves is None else leaves.names.withheld
-        self._join = list if leaves is None else leaves.moved.join
-        self._monitor = stream.monitor
-        self._reason: LoaderError | None = None
+    def __init__(self, stream: Stream, position: Position) -> None:
+        self._stream = stream
         self._connection = stream.replication
-        self._queue = queue
-        self._flushed_lsn = position
+        self._position = position
+        self._bundles: queue.Queue[list[Message]] = queue.Queue(_MOST_BUNDLES)
+        self._failure: Exception | None = None
         self._sent_lsn = 0
         self._sent_at = float("-inf")
-        self._heard_at = time.monotonic()
-        self._asked = False
-        self._explain_at = 0.0
-        self._status_seconds = stream.found.status_seconds
+        self._silence = Silence()
+        self._reason: LoaderError | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slot reader", daemon=True)
 
@@ -57,9 +80,19 @@ class SlotReader:
         """Begin to read."""
         self._thread.start()
 
-    def confirm(self, position: int) -> None:
-        """Note that everything before the position is durable; the server is told soon."""
-        self._flushed_lsn = max(self._flushed_lsn, position)
+    def take(self, timeout: float) -> list[Message]:
+        """Return what was read first; nothing where nothing came within `timeout` seconds.
+
+        Raises what broke the reading, once everything that came before is taken.
+        """
+        # Before the queue is looked at: what came before the failure is in there already.
+        failure = self._failure
+        try:
+            return self._bundles.get(timeout=timeout)
+        except queue.Empty:
+            if failure is not None:
+                raise failure from None
+            return []
 
     def stop(self, reason: LoaderError) -> None:
         """Free the slot at once, also while the queue is full; `take` then raises the reason."""
@@ -89,42 +122,53 @@ class SlotReader:
     def _fail(self, error: Exception) -> None:
         # Here and not in `close`: the storing thread may wait long for the target before that.
         self._connection.finish()
-        self._queue.fail(error)
+        self._failure = error
 
     def _read_bundle(self) -> None:
-        bundle: list[Message] = []
-        size = 0
-        decode = self._decode
         arrived = self._connection.receive(_BUNDLE_SIZE)
-        for message in arrived:
-            if type(message) is bytes:
-                if (decoded := decode(message)) is not None:
-                    bundle.append(decoded)
-                    size += len(message) + _MESSAGE_OVERHEAD
-            elif isinstance(message, Keepalive):
-                if message.wants_reply:
-                    self._send_status()
-                bundle.append(message)
-                size += _MESSAGE_OVERHEAD
-            elif (change := self._withheld(str(message))) is not None:
-                bundle.append(change)
-                size += len(change) + _MESSAGE_OVERHEAD
-        bundle = self._join(bundle)
+        bundle, size = self._decoded(arrived)
+        for stage in self._stream.stages:
+            bundle = stage(bundle)
         self._keep_up()
         if bundle:
-            self._heard_at = time.monotonic()
-            self._asked = False
-            self._explain_at = 0.0
-            while not self._queue.put(bundle, size, _IDLE_WAIT):
+            self._silence = Silence()
+            while not self._is_queued(bundle):
                 if self._stopping.is_set():
                     return
                 self._keep_up()
         if not arrived:
-            if not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
+            if not self._connection.wait(min(_IDLE_WAIT, self._stream.found.status_seconds)):
                 self._check_silence()
         elif size < _SMALL_BUNDLE:
             # Waking up per message costs more than processing it.
             time.sleep(_GATHER_SECONDS)
+
+    def _decoded(self, arrived: list[bytes | Keepalive | str]) -> tuple[list[Message], int]:
+        """Return the messages and about how many bytes they take."""
+        bundle: list[Message] = []
+        size = 0
+        decode = wal2json.decode
+        for payload in arrived:
+            if type(payload) is bytes:
+                message = decode(payload)
+                size += len(payload)
+            elif isinstance(payload, Keepalive):
+                message = payload
+                if payload.wants_reply:
+                    self._send_status()
+            else:
+                message = wal2json.withheld(str(payload), self._stream.partitions.names.root_of)
+            if message is not None:
+                bundle.append(message)
+                size += _MESSAGE_OVERHEAD
+        return bundle, size
+
+    def _is_queued(self, bundle: list[Message]) -> bool:
+        try:
+            self._bundles.put(bundle, timeout=_IDLE_WAIT)
+        except queue.Full:
+            return False
+        return True
 
     def _check_silence(self) -> None:
         """Treat a silent server as gone only where the source monitor says that the slot is free.
@@ -134,24 +178,26 @@ class SlotReader:
         tcp_user_timeout end the connections. If a proxy goes on answering for the server, the
         source monitor gets no answer either.
         """
-        silence = time.monotonic() - self._heard_at
-        if silence > _SILENCE_TO_ASK and not self._asked:
-            self._asked = True
-            self._connection.send_status(self._flushed_lsn, want_reply=True)
-        if silence > _SILENCE_TO_EXPLAIN and not self._monitor.has_slot:
-            raise ProtocolError(f"it has been silent for {silence:.0f} s, and the slot is free")
-        if silence > max(self._explain_at, _SILENCE_TO_EXPLAIN):
-            self._explain_at = silence + _EXPLAIN_AGAIN
+        silence = self._silence
+        if silence.is_to_be_asked():
+            self._connection.send_status(self._position.confirmed, want_reply=True)
+        if silence.seconds > _SILENCE_TO_EXPLAIN and not self._stream.monitor.answer.has_slot:
+            raise ProtocolError(
+                f"it has been silent for {silence.seconds:.0f} s, and the slot is free"
+            )
+        if silence.is_to_be_explained():
             log.warning(
                 "the server has sent nothing for %.0f s: it is busy with a transaction that has no "
                 "changes for us; the loader waits, and nothing is lost",
-                silence,
+                silence.seconds,
             )
 
     def _keep_up(self) -> None:
         """Send feedback that is due. Raise where the source monitor gets no answer for too long."""
-        self._send_status_if_due()
-        silent_for = self._monitor.seconds_without_answer
+        overdue = time.monotonic() - self._sent_at >= self._stream.found.status_seconds
+        if overdue or self._position.confirmed > self._sent_lsn:
+            self._send_status()
+        silent_for = self._stream.monitor.seconds_without_answer
         if silent_for > source_monitor.MAX_SECONDS_WITHOUT_ANSWER:
             raise CannotConnect(
                 "The source cannot be reached: the second connection had no answer for "
@@ -159,13 +205,8 @@ class SlotReader:
                 "check that the server runs and has a free connection for the loader",
             )
 
-    def _send_status_if_due(self) -> None:
-        overdue = time.monotonic() - self._sent_at >= self._status_seconds
-        if overdue or self._flushed_lsn > self._sent_lsn:
-            self._send_status()
-
     def _send_status(self) -> None:
-        flushed_lsn = self._flushed_lsn
-        self._connection.send_status(flushed_lsn)
-        self._sent_lsn = flushed_lsn
+        confirmed = self._position.confirmed
+        self._connection.send_status(confirmed)
+        self._sent_lsn = confirmed
         self._sent_at = time.monotonic()

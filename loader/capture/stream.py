@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from psycopg.conninfo import make_conninfo
 
-from loader.capture import columns, wal2json
-from loader.capture.leaf_watch import LeafWatch, open_leaf_watch
-from loader.capture.messages import Decode
+from loader.capture import wal2json
+from loader.capture.followed_tables import FollowedTables
 from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.capture.source_monitor import SourceMonitor
-from loader.capture.undecodable import EncodingChecker
+from loader.capture.stages import Stage
+from loader.capture.stages.columns import column_stage
+from loader.capture.stages.encodings import EncodingChecker
+from loader.capture.stages.partitions import Partitions
 from loader.source import ddl_notes, table_identity
 from loader.source.server import STANDBYS_DECODE_SINCE
 from loader.source.slot import (
@@ -35,7 +37,6 @@ from loader.staging.records import Registration, SlotPosition
 from waltally import failpoints, login, lsn, session_settings
 from waltally.database import Connection
 from waltally.errors import Interrupted, NotSetUp
-from waltally.followed import Followed, renewed
 from waltally.server_errors import standby
 from waltally.settings import Settings
 from waltally.tables import Table
@@ -44,18 +45,35 @@ log = logging.getLogger("loader")
 
 
 @dataclass(frozen=True)
+class Handshake:
+    """What server and target say of the slot before anything is streamed."""
+
+    state: SlotState | None
+    """The slot, None where the server has none of this name."""
+    record: SlotPosition
+    server: Server
+    timeline: Timeline
+    """The timeline that the server is on, with where it left the former ones."""
+    origin: int | None
+    """The number of the loader's replication origin, None where it has none."""
+    pid: int
+    """The process that serves the connection."""
+    encoding: str
+    """How the source stores text. Changes come in it, whatever client_encoding says."""
+    status_seconds: float
+    """How often to send feedback so that the server does not end the connection."""
+
+
+@dataclass(frozen=True)
 class Stream:
     """A slot that is being streamed and is ours."""
 
     replication: ReplicationConnection
     monitor: SourceMonitor
-    decode: Decode
-    """What reads a payload."""
-    encoding_checker: EncodingChecker | None
-    """Checks each change where the last try met text that the target cannot hold."""
-    leaves: LeafWatch | None
-    """What is partitioned; None where nothing is."""
-    followed: Followed
+    stages: Sequence[Stage]
+    """What is done to the changes, in this order."""
+    partitions: Partitions
+    followed: FollowedTables
     position_lsn: int
     registration: Registration
     """The registration that it follows."""
@@ -65,89 +83,81 @@ class Stream:
     """Whether the target is the source's own cluster, so that its WAL holds our writes."""
 
 
-def open_stream(settings: Settings, change_log: ChangeLog, check_encoding_to: int) -> Stream:
+def open_stream(
+    settings: Settings, change_log: ChangeLog, check_encoding_to: int, resources: ExitStack
+) -> Stream:
     """Check everything and start to stream. Raises LoaderError; the slot is then as it was.
 
     Changes up to the commit LSN `check_encoding_to` are checked one by one for text that the target
-    cannot hold.
+    cannot hold. `resources` ends what is opened, also after a failure.
     """
     name = settings.slot
-    with ExitStack() as on_failure:
-        try:
-            replication = connect_replication(settings.source)
-            on_failure.callback(replication.finish)
-            found = shake_hands(replication, name, change_log.record)
-            place = beside(settings.source, replication)
-            monitor = SourceMonitor(place, name, found.timeline, found.server.in_recovery)
-            on_failure.callback(monitor.close)
-            finding = why_not_followable(name, found.server, found.state, found.record)
-            finding = finding or synchronous_finding(monitor.connection)
-            if finding is not None:
-                raise finding
-            registered = change_log.registration()
-            _check_tables(settings, change_log, monitor.connection, registered)
-            change_log.use_encoding(found.encoding)
-            at = found.record.position_lsn
-            leaves = open_leaf_watch(place, monitor.connection, registered, at)
-            read: Decode = wal2json.decode
-            if leaves is not None:
-                on_failure.callback(leaves.close)
-                read = leaves.names.reading(read)
-            kept, decode = columns.decoder(
-                monitor.connection, settings, registered, found.encoding, read
-            )
-            checker = None
-            if check_encoding_to > found.record.position_lsn:
-                checker = EncodingChecker(settings.target, found.encoding, check_encoding_to)
-                on_failure.callback(checker.close)
-                decode = checker.checking(decode)
-            position = found.record.position_lsn
-            tables = registered.tables
-            if leaves is not None:
-                tables = leaves.with_leaves(tables)
-            prefix = ddl_notes.read_prefix(monitor.connection)
-            start(replication, name, position, tables, found.origin, prefix)
-            # Only the owner of the slot moves the record and the slot. We own it from here on, so
-            # both are read and checked again.
-            change_log.acquire_slot_lock()
-            record = change_log.record()
-            _check_again(name, monitor, found, record)
-            target = change_log.system_identifier()
-            writes_own_wal = target == found.server.system_identifier
-            if writes_own_wal:
-                change_log.commit_locally()
-            # Another cluster may have an origin of this name for a source of its own.
-            if found.origin is not None and target in (found.server.system_identifier, None):
-                change_log.use_origin(origin_name(name))
-            timeline = found.timeline
-            change_log.write_source(timeline.number, timeline.began_at, found.server.in_recovery)
-            change_log.commit()
-            # Only now: the log goes on from this position with these tables and no others.
-            failpoints.reach("before-followed")
-            followed: Followed = renewed(registered.followed, kept, record.position_lsn)
-            if leaves is not None:
-                leaves.report()
-                followed = leaves.followed(kept, record.position_lsn)
-            roots = {} if leaves is None else leaves.roots
-            if (followed, roots) != (registered.followed, registered.leaves):
-                change_log.write_followed(registered, followed, roots)
-                change_log.commit()
-            failpoints.reach("after-followed")
-        except ProtocolError as error:
-            raise protocol_error(error, name) from error
-        on_failure.pop_all()
+    try:
+        replication = connect_replication(settings.source)
+        resources.callback(replication.finish)
+        found = shake_hands(replication, name, change_log.record)
+        at = found.record.position_lsn
+        # The same server: the string may name several.
+        place = make_conninfo(settings.source, **replication.place)
+        monitor = SourceMonitor(place, name, found.timeline, found.server.in_recovery)
+        resources.callback(monitor.close)
+        finding = why_not_followable(name, found.server, found.state, found.record)
+        finding = finding or synchronous_finding(monitor.connection)
+        if finding is not None:
+            raise finding
+        registered = change_log.registration()
+        _check_tables(settings, change_log, monitor.connection, registered)
+        change_log.use_encoding(found.encoding)
+        partitions = Partitions(place, monitor.connection, registered, at)
+        resources.callback(partitions.close)
+        kept, keep_columns = column_stage(monitor.connection, settings, registered, found.encoding)
+        check_encoding = None
+        if check_encoding_to > at:
+            checker = EncodingChecker(settings.target, found.encoding, check_encoding_to)
+            resources.callback(checker.close)
+            check_encoding = checker.check
+        # Columns are known by the names of the partitioned tables, and a row that moves is found
+        # by the columns that are left.
+        rename, join = partitions.stages
+        stages = [each for each in (rename, keep_columns, check_encoding, join) if each]
+        prefix = ddl_notes.read_prefix(monitor.connection)
+        start(replication, name, at, partitions.tables, found.origin, prefix)
+        # Only the owner of the slot moves the record and the slot. We own it from here on, so
+        # both are read and checked again.
+        change_log.acquire_slot_lock()
+        record = change_log.record()
+        _check_again(name, monitor, found, record)
+        writes_own_wal = _write_beside(change_log, name, found)
+        # Only now: the log goes on from this position with these tables and no others.
+        failpoints.reach("before-followed")
+        followed = FollowedTables(change_log, registered, partitions)
+        followed.begin(kept, record.position_lsn)
+        change_log.commit()
+        failpoints.reach("after-followed")
+    except ProtocolError as error:
+        raise protocol_error(error, name) from error
     return Stream(
-        replication,
-        monitor,
-        decode,
-        checker,
-        leaves,
-        followed,
-        record.position_lsn,
-        registered,
-        found,
-        writes_own_wal,
+        *(replication, monitor, stages, partitions, followed),
+        *(record.position_lsn, registered, found, writes_own_wal),
     )
+
+
+def _write_beside(change_log: ChangeLog, slot: str, found: Handshake) -> bool:
+    """Have the target's session fit the source, and write down which timeline that is on.
+
+    Return whether the target is the source's own cluster.
+    """
+    source, target = found.server.system_identifier, change_log.system_identifier()
+    if target == source:
+        change_log.commit_locally()
+    # Another cluster may have an origin of this name for a source of its own.
+    if found.origin is not None and target in (source, None):
+        change_log.use_origin(origin_name(slot))
+    change_log.write_source(
+        found.timeline.number, found.timeline.began_at, found.server.in_recovery
+    )
+    change_log.commit()
+    return target == source
 
 
 def _check_again(name: str, monitor: SourceMonitor, found: Handshake, record: SlotPosition) -> None:
@@ -193,26 +203,6 @@ def _check_tables(
         log.warning(finding.sentence)
 
 
-@dataclass(frozen=True)
-class Handshake:
-    """What server and target say of the slot before anything is streamed."""
-
-    state: SlotState | None
-    """The slot, None where the server has none of this name."""
-    record: SlotPosition
-    server: Server
-    timeline: Timeline
-    """The timeline that the server is on, with where it left the former ones."""
-    origin: int | None
-    """The number of the loader's replication origin, None where it has none."""
-    pid: int
-    """The process that serves the connection."""
-    encoding: str
-    """How the source stores text. Changes come in it, whatever client_encoding says."""
-    status_seconds: float
-    """How often to send feedback so that the server does not end the connection."""
-
-
 def connect_replication(source: str) -> ReplicationConnection:
     """Open a replication connection to the source's database. Raises LoaderError."""
     try:
@@ -223,11 +213,6 @@ def connect_replication(source: str) -> ReplicationConnection:
     except ProtocolError as error:
         raise protocol_error(error, "") from error
     return connection
-
-
-def beside(source: str, replication: ReplicationConnection) -> str:
-    """Return the string for a connection to the server that `replication` is at."""
-    return make_conninfo(source, **replication.place)
 
 
 def shake_hands(

@@ -10,10 +10,10 @@ import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
-from loader.capture.messages import Altered, Begin, Change, Commit, Message
 from waltally import lsn
 from waltally.tables import Table
 
@@ -43,6 +43,53 @@ _BEGIN_FORM, _COMMIT_FORM = (
     )
     for letter in (_BEGIN, _COMMIT)
 )
+
+
+class Begin(NamedTuple):
+    """The start of a source transaction; it already has the position of the end."""
+
+    commit_lsn: int
+    """Where the commit record starts: the position of the whole transaction."""
+    end_lsn: int
+    """Where the commit record ends: the position to confirm once the transaction is stored."""
+    xid: int
+    committed_at: int
+    """Microseconds since 2000-01-01 UTC, the wire form of a timestamptz."""
+
+    @property
+    def committed_seconds(self) -> float:
+        """When it was committed, in seconds since 1970."""
+        return _EPOCH.timestamp() + self.committed_at / 1e6
+
+
+class Commit(NamedTuple):
+    """The end of a source transaction."""
+
+    end_lsn: int
+
+
+Change = bytes
+"""One change, untouched."""
+
+
+class Keepalive(NamedTuple):
+    """The server says that it has sent every commit before `position`."""
+
+    position: int
+    wants_reply: bool
+
+
+class Altered(NamedTuple):
+    """DDL that may have changed rows without changes in the stream (source/note_ddl.sql)."""
+
+    schema: str
+    table: str | None
+    """None: every table of the schema."""
+    columns: frozenset[str] | None
+    """Those that may have other values; None: all."""
+
+
+Message = Begin | Change | Commit | Altered | Keepalive
 
 
 def decode(payload: bytes) -> Message | None:
@@ -126,19 +173,19 @@ def names(change: Change) -> tuple[bytes, ...]:
     return (found[1], found[2]) if found is not None else ()
 
 
-def withheld(warning: str, roots: Mapping[Table, Table] | None = None) -> Change | None:
+def withheld(warning: str, root_of: Mapping[Table, Table]) -> Change | None:
     """Return a change for one that the plugin only warned of; None for any other warning.
 
     The plugin drops updates and deletes of a table without a replica identity. We keep such a
     change without images, so that the models reject it in its place. Without it the count would
-    silently be wrong. `roots` has by leaf the partitioned table that is named instead.
+    silently be wrong. `root_of` has by leaf the partitioned table that is named instead.
     """
     match = _WITHHELD.search(warning)
     if match is None:
         return None
     action, schema, name = match.groups()
     table = Table(schema, name)
-    table = (roots or {}).get(table, table)
+    table = root_of.get(table, table)
     said = {"action": action[0], "schema": table.schema, "table": table.name, "warning": match[0]}
     return json.dumps(said, separators=(",", ":")).encode()
 

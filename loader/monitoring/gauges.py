@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-import psycopg2
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from psycopg.conninfo import make_conninfo
 
 from loader.capture.events import RunState
+from loader.capture.poller import Poller
 from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock
 from loader.source.slot import Server, SlotState, read_server, read_state
 from loader.staging import target_state
 from loader.staging.records import TargetState
 from waltally.database import Connection, connect
-from waltally.errors import LoaderError
 from waltally.settings import Settings
+
+REFRESH_SECONDS = 5.0
+_STALE_SECONDS = 15.0
+"""An older answer is not served: the server is down or frozen."""
 
 _WAL_STATES = ("reserved", "extended", "unreserved", "lost")
 _FACT_STATES = ("follows", "waits", "failed")
@@ -112,17 +112,17 @@ class GaugeCollector(Collector):
         self._settings = settings
         self._run_state = run_state
         self._clock = WalClock()
-        self._source = Sampler(settings.source, "source", self._ask_source)
-        self._target = Sampler(settings.target, "target", self._ask_target)
+        self._source = _poller(settings.source, "source", self._ask_source)
+        self._target = _poller(settings.target, "target", self._ask_target)
 
     def lag_seconds(self) -> float | None:
         """Return how far the position is behind the source; None where that does not answer."""
-        source = self._source.latest
+        source = self._source.latest(_STALE_SECONDS)
         return None if source is None else source.lag_seconds
 
     def failed_facts(self) -> int:
         """Return how many facts have failed, 0 where the target does not answer."""
-        target = self._target.latest
+        target = self._target.latest(_STALE_SECONDS)
         return sum(each["state"] == "failed" for each in target.facts) if target else 0
 
     def start(self) -> None:
@@ -132,8 +132,8 @@ class GaugeCollector(Collector):
 
     def close(self) -> None:
         """Ask no more."""
-        self._source.close()
-        self._target.close()
+        self._source.stop()
+        self._target.stop()
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return no names: they would have to be asked for when the registry is made."""
@@ -151,14 +151,15 @@ class GaugeCollector(Collector):
         yield from families.values()
 
     def _samples(self) -> Iterator[_Sample]:
-        source, target = self._source.latest, self._target.latest
+        source = self._source.latest(_STALE_SECONDS)
+        target = self._target.latest(_STALE_SECONDS)
         open_since = self._run_state.open_since
         yield "waltally_source_up", source is not None
         yield "waltally_target_up", target is not None
         open_for = time.monotonic() - open_since if open_since else 0.0
         yield "waltally_batch_open_seconds", open_for
-        if self._run_state.position_lsn:
-            yield "waltally_position_bytes", self._run_state.position_lsn
+        if self._run_state.position.stored:
+            yield "waltally_position_bytes", self._run_state.position.stored
         if source is not None:
             yield from _of_source(source)
         for fact in target.facts if target is not None else ():
@@ -166,11 +167,11 @@ class GaugeCollector(Collector):
 
     def _ask_source(self, connection: Connection) -> SourceSample:
         # The position is read first, so the end of the WAL cannot be before it.
-        position = self._run_state.position_lsn
+        position = self._run_state.position.stored
         state = read_state(connection, self._settings.slot)
         server = read_server(connection)
         now = time.monotonic()
-        target = self._target.latest
+        target = self._target.latest(_STALE_SECONDS)
         if target is not None:
             since = now - target.moved_age
             self._clock.add_earlier(since, target.record.position_lsn)
@@ -181,6 +182,20 @@ class GaugeCollector(Collector):
         return target_state.read_target_state(
             connection, self._settings.schema, self._settings.slot
         )
+
+
+T = TypeVar("T")
+
+
+def _poller(dsn: str, place: str, ask: Callable[[Connection], T]) -> Poller[T]:
+    """Return what asks the source or the target, over a connection that waits for no long query."""
+
+    def connected() -> Connection:
+        connection = connect(make_conninfo(dsn, application_name="waltally metrics"), place)
+        connection.ask("set statement_timeout to '5s'")
+        return connection
+
+    return Poller(f"{place} metrics", connected, ask, REFRESH_SECONDS)
 
 
 def _of_source(source: SourceSample) -> Iterator[_Sample]:
@@ -218,57 +233,3 @@ def _of_fact(state: Mapping[str, Any]) -> Iterator[_Sample]:
         yield "waltally_fact_lag_bytes", state["lag_bytes"], fact
         yield "waltally_fact_lag_seconds", state["lag_seconds"], fact
         yield "waltally_has_rejected_changes", state["rejected_lsn"] is not None, fact
-
-
-log = logging.getLogger("loader")
-
-T = TypeVar("T")
-
-REFRESH_SECONDS = 5.0
-_STALE_SECONDS = 15.0
-"""An older answer is not served: the server is down or frozen."""
-
-
-class Sampler(Generic[T]):
-    """Keeps the newest answer of one server; reading it never waits."""
-
-    def __init__(self, dsn: str, place: str, ask: Callable[[Connection], T]) -> None:
-        """`place` is `source` or `target`; `ask` may raise LoaderError."""
-        self._dsn = make_conninfo(dsn, application_name="waltally metrics")
-        self._place = place
-        self._ask = ask
-        self._answer: tuple[float, T] | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"{place} sampler", daemon=True)
-
-    @property
-    def latest(self) -> T | None:
-        """The newest answer, None where it is older than 15 seconds."""
-        answer = self._answer
-        if answer is None or time.monotonic() - answer[0] > _STALE_SECONDS:
-            return None
-        return answer[1]
-
-    def start(self) -> None:
-        """Begin to ask."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Ask no more. A thread that waits for a frozen server ends with the process."""
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._ask_on_one_connection()
-            except (LoaderError, psycopg2.Error) as error:
-                self._answer = None
-                log.debug("no answer of the %s: %s", self._place, error)
-                self._stop.wait(REFRESH_SECONDS)
-
-    def _ask_on_one_connection(self) -> None:
-        with closing(connect(self._dsn, self._place)) as connection:
-            connection.ask("set statement_timeout to '5s'")
-            while not self._stop.is_set():
-                self._answer = (time.monotonic(), self._ask(connection))
-                self._stop.wait(REFRESH_SECONDS)

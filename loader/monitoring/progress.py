@@ -122,7 +122,7 @@ class Progress:
             plural(state.changes, "change"),
             f"{state.batches:,} batch{'' if state.batches == 1 else 'es'}",
             duration(time.monotonic() - self._began),
-            f", position {lsn.show(state.position_lsn)}" if state.position_lsn else "",
+            f", position {lsn.show(state.position.stored)}" if state.position.stored else "",
         )
 
     def _live(self, terminal: Console) -> None:
@@ -171,7 +171,7 @@ class Progress:
             self._stage.build,
             f"{(state.changes - before) / seconds:,.0f}/s",
             plural(state.changes, "change"),
-            f"position {lsn.show(state.position_lsn)}",
+            f"position {lsn.show(state.position.stored)}",
         ]
         parts = [part for part in parts if part]
         while len(parts) > 1 and len(", ".join(parts)) > width:

@@ -6,7 +6,8 @@ import pytest
 
 from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import Batcher
-from loader.capture.messages import Altered, Begin, Change, Commit, Message
+from loader.capture.position import Position
+from loader.capture.wal2json import Altered, Begin, Change, Commit, Message
 from loader.staging.records import Registration
 from testkit.facts import notify
 from waltally.leaves import Member, Root
@@ -57,12 +58,11 @@ def test_the_remedy_forgets_purged_rows_only_where_a_fact_has_such() -> None:
 
 
 def accepted(*messages: Message) -> list[tuple[Altered, int]]:
-    batcher = Batcher("s", 100)
+    batcher = Batcher("s", Position(100))
     for message in messages:
         batcher.accept(message)
-    found = list(batcher.altered)
-    batcher.stored()
-    assert not batcher.altered
+    found = batcher.start_next().altered
+    assert not batcher.batch.altered
     return found
 
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from loader.capture.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
 from loader.capture.copy_rows import CopyRows, Stopped
-from loader.capture.messages import Begin, Commit, Keepalive, Message
-from loader.capture.queue import MessageQueue
-from loader.capture.wal2json import action
+from loader.capture.position import Position
+from loader.capture.wal2json import Begin, Commit, Keepalive, Message, action
 
 SLOT = "s"
 Row = tuple[int, int, int, bytes]
@@ -49,19 +48,28 @@ def read_all(source: CopyRows) -> bytes:
     return b"".join(iter(lambda: source.read(8192), b""))
 
 
+class Bundles:
+    """What the reader has read, bundle by bundle."""
+
+    def __init__(self, *bundles: list[Message]) -> None:
+        self.waiting = [bundle for bundle in bundles if bundle]
+
+    def take(self, timeout: float) -> list[Message]:
+        return self.waiting.pop(0) if self.waiting else []
+
+
 def drain(bundles: list[list[Message]], position: int, limits: Limits) -> tuple[list[Row], int]:
     """Store what arrives bundle by bundle as the loader does; return the rows and the position."""
-    queue, batcher = MessageQueue(), Batcher(SLOT, position, limits)
-    for bundle in bundles:
-        if bundle:
-            queue.put(bundle, 0, 0)
-    source = CopyRows(queue, batcher, Event())
+    at = Position(position)
+    batcher = Batcher(SLOT, at, limits)
+    source = CopyRows(Bundles(*bundles).take, batcher, Event())
     rows: list[Row] = []
     for _ in range(sum(map(len, bundles))):
         if source.begin(timeout=0):
             rows += rows_of(read_all(source))
-            batcher.stored()
-    return rows, batcher.received_lsn
+            at.store()
+            batcher.start_next()
+    return rows, at.received
 
 
 changes = st.binary(max_size=20).map(lambda b: b"{" + b) | st.just(b'{"action":"T","table":"a"}')
@@ -110,20 +118,22 @@ def test_redelivered_transactions_are_passed_over(
 
 
 def test_a_keepalive_moves_the_position_only_between_transactions() -> None:
-    batcher = Batcher(SLOT, 0)
+    position = Position()
+    batcher = Batcher(SLOT, position)
     batcher.accept(Keepalive(50, False))
-    assert batcher.received_lsn == 50
+    assert position.received == 50
     batcher.accept(Begin(100, 108, 1, 0))
     batcher.accept(Keepalive(99, False))
-    assert batcher.received_lsn == 50
+    assert position.received == 50
     batcher.accept(Commit(108))
-    assert batcher.received_lsn == 108
+    assert position.received == 108
 
 
 def test_an_old_keepalive_does_not_move_the_position_back() -> None:
-    batcher = Batcher(SLOT, 70)
+    position = Position(70)
+    batcher = Batcher(SLOT, position)
     batcher.accept(Keepalive(50, False))
-    assert batcher.received_lsn == 70
+    assert position.received == 70
 
 
 @pytest.mark.parametrize(
@@ -136,17 +146,17 @@ def test_an_old_keepalive_does_not_move_the_position_back() -> None:
     ],
 )
 def test_what_is_no_stream_of_whole_transactions_is_refused(messages: list[Message]) -> None:
-    batcher = Batcher(SLOT, 0)
+    batcher = Batcher(SLOT, Position())
     with pytest.raises(ValueError, match="transaction"):
         for message in messages:
             batcher.accept(message)
 
 
 def test_a_batch_never_ends_inside_a_transaction() -> None:
-    batcher = Batcher(SLOT, 0)
+    batcher = Batcher(SLOT, Position())
     batcher.accept(Begin(1, 2, 3, 4))
     with pytest.raises(ValueError, match="inside"):
-        batcher.stored()
+        batcher.start_next()
 
 
 def test_a_full_batch_waits_for_the_commit_of_a_large_transaction() -> None:
@@ -155,18 +165,18 @@ def test_a_full_batch_waits_for_the_commit_of_a_large_transaction() -> None:
     assert len(rows) == 51
 
 
-def begun(queue: MessageQueue, stop: Event) -> CopyRows:
+def begun(bundles: Bundles, stop: Event) -> CopyRows:
     """Return a batch that has begun with one row of an open transaction."""
-    source = CopyRows(queue, Batcher(SLOT, 0), stop)
-    queue.put([Begin(1, 2, 3, 4), b"{}"], 0, 0)
+    source = CopyRows(bundles.take, Batcher(SLOT, Position()), stop)
+    bundles.waiting.append([Begin(1, 2, 3, 4), b"{}"])
     assert not source.begin(timeout=0)
     assert source.begin(timeout=0)
     return source
 
 
 def test_a_stop_in_the_middle_of_a_transaction_breaks_the_copy() -> None:
-    queue, stop = MessageQueue(), Event()
-    source = begun(queue, stop)
+    bundles, stop = Bundles(), Event()
+    source = begun(bundles, stop)
     source.read(8192)
     stop.set()
     with pytest.raises(Stopped):
@@ -178,27 +188,10 @@ def test_a_stop_does_not_wait_for_a_transaction_that_keeps_coming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("loader.capture.copy_rows._GRACE_SECONDS", 0.0)
-    queue, stop = MessageQueue(), Event()
-    source = begun(queue, stop)
-    queue.put([b"x" * 100_000] * 10, 0, 0)
+    bundles, stop = Bundles(), Event()
+    source = begun(bundles, stop)
+    bundles.waiting.append([b"x" * 100_000] * 10)
     assert source.read(8192)
     stop.set()
     with pytest.raises(Stopped):
         source.read(8192)
-
-
-def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
-    queue = MessageQueue()
-    queue.put([Keepalive(1, False)], 0, 0)
-    queue.fail(ValueError("broken"))
-    assert queue.take() == [Keepalive(1, False)]
-    with pytest.raises(ValueError, match="broken"):
-        queue.take()
-
-
-def test_a_full_queue_refuses_more() -> None:
-    queue = MessageQueue(capacity=10)
-    assert queue.put([Keepalive(1, False)], 100, 0), "one larger value passes alone"
-    assert not queue.put([Keepalive(2, False)], 1, 0)
-    queue.take()
-    assert queue.put([Keepalive(2, False)], 1, 0)

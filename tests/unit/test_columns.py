@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.capture.columns import SourceColumn, column_filter, columns_to_keep
+from loader.capture.stages.columns import SourceColumn, column_filter, columns_to_keep
 from loader.capture.wal2json import action
 from testkit.facts import declare
 from waltally.errors import SettingError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from loader.capture import wal2json
-from loader.capture.messages import Begin, Commit, Keepalive, Message
-from loader.capture.moved_rows import MovedRows
+from loader.capture.stages.moved_rows import MovedRows
+from loader.capture.wal2json import Begin, Commit, Keepalive, Message
 
 R = b'"schema":"public","table":"r"'
 OTHER = b'"schema":"public","table":"other"'

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from loader.capture.events import BuildBroke, Building, Built, Failed, Following, RunState
+from loader.capture.position import Position
 from loader.monitoring import progress as module
 from loader.monitoring.progress import Progress, Stage
 from waltally.errors import BuildFailed, CannotConnect
@@ -59,7 +60,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def moving() -> Progress:
-    state = RunState(changes=1200, position_lsn=0x20, wal_end=0x20 + 4200)
+    state = RunState(changes=1200, position=Position(0x20), wal_end=0x20 + 4200)
     progress = Progress(state, None)
     assert progress.line(0, 10) == "connecting"
     progress(Following())

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from loader.capture.messages import Keepalive
 from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.wal2json import Keepalive
 
 NOTHING = (0, memoryview(b""))
 END = (-1, memoryview(b""))

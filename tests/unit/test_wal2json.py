@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.capture.messages import Altered, Begin, Commit
-from loader.capture.wal2json import action, decode, options
+from loader.capture.wal2json import Altered, Begin, Commit, action, decode, options
 
 BEGIN = (
     b'{"action":"B","xid":730,"timestamp":"2000-01-01 00:00:01.5+00",'

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loader.capture import wal2json
-from loader.capture.messages import Begin, Change, Commit, Decode, Message
+from loader.capture.wal2json import Begin, Change, Commit, Message
 from waltally.leaves import Root
 from waltally.tables import Table
 
@@ -54,6 +54,8 @@ class LeafNames:
         """By root, a position after the last TRUNCATE of a leaf alone. Another thread takes it."""
         self.mixed: dict[Table, int] = {}
         """The same of a leaf before whose making another table of its name had changes."""
+        self.root_of: dict[Table, Table] = {}
+        """By leaf, its partitioned table."""
         self._births: dict[int, list[bytes]] = {}
         self._unborn: set[bytes] = set()
         self._early: set[bytes] = set()
@@ -62,7 +64,6 @@ class LeafNames:
             self._unborn.add(spelled[table])
         self._roots = {spelled[table]: table for table in roots}
         self._by_names: dict[bytes, _Leaf] = {}
-        self._by_table: dict[Table, Table] = {}
         self._commit_lsn = 0
         self._of_root: set[tuple[Table, bytes]] = set()
         self._of_leaf: set[tuple[Table, bytes]] = set()
@@ -71,38 +72,31 @@ class LeafNames:
             for leaf, until in (*root.gone, *present):
                 head = b'"leaf":%b,%b' % (_text(spelled[leaf]), spelled[table])
                 self._by_names[spelled[leaf]] = _Leaf(table, head, until)
-                self._by_table[leaf] = table
+                self.root_of[leaf] = table
 
-    def reading(self, decode: Decode) -> Decode:
-        """Return a `decode` that also renames. `decode` must leave rows as they are."""
+    def rename(self, messages: list[Message]) -> list[Message]:
+        """Return the messages with the roots' names; without changes of former partitions."""
         by_names, unborn = self._by_names, self._unborn
-
-        def read(payload: bytes) -> Message | None:
+        found: list[Message] = []
+        for message in messages:
             # Inline: this runs for every row.
-            images = _IMAGES.get(payload[:12])
-            if images is None:
-                message = decode(payload)
+            if type(message) is bytes and (images := _IMAGES.get(message[:12])) is not None:
+                start = message.find(b'"schema":', 14, wal2json.HEAD)
+                end = message.find(images, start)
+                names = message[start:end]
+                leaf = by_names.get(names)
+                if leaf is not None:
+                    if names in unborn:
+                        self._early.add(names)
+                    if leaf.until <= self._commit_lsn:
+                        continue
+                    message = message[:start] + leaf.head + message[end:]
+            else:
                 self._note(message)
-                return message
-            start = payload.find(b'"schema":', 14, wal2json.HEAD)
-            end = payload.find(images, start)
-            names = payload[start:end]
-            leaf = by_names.get(names)
-            if leaf is None:
-                return payload
-            if names in unborn:
-                self._early.add(names)
-            if leaf.until <= self._commit_lsn:
-                return None
-            return payload[:start] + leaf.head + payload[end:]
+            found.append(message)
+        return found
 
-        return read
-
-    def withheld(self, warning: str) -> Change | None:
-        """Return what `wal2json.withheld` does, under the root's name."""
-        return wal2json.withheld(warning, self._by_table)
-
-    def _note(self, message: Message | None) -> None:
+    def _note(self, message: Message) -> None:
         if type(message) is Begin:
             self._commit_lsn = message.commit_lsn
             self._of_root.clear()

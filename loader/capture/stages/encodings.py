@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from loader.capture import wal2json
-from loader.capture.messages import Begin, Change, Decode, Message
+from loader.capture.wal2json import Begin, Change, Message
 from waltally.database import connect
 from waltally.errors import EncodingUnfit
 
@@ -30,21 +30,19 @@ class EncodingChecker:
         """End the session."""
         self._connection.close()
 
-    def checking(self, decode: Decode) -> Decode:
-        """Return a `decode` that replaces each change that the target cannot hold.
+    def check(self, messages: list[Message]) -> list[Message]:
+        """Return the messages, each change replaced that the target cannot hold.
 
-        It raises LoaderError where the target cannot be asked.
+        Raises LoaderError where the target cannot be asked.
         """
+        return [self._checked(message) for message in messages]
 
-        def read(payload: bytes) -> Message | None:
-            message = decode(payload)
-            if type(message) is Begin:
-                self._checks = message.commit_lsn <= self._until
-            elif type(message) is bytes and self._checks and not message.isascii():
-                return self._storable(message)
-            return message
-
-        return read
+    def _checked(self, message: Message) -> Message:
+        if isinstance(message, Begin):
+            self._checks = message.commit_lsn <= self._until
+        elif type(message) is bytes and self._checks and not message.isascii():
+            return self._storable(message)
+        return message
 
     def _storable(self, change: Change) -> Change:
         if self._text(change) is not None:

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from psycopg2.extras import Json
 
-from loader.capture import wal2json
-from loader.capture.messages import Change, Decode, Message
+from loader.capture.stages import Stage
+from loader.capture.wal2json import Change
 from loader.staging.records import Registration
 from waltally.database import Connection
 from waltally.errors import SettingError
@@ -64,6 +64,7 @@ class _Change(Struct, gc=False, omit_defaults=True, kw_only=True):
     leaf: str | UnsetType = UNSET
     schema: str
     table: str
+    warning: str | UnsetType = UNSET
     columns: list[_Column] | UnsetType = UNSET
     identity: list[_Column] | UnsetType = UNSET
 
@@ -83,20 +84,16 @@ class SourceColumn(NamedTuple):
     spelled_name: str
 
 
-def decoder(
-    source: Connection,
-    settings: Settings,
-    registered: Registration,
-    encoding: str,
-    decode: Decode = wal2json.decode,
-) -> tuple[Kept, Decode]:
-    """Return which columns of each table are kept, and the decoder that keeps only these.
+def column_stage(
+    source: Connection, settings: Settings, registered: Registration, encoding: str
+) -> tuple[Kept, Stage | None]:
+    """Return which columns of each table are kept, and the stage that keeps only these.
 
-    `encoding` is the source's; `decode` reads a payload with all columns. Raises SettingError where
-    no table has a column that is named.
+    No stage where all are kept. `encoding` is the source's. Raises SettingError where no table has
+    a column that is named.
     """
     if not settings.columns:
-        return dict.fromkeys(registered.tables), decode
+        return dict.fromkeys(registered.tables), None
     wanted = [{"schema": table.schema, "name": table.name} for table in registered.tables]
     is_utf8 = encoding == "UTF8"
     codec = "utf-8" if is_utf8 else "latin-1"
@@ -115,9 +112,10 @@ def decoder(
             of_table.add(column.spelled_name)
             kept[column.table].add(column.name)
     keep = column_filter({table: frozenset(names) for table, names in spelled.items()})
+    keep = keep if is_utf8 else _bytewise(keep)
     return (
         {table: frozenset(names) for table, names in kept.items()},
-        _reading(decode, keep if is_utf8 else _bytewise(keep)),
+        lambda messages: [keep(each) if type(each) is bytes else each for each in messages],
     )
 
 
@@ -168,14 +166,6 @@ def column_filter(names: KeptColumns) -> Callable[[Change], Change]:
 def _stub(change: Change) -> Change:
     action = change[:13]
     return (action + b"," if action in _ACTIONS else b"{") + _NOTE
-
-
-def _reading(decode: Decode, keep: Callable[[Change], Change]) -> Decode:
-    def read(payload: bytes) -> Message | None:
-        message = decode(payload)
-        return keep(message) if type(message) is bytes else message
-
-    return read
 
 
 def _bytewise(keep: Callable[[Change], Change]) -> Callable[[Change], Change]:

@@ -1,4 +1,4 @@
-"""Follows partitioned tables whose leaves come and go: judges at the start, and before each commit.
+"""Follows partitioned tables whose partitions come and go.
 
 A session names exactly the leaves that the catalog has when it begins. It stores a position only
 after it has seen, in a snapshot that shows every transaction streamed so far, that they are the
@@ -15,15 +15,16 @@ from typing import TypeVar
 
 from loader.capture.altered_tables import not_in_log
 from loader.capture.copy_rows import Stopped
-from loader.capture.leaf_names import LeafNames, tables_of
-from loader.capture.moved_rows import MovedRows
+from loader.capture.stages import Stage
+from loader.capture.stages.leaf_names import LeafNames, tables_of
+from loader.capture.stages.moved_rows import MovedRows
 from loader.source.findings import declared_leaves, leaf_findings
 from loader.source.leaf_catalog import LeafCatalog
 from loader.staging.records import Registration
 from waltally.database import Connection, connect
-from waltally.errors import Interrupted, combine
-from waltally.followed import Followed, Kept, begun_anew, renewed
-from waltally.leaves import Root, judge, unfinished
+from waltally.errors import Interrupted, LoaderError, combine
+from waltally.followed import Kept, renewed
+from waltally.leaves import Judged, Root, judge, unfinished
 from waltally.tables import Table
 
 log = logging.getLogger("loader")
@@ -33,31 +34,47 @@ _PATIENCE = 60.0
 _POLL_SECONDS = 0.01
 
 
-class LeafWatch:
-    """The partitioned tables of one session, with a connection of its own."""
+class Partitions:
+    """The partitioned tables of one session. Where there is one, it has a connection of its own."""
 
-    def __init__(self, connection: Connection, registered: Registration, position_lsn: int) -> None:
-        """Read and judge them. Raises LoaderError, TableUnfit for a leaf that is declared too."""
-        self._connection = connection
+    def __init__(
+        self, source: str, asked: Connection, registered: Registration, position_lsn: int
+    ) -> None:
+        """Read and judge them; `asked` is a connection that tells whether there are any.
+
+        Raises LoaderError, TableUnfit for a leaf that is declared too.
+        """
         self._registered = registered
-        self._catalog = LeafCatalog(connection, registered.tables, registered.leaves)
+        self._connection = asked
+        self._catalog = LeafCatalog(asked, registered.tables, {})
+        self._judged: dict[Table, Judged] = {}
+        self.roots: dict[Table, Root] = {}
+        """What is to be stored of them."""
+        self.names = LeafNames({}, {})
+        self.moved = MovedRows({})
+        self._ignoring: dict[bytes, Table] = {}
+        if self._catalog.roots:
+            self._connection = connect(source, "source")
+            try:
+                self._read(position_lsn)
+            except BaseException:
+                self.close()
+                raise
+
+    def _read(self, position_lsn: int) -> None:
+        registered = self._registered
+        self._catalog = LeafCatalog(self._connection, registered.tables, registered.leaves)
         if found := declared_leaves(self._catalog.roots, registered.tables):
             raise combine(found)
-        self._judged = {
-            table: judge(
-                registered.leaves.get(table),
-                root,
-                self._catalog.present,
-                self._counts_deletes(table),
-                position_lsn,
+        for table, root in self._catalog.roots.items():
+            counts_deletes = self._has_deletes(table, "count")
+            self._judged[table] = judge(
+                *(registered.leaves.get(table), root, self._catalog.present),
+                *(counts_deletes, position_lsn),
             )
-            for table, root in self._catalog.roots.items()
-        }
-        self.roots: dict[Table, Root] = {
-            table: judged.root for table, judged in self._judged.items()
-        }
-        self._tables = tables_of(self.roots)
-        spelled = dict(zip(self._tables, self._catalog.spell(self._tables), strict=True))
+        self.roots = {table: judged.root for table, judged in self._judged.items()}
+        tables = tables_of(self.roots)
+        spelled = dict(zip(tables, self._catalog.spell(tables), strict=True))
         births = {
             member.table: int(member.born)
             for table, root in self.roots.items()
@@ -67,16 +84,28 @@ class LeafWatch:
         }
         self.names = LeafNames(self.roots, spelled, births)
         keys = self._catalog.lasting_keys()
-        self._ignoring = {spelled[each]: each for each in self.roots if self._ignores_deletes(each)}
+        self._ignoring = {
+            spelled[table]: table for table in self.roots if self._has_deletes(table, "ignore")
+        }
         self.moved = MovedRows({name: keys[str(each)] for name, each in self._ignoring.items()})
 
     def close(self) -> None:
-        """End the connection."""
-        self._connection.close()
+        """End its own connection."""
+        if self._catalog.roots:
+            self._connection.close()
 
-    def with_leaves(self, tables: tuple[Table, ...]) -> tuple[Table, ...]:
-        """Return what the slot has to send for these tables."""
-        return tuple(dict.fromkeys((*tables, *self._tables)))
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What the slot has to send."""
+        return tuple(dict.fromkeys((*self._registered.tables, *tables_of(self.roots))))
+
+    @property
+    def stages(self) -> tuple[Stage | None, Stage | None]:
+        """What names the partitioned tables, and what joins rows that move; None for nothing."""
+        return (
+            self.names.rename if self.roots else None,
+            self.moved.join if self._ignoring else None,
+        )
 
     def followed(self, kept: Kept, position_lsn: int) -> dict[Table, dict[str, int]]:
         """Return what the log holds once the session follows `kept` from the position on.
@@ -112,6 +141,8 @@ class LeafWatch:
         Waits until all of them are visible. Raises Interrupted where a commit takes too long,
         Stopped where the loader has to stop meanwhile, and other LoaderErrors.
         """
+        if not self.roots:
+            return True
         deadline = time.monotonic() + _PATIENCE
         while True:
             is_same, snapshot = self._catalog.look_again()
@@ -126,34 +157,31 @@ class LeafWatch:
                     "see what its commit waits for, for instance a synchronous standby",
                 )
 
-    def take_noted(self, followed: Followed) -> Followed | None:
-        """Return `followed` after what the changes so far say of leaves; None where nothing."""
-        truncated = _taken(self.names.truncated)
-        begun = _taken(self.names.mixed)
-        said = dict.fromkeys(begun, "has a partition whose name another table had before")
+    def noted(self) -> dict[Table, tuple[int, LoaderError]]:
+        """Return from which position on the log of a table is whole again, and why.
+
+        By table, and only what the changes have said since the last call.
+        """
+        found: dict[Table, tuple[int, LoaderError]] = {}
+
+        def note(table: Table, position: int, said: str) -> None:
+            start = max(position, found[table][0] if table in found else 0)
+            found[table] = (start, not_in_log(table, said))
+
+        for table, position in _taken(self.names.mixed).items():
+            note(table, position, "has a partition whose name another table had before")
         for name, position in _taken(self.moved.undecided).items():
-            table = self._ignoring[name]
-            begun[table] = max(begun.get(table, 0), position)
-            said[table] = (
+            note(
+                *(self._ignoring[name], position),
                 "ignores deletes and has no primary key beside its partition key, and a row may "
-                "have moved between its partitions"
+                "have moved between its partitions",
             )
-        for table, position in truncated.items():
-            if self._counts_deletes(table):
-                begun[table] = max(begun.get(table, 0), position)
-                said[table] = "had a partition truncated, and not all of it"
+        for table, position in _taken(self.names.truncated).items():
+            if self._has_deletes(table, "count"):
+                note(table, position, "had a partition truncated, and not all of it")
             else:
                 self.roots[table] = self.roots[table].emptied_at(position)
-        for table in begun:
-            if table in followed:
-                log.warning(not_in_log(table, said[table]).sentence)
-        return begun_anew(followed, begun) if truncated or begun else None
-
-    def _counts_deletes(self, table: Table) -> bool:
-        return self._has_deletes(table, "count")
-
-    def _ignores_deletes(self, table: Table) -> bool:
-        return self._has_deletes(table, "ignore")
+        return found
 
     def _has_deletes(self, table: Table, deletes: str) -> bool:
         return any(
@@ -161,26 +189,6 @@ class LeafWatch:
             for fact in self._registered.facts
             for part in fact.tables
         )
-
-
-def open_leaf_watch(
-    source: str,
-    asked: Connection,
-    registered: Registration,
-    position_lsn: int,
-) -> LeafWatch | None:
-    """Return the watch; None where no table is partitioned, which `asked` tells.
-
-    Raises LoaderError.
-    """
-    if not LeafCatalog(asked, registered.tables, {}).roots:
-        return None
-    connection = connect(source, "source")
-    try:
-        return LeafWatch(connection, registered, position_lsn)
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _taken(noted: dict[_Key, int]) -> dict[_Key, int]:

@@ -7,11 +7,11 @@ fact ignores the deletes of the table, the row would count under its old and its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
-from loader.capture.messages import Begin, Change, Keepalive, Message
+from loader.capture.wal2json import Begin, Change, Keepalive, Message
 
 _DELETE, _INSERT, _UPDATE = (b'{"action":"%b"' % letter for letter in (b"D", b"I", b"U"))
 _IDENTITY = b',"identity":['
@@ -55,10 +55,8 @@ class MovedRows:
         self._held: tuple[Change, bytes, bytes] | None = None
         """A delete, its leaf and its table."""
 
-    def join(self, messages: Iterable[Message]) -> list[Message]:
+    def join(self, messages: list[Message]) -> list[Message]:
         """Return the messages, and what was held back before them, with moves as updates."""
-        if not self._keys:
-            return list(messages)
         found: list[Message] = []
         for message in messages:
             if type(message) is bytes:

@@ -1,0 +1,61 @@
+"""From which position on the log holds which tables: written down with each change of that."""
+
+from __future__ import annotations
+
+import logging
+from threading import Event
+
+from loader.capture.altered_tables import altered_tables
+from loader.capture.batches import Batch
+from loader.capture.stages.partitions import Partitions
+from loader.staging.change_log import ChangeLog
+from loader.staging.records import Registration
+from waltally.followed import Followed, Kept, begun_anew
+
+log = logging.getLogger("loader")
+
+
+class FollowedTables:
+    """The tables of one session, and what its batches say of them."""
+
+    def __init__(
+        self, change_log: ChangeLog, registration: Registration, partitions: Partitions
+    ) -> None:
+        self._log = change_log
+        self._registration = registration
+        self._partitions = partitions
+        self._followed: Followed = registration.followed
+        self._written = (registration.followed, dict(registration.leaves))
+
+    def begin(self, kept: Kept, position: int) -> None:
+        """Note that the log goes on from the position with these tables and columns.
+
+        In a transaction that the caller ends.
+        """
+        self._partitions.report()
+        self._followed = self._partitions.followed(kept, position)
+        self._write()
+
+    def note(self, batch: Batch, stop: Event) -> bool:
+        """Note, in the batch's transaction, what it lacks of a table.
+
+        False where the log would lack a partition that is not followed: the batch must not be
+        stored then. Raises what `Partitions.are_as_read` raises.
+        """
+        if not self._partitions.are_as_read(batch.xids, stop):
+            return False
+        altered = altered_tables(batch.altered, self._registration, self._partitions.roots)
+        for noted in (self._partitions.noted(), altered):
+            for table, (_, finding) in noted.items():
+                if table in self._followed:
+                    log.warning(finding.sentence)
+            starts = {table: start for table, (start, _) in noted.items()}
+            self._followed = begun_anew(self._followed, starts)
+        self._write()
+        return True
+
+    def _write(self) -> None:
+        state = self._followed, dict(self._partitions.roots)
+        if state != self._written:
+            self._log.write_followed(self._registration, *state)
+            self._written = state

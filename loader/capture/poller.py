@@ -1,0 +1,163 @@
+"""Asks one server again and again, in a thread and over a connection of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import psycopg2
+
+from waltally.database import Connection
+from waltally.errors import CannotConnect, LoaderError, unexpected
+
+log = logging.getLogger("loader")
+
+T = TypeVar("T")
+
+_CLOSE_SECONDS = 3.0
+
+
+class Poller(Generic[T]):
+    """Keeps the newest answer, which can be read without waiting for the server."""
+
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], Connection],
+        ask: Callable[[Connection], T],
+        seconds: float,
+    ) -> None:
+        """`ask` is called once in so many `seconds`. Both callables may raise LoaderError."""
+        self.failed: Callable[[LoaderError, bool], None] = lambda error, is_last: None
+        """Gets what `connect` and `ask` raise, and whether this ends the thread."""
+        self.finish: Callable[[Connection], object] = lambda connection: None
+        """The last question. It may raise LoaderError."""
+        self._connect = connect
+        self._ask = ask
+        self._seconds = seconds
+        self._connection: Connection | None = None
+        self._asked = threading.Condition()
+        self._begun = 0
+        self._ended = 0
+        self._newest: T | LoaderError | None = None
+        self._answered_at = time.monotonic()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, for the thread itself and for questions before it is started."""
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    @property
+    def seconds_without_answer(self) -> float:
+        """How long ago the server last answered."""
+        return time.monotonic() - self._answered_at
+
+    def latest(self, seconds: float) -> T | None:
+        """Return the newest answer; None where it is older, and where the server is away."""
+        newest = self._newest
+        is_old = self.seconds_without_answer > seconds
+        return None if is_old or isinstance(newest, LoaderError) else newest
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._answered_at = time.monotonic()
+        self._thread.start()
+
+    def ask_now(self, seconds: float) -> T:
+        """Return the answer to a question that is asked after this call began.
+
+        Raises what `ask` raises, CannotConnect where none came within so many seconds.
+        """
+        with self._asked:
+            # A question that is under way may have been asked earlier.
+            number = self._begun + 1
+            self._wake.set()
+            if not self._asked.wait_for(lambda: self._ended >= number, seconds):
+                raise CannotConnect(
+                    f"The server has not answered for {seconds:.0f} s",
+                    "check that it runs and has a free connection for the loader",
+                )
+            newest = self._newest
+        if isinstance(newest, LoaderError):
+            raise newest
+        assert newest is not None
+        return newest
+
+    def stop(self) -> None:
+        """Ask no more. A thread that waits for a frozen server ends with the process."""
+        self._stopping.set()
+        self._wake.set()
+
+    def close(self) -> None:
+        """Ask no more, wait for the last question, and end the connection."""
+        self.stop()
+        if self._thread.ident is None:
+            self._disconnect()
+            return
+        self._thread.join(_CLOSE_SECONDS)
+        if self._thread.is_alive():
+            # It waits for a server that does not answer. A connection attempt ends by itself
+            # after connect_timeout.
+            self._shut_down_socket()
+            self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._ask_once()
+                self._wake.wait(self._seconds)
+                self._wake.clear()
+            if self._connection is not None:
+                with suppress(LoaderError):
+                    self.finish(self._connection)
+        except Exception as error:
+            log.debug("the thread %s broke", self._thread.name, exc_info=error)
+            self._note(unexpected(error))
+            self.failed(unexpected(error), True)
+        finally:
+            self._disconnect()
+
+    def _ask_once(self) -> None:
+        with self._asked:
+            self._begun += 1
+        try:
+            answer = self._ask(self.connection)
+        except LoaderError as error:
+            log.debug("%s: %s", self._thread.name, error)
+            self._note(error)
+            self._disconnect()
+            self.failed(error, False)
+        else:
+            self._answered_at = time.monotonic()
+            self._note(answer)
+
+    def _note(self, newest: T | LoaderError) -> None:
+        """Let those go on who wait for an answer."""
+        with self._asked:
+            self._ended, self._newest = self._begun, newest
+            self._asked.notify_all()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg2.Error):
+                connection.close()
+
+    def _shut_down_socket(self) -> None:
+        """Make a query that waits for an answer fail."""
+        connection = self._connection
+        with suppress(psycopg2.Error, OSError, AttributeError):
+            handle = socket.socket(fileno=os.dup(connection.fileno()))  # type: ignore[union-attr]
+            with handle:
+                handle.shutdown(socket.SHUT_RDWR)
