@@ -6,7 +6,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from psycopg2 import errors
 
@@ -164,7 +164,7 @@ class Database:
             wait_until(freed, "the slot's origin is dropped")
         admin.close()
 
-    def __enter__(self) -> Database:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,22 +1,15 @@
-"""What the tests of archive and replay share: a Spark session, a change log, plain reading."""
+"""What the tests of the archive share: a change log of their own, and plain reading of files."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 from archiving.settings import ArchiveSettings
-from common import session
-from pyspark import SparkConf
-from pyspark.sql import SparkSession
 
-from tests.spark.support import FAST_START, IN_PROCESS, ROOT, Source
+from tests.spark.support import Source
 from waltally import lsn
 
 COLUMNS = (
@@ -34,28 +27,6 @@ _LOG = """
         payload
     from cdc.change_log where slot_name = %s order by 1, 2
 """
-
-
-_running = session.running
-"""As it is before the tests put the shared session in its place."""
-
-
-@contextmanager
-def local_spark() -> Iterator[SparkSession]:
-    """A session as the jobs have it, small and in this process."""
-    os.environ.setdefault(
-        "PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START}' pyspark-shell"
-    )
-    own = {
-        **IN_PROCESS,
-        "spark.master": "local[2]",
-        "spark.ui.enabled": "false",
-        "spark.log.level": "FATAL",
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-    }
-    SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
-    with _running("test") as spark:
-        yield spark
 
 
 class Log:
@@ -76,30 +47,24 @@ class Log:
         )
 
     def run(self, statement: str, *values: object) -> None:
-        with self.source.connect() as connection:
-            connection.execute(statement, values)
+        self.source.execute(statement, *values)
 
     def append(self, *transactions: int, at: str = "2026-11-20T12:00:00Z") -> None:
         """Stage transactions of so many inserts, and move the position past them."""
-        with self.source.connect() as connection, connection.transaction():
-            for size in transactions:
-                for ordinal in range(1, size + 1):
-                    connection.execute(
-                        "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid,"
-                        " committed_at, action, payload) values (%s, %s, %s, 7, %s, %s, %s)",
-                        (
-                            self.source.slot,
-                            lsn.show(self.position),
-                            ordinal,
-                            at,
-                            "I" if ordinal % 3 else None,
-                            json.dumps({"action": "I", "é": "\n" * ordinal}, ensure_ascii=False),
-                        ),
-                    )
-                self.position += 0x30
-            connection.execute(
-                "update cdc.slot_position set position_lsn = %s", (lsn.show(self.position),)
-            )
+        for size in transactions:
+            for ordinal in range(1, size + 1):
+                self.run(
+                    "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid,"
+                    " committed_at, action, payload) values (%s, %s, %s, 7, %s, %s, %s)",
+                    self.source.slot,
+                    lsn.show(self.position),
+                    ordinal,
+                    at,
+                    "I" if ordinal % 3 else None,
+                    json.dumps({"action": "I", "é": "\n" * ordinal}, ensure_ascii=False),
+                )
+            self.position += 0x30
+        self.run("update cdc.slot_position set position_lsn = %s", lsn.show(self.position))
 
     def prune(self, position: int) -> None:
         """Take away what is before the position, as `loader prune` does."""
@@ -112,11 +77,11 @@ class Log:
         )
 
     def rows(self) -> list[tuple[Any, ...]]:
-        return self.source.ask(_LOG, self.source.slot)
+        return self.source.execute(_LOG, self.source.slot)
 
     def noted(self) -> list[tuple[Any, ...]]:
         """Where the target believes the archive to begin and to end."""
-        return self.source.ask(
+        return self.source.execute(
             "select (from_lsn - '0/0')::bigint, (archived_lsn - '0/0')::bigint"
             " from cdc.archive_position where slot_name = %s",
             self.source.slot,
@@ -144,28 +109,3 @@ def archived(home: Path) -> list[tuple[Any, ...]]:
                 assert f"/date={day}/" in file
                 rows.append(tuple(row[name] for name in COLUMNS))
     return sorted(rows, key=lambda row: row[:2])
-
-
-def submit(
-    environment: Mapping[str, str], script: str, *flags: str, **more: str
-) -> subprocess.Popen[str]:
-    """Start a job by spark-submit, in a process group of its own."""
-    return subprocess.Popen(
-        [
-            "spark-submit",
-            "--master",
-            "local[2]",
-            "--driver-java-options",
-            FAST_START,
-            "--conf",
-            "spark.sql.shuffle.partitions=2",
-            f"spark/{script}.py",
-            *flags,
-        ],
-        cwd=ROOT,
-        env={**environment, **more},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )

@@ -5,34 +5,28 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 from auditing import stored_facts
 from common import session
-from counting import group_estimate, snapshot
+from counting import snapshot
 from pyspark.sql import SparkSession
 from warehouse import loader_progress
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
-
-from testkit import facts  # noqa: E402
-from testkit import source as notify  # noqa: E402
-from testkit.commands import wait_until  # noqa: E402
-from testkit.databases import Database, empty_database  # noqa: E402
-from testkit.models import Models  # noqa: E402
-from testkit.servers import Cluster  # noqa: E402
-from testkit.spark_cluster import SparkCluster, spark_cluster  # noqa: E402
-from tests.spark.archives import local_spark  # noqa: E402
-from tests.spark.audited import Audited  # noqa: E402
-from tests.spark.support import Clock, Source  # noqa: E402
-
-
-@pytest.fixture(scope="session", autouse=True)
-def clean_environment() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        yield
+from testkit import source as notify
+from testkit.commands import ROOT
+from testkit.databases import Database, empty_database
+from testkit.models import Models
+from testkit.servers import Cluster, Server, administer, connect
+from testkit.spark_cluster import SparkCluster, spark_cluster
+from tests.spark.audited import Audited
+from tests.spark.support import (
+    TEMPLATE,
+    Clock,
+    Source,
+    counted_by,
+    local_spark,
+    notify_source,
+)
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +35,12 @@ def spark() -> Iterator[SparkSession]:
         yield shared
 
 
-@pytest.fixture(autouse=True)
-def jobs_share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job in this process runs on the session of all tests, and leaves it running."""
+@pytest.fixture(scope="session", autouse=True)
+def jobs_share_the_session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A job in this process runs on the session of all tests, and waits for a loader of the tests.
+
+    That loader connects again at once.
+    """
 
     @contextmanager
     def running(work: str = "seed", timeout: float = 0) -> Iterator[SparkSession]:
@@ -51,14 +48,12 @@ def jobs_share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.M
         yield shared
         shared.catalog.clearCache()
 
-    monkeypatch.setattr(session, "running", running)
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job waits for a loader of the tests, which connects again at once."""
-    monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 2.0)
-    monkeypatch.setattr(stored_facts, "APPLY_SECONDS", 2.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setattr(session, "running", running)
+        patch.setattr(loader_progress, "_FOLLOWER_SECONDS", 2.0)
+        patch.setattr(stored_facts, "APPLY_SECONDS", 2.0)
+        yield
 
 
 @pytest.fixture
@@ -70,12 +65,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(params=["server", "Spark"])
-def who_counts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def who_counts(request: pytest.FixtureRequest) -> Iterator[str]:
     """Have tables of any size counted by the server, or by Spark."""
-    most = float("inf") if request.param == "server" else -1.0
-    monkeypatch.setattr(group_estimate, "MAX_GROUPS", most)
-    monkeypatch.setattr(group_estimate, "ROWS_PER_GROUP", 1e-9)
-    return str(request.param)
+    with counted_by(request.param):
+        yield str(request.param)
 
 
 @pytest.fixture(scope="session")
@@ -85,18 +78,16 @@ def cluster() -> Iterator[Cluster]:
     # Autovacuum of a catalog makes the next session read every catalog anew. That session would
     # wait for the catalog which a test has locked.
     settings = {**waiting, "fsync": "off", "autovacuum": "off", "max_prepared_transactions": "5"}
-    with Cluster(settings) as started:
-        with psycopg.connect(started.dsn(), autocommit=True) as connection:
-            connection.execute("create database template_notify")
-        with psycopg.connect(started.dsn("template_notify"), autocommit=True) as connection:
-            connection.execute((ROOT / "testkit/notify.sql").read_bytes())
-            connection.execute("create schema cdc; create schema cdc_jobs")
-            connection.execute("set search_path = cdc")
+    with Server(settings) as started:
+        administer(started, f"create database {TEMPLATE}")
+        with closing(connect(started.dsn(TEMPLATE))) as connection:
+            connection.ask((ROOT / "testkit/notify.sql").read_text())
+            connection.ask("create schema cdc; create schema cdc_jobs; set search_path = cdc")
             for migration in sorted((ROOT / "loader/staging/migrations").glob("*.sql")):
-                connection.execute(migration.read_bytes())
-            connection.execute("set search_path = public")
+                connection.ask(migration.read_text())
+            connection.ask("set search_path = public")
             for table in ("notifications", "notification_history"):
-                connection.execute(f"alter table {table} replica identity full")
+                connection.ask(f"alter table {table} replica identity full")
         yield started
 
 
@@ -108,33 +99,9 @@ def workers() -> Iterator[SparkCluster]:
 
 
 @pytest.fixture
-def source(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Source]:
-    name = request.node.name.split("[")[0][:50]
-    with psycopg.connect(cluster.dsn(), autocommit=True) as admin:
-        admin.execute(f'create database "{name}" template template_notify')
-        made = Source(cluster, name)
-        with made.connect() as connection:
-            connection.execute(
-                "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
-                " start_lsn, position_lsn)"
-                " select %s, system_identifier, current_database(),"
-                " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
-                (made.slot,),
-            )
-        facts.register(made.dsn, slot=made.slot)
+def source(cluster: Cluster) -> Iterator[Source]:
+    with notify_source(cluster) as made:
         yield made
-        made.close()
-        temporary = (
-            "select 1 from pg_replication_slots where database = %s and temporary and active"
-        )
-        # A session that was ended takes a moment to give up its slot.
-        wait_until(lambda: not admin.execute(temporary, (name,)).fetchall())
-        admin.execute(
-            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
-            " where database = %s",
-            (name,),
-        )
-        admin.execute(f'drop database "{name}" with (force)')
 
 
 @pytest.fixture(scope="session")
@@ -165,16 +132,13 @@ def audited_template(
     database.execute("select pg_drop_replication_slot(%s)", database.slot)
     database.execute("delete from cdc.slot_position")
     database.connection.close()
-    with closing(psycopg.connect(cluster.dsn(), autocommit=True)) as admin:
-        admin.execute(
-            "select pg_replication_origin_drop(roname) from pg_replication_origin"
-            " where roname = %s",
-            (f"waltally_{database.slot}",),
-        )
-        admin.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'audited'"
-        )
-        admin.execute("alter database audited rename to audited_template")
+    administer(
+        cluster,
+        "select pg_replication_origin_drop(roname) from pg_replication_origin"
+        f" where roname = 'waltally_{database.slot}'",
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'audited'",
+        "alter database audited rename to audited_template",
+    )
     return "audited_template"
 
 
@@ -183,8 +147,7 @@ def audited(
     cluster: Cluster, models: Models, audited_template: str, tmp_path: Path
 ) -> Iterator[Audited]:
     """A pipeline of the test's own, with a fact that is right."""
-    with closing(psycopg.connect(cluster.dsn(), autocommit=True)) as admin:
-        admin.execute(f"create database audited template {audited_template}".encode())
+    administer(cluster, f"create database audited template {audited_template}")
     with Database(cluster, "audited") as database:
         made = Audited(database, tmp_path, models)
         made.must("setup")
@@ -194,4 +157,11 @@ def audited(
             " update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
             " from cdc.slot_position"
         )
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shared_source(cluster: Cluster) -> Iterator[Source]:
+    """A source for tests that make tables of their own and leave the others alone."""
+    with notify_source(cluster) as made:
         yield made

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from decimal import Context, Decimal
 from random import Random
 from typing import Any
 
-import psycopg
-
 from testkit.facts import column
+from tests.spark.support import Source
+from waltally.database import Connection
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
@@ -202,35 +205,39 @@ _AMOUNTS = (
 )
 
 
+class _RolledBack(Exception):
+    """Ends a transaction without its changes."""
+
+
 class Shop:
     """The tables of the fact, and a random history of them."""
 
-    def __init__(self, connection: psycopg.Connection[Any], seed: int) -> None:
+    def __init__(self, connection: Connection, seed: int) -> None:
         self.connection = connection
         self.dice = Random(seed)
         self.last_id = 0
 
     def create(self) -> None:
-        self.connection.execute(TABLES)
+        self.connection.ask(TABLES)
 
     def recount(self, slot: str, archived: str = "kept") -> dict[tuple[Any, ...], list[str]]:
         """What the fact must hold: sums by group."""
         query = RECOUNT.format(archived=archived, slot=slot)
-        return {tuple(row[0]): row[1] for row in self.connection.execute(query.encode())}
+        return {tuple(row[0]): row[1] for row in self.connection.ask(query)}
 
     def ids(self, slot: str) -> dict[tuple[Any, ...], str]:
         """The id of each group, as the database makes it."""
         query = RECOUNT.format(archived="kept", slot=slot)
-        return {tuple(row[0]): row[2] for row in self.connection.execute(query.encode())}
+        return {tuple(row[0]): row[2] for row in self.connection.ask(query)}
 
     def write(self, transactions: int, truncates: bool = True) -> None:
         """Every kind of change, several in a transaction, and some that are rolled back."""
         for _ in range(transactions):
-            with self.connection.transaction() as transaction:
+            with suppress(_RolledBack), self.connection.transaction():
                 for _ in range(self.dice.randint(1, 4)):
                     self.change(truncates)
                 if self.dice.random() < 0.1:
-                    raise psycopg.Rollback(transaction)
+                    raise _RolledBack
 
     def change(self, truncates: bool) -> None:
         table = self.dice.choice(("orders", "orders", '"Old Orders"', "refunds"))
@@ -247,27 +254,26 @@ class Shop:
             values[name] = self.value(table, name)
         names = ", ".join(f'"{name}"' for name in (each.replace('"', '""') for each in values))
         marks = ", ".join("%s" for _ in values)
-        self.connection.execute(
-            f"insert into {table} ({names}) values ({marks})".encode(), list(values.values())
+        self.connection.ask(
+            f"insert into {table} ({names}) values ({marks})", list(values.values())
         )
 
     def update(self, table: str) -> None:
         name = self.dice.choice((*_SHARED, *_OWN[table]))
         quoted = name.replace('"', '""')
-        self.connection.execute(
+        self.connection.ask(
             f'update {table} set "{quoted}" = %s where id in'
-            f" (select id from {table} order by random() limit 2)".encode(),
+            f" (select id from {table} order by random() limit 2)",
             (self.value(table, name),),
         )
 
     def delete(self, table: str) -> None:
-        self.connection.execute(
-            f"delete from {table} where id in"
-            f" (select id from {table} order by random() limit 2)".encode()
+        self.connection.ask(
+            f"delete from {table} where id in (select id from {table} order by random() limit 2)"
         )
 
     def archive(self, _: str) -> None:
-        self.connection.execute(
+        self.connection.ask(
             "with gone as (delete from orders where id in"
             " (select id from orders order by random() limit 2) returning *)"
             ' insert into "Old Orders" select shop_id, id, channel, size, is_gift, amount,'
@@ -275,7 +281,7 @@ class Shop:
         )
 
     def truncate(self, table: str) -> None:
-        self.connection.execute(f"truncate {table}".encode())
+        self.connection.ask(f"truncate {table}")
 
     def value(self, table: str, name: str) -> str | None:
         """A value for a column; null now and then."""
@@ -307,3 +313,35 @@ _OWN = {
     '"Old Orders"': ('Grand"Total', "Placed At"),
     "refunds": ("refunded", "placed_at"),
 }
+
+
+Group = tuple[Any, ...]
+EXACT = Context(prec=1000)
+
+
+def total(stored: dict[Group, list[Decimal]]) -> dict[Group, list[Decimal]]:
+    """Add up what the parts of a fact have of each group."""
+    found: dict[Group, list[Decimal]] = {}
+    for (_, *dimensions), measures in stored.items():
+        group = tuple(dimensions)
+        before = found.get(group, [Decimal(0)] * len(measures))
+        found[group] = [EXACT.add(*each) for each in zip(before, measures, strict=True)]
+    return found
+
+
+def recounted(shop: Shop, slot: str, archived: str = '"Old Orders"') -> dict[Group, list[Decimal]]:
+    counted = shop.recount(slot, archived)
+    return {group: list(map(Decimal, measures)) for group, measures in counted.items()}
+
+
+@contextmanager
+def a_shop(source: Source) -> Iterator[Shop]:
+    """Fill the tables of ft_orders and register it alone."""
+    with source.session() as session:
+        shop = Shop(session, seed=5)
+        shop.create()
+        shop.write(150, truncates=False)
+        source.execute("update orders set shop_id = null where id < 4")
+        source.execute("delete from cdc.fact")
+        source.register(ORDERS, "ft_orders")
+        yield shop

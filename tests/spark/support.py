@@ -1,27 +1,37 @@
+"""Notify's tables with the staging schema, and Spark's jobs on them in this process or by Spark."""
+
 from __future__ import annotations
 
 import importlib
 import io
+import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
+from common import session
+from common.connections import connect as connect_job
+from common.settings import Settings
+from counting import group_estimate, snapshot
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
 
 from testkit import facts
-from testkit.commands import wait_until
-from testkit.servers import Cluster
+from testkit.commands import LOADER, ROOT, wait_until
+from testkit.databases import Database
+from testkit.servers import Cluster, administer, connect
+from waltally.database import Connection
+from waltally.facts import Fact
 
-ROOT = Path(__file__).parents[2]
+TEMPLATE = "template_notify"
 TABLES = ("public.notifications", "public.notification_history")
 FAST_START = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
@@ -49,7 +59,6 @@ if "WALTALLY_ALL_CASES" not in os.environ:
 # While a session holds this, every reader stops at the first enum value that it prints. A cast of
 # the test's own would not stop it: the stream does not ask casts, so neither does the seed.
 GATE = "lock table pg_catalog.pg_enum in access exclusive mode"
-
 AT_THE_GATE = """
     select count(*) from pg_locks
     where relation = 'pg_catalog.pg_enum'::regclass and not granted
@@ -65,16 +74,36 @@ PARTS = {"public.notifications": "live", "public.notification_history": "archive
 """What ft_service_stats calls the tables."""
 
 RECOUNT = """
-    select service_id::text, template_id::text, format('%s', notification_type),
-        notification_status, count(*)
+    select array[service_id::text, template_id::text, format('%s', notification_type),
+        format('%s', notification_status)], count(*)
     from {} where num_nulls(service_id, template_id, notification_type, notification_status) = 0
-    group by 1, 2, 3, 4
+    group by 1
 """
 
 JOBS = {"seed": "seeding", "audit": "auditing", "archive": "archiving", "replay": "replaying"}
 """By script, the package whose command it runs."""
 
 Counts = dict[str, Counter[tuple[Any, ...]]]
+_running = session.running
+"""As it is before the tests put the shared session in its place."""
+
+
+@contextmanager
+def local_spark() -> Iterator[SparkSession]:
+    """A session as the jobs have it, small and in this process."""
+    os.environ.setdefault(
+        "PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START}' pyspark-shell"
+    )
+    own = {
+        **IN_PROCESS,
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "FATAL",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
+    with _running("test") as spark:
+        yield spark
 
 
 def run_command(
@@ -99,6 +128,29 @@ def run_command(
     return code, out.getvalue(), err.getvalue()
 
 
+def submitted(
+    job: str,
+    *flags: str,
+    master: str = "local[2]",
+    conf: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return the command that runs a job by spark-submit."""
+    properties = {"spark.sql.shuffle.partitions": "2", **(conf or {})}
+    words = itertools.chain(*(("--conf", f"{key}={value}") for key, value in properties.items()))
+    start = ["spark-submit", "--master", master, "--driver-java-options", FAST_START]
+    return [*start, *words, f"spark/{job}.py", *flags]
+
+
+@contextmanager
+def counted_by(who: str) -> Iterator[None]:
+    """Have tables of any size counted by the `server`, or by `Spark`."""
+    with pytest.MonkeyPatch.context() as patch:
+        most = float("inf") if who == "server" else -1.0
+        patch.setattr(group_estimate, "MAX_GROUPS", most)
+        patch.setattr(group_estimate, "ROWS_PER_GROUP", 1e-9)
+        yield
+
+
 class Clock:
     """A clock that a test can put ahead, so that a timeout ends where the test wants it."""
 
@@ -112,131 +164,136 @@ class Clock:
         time.sleep(seconds)
 
 
-class Source:
-    """A database with the source tables and the staging schema, and what a test does with it."""
-
-    slot = "waltally"
+class Source(Database):
+    """A database with the source tables and the staging schema, without a loader."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
-        self.cluster = cluster
-        self.name = name
+        super().__init__(cluster, name)
+        self.slot = facts.SLOT
         self.dsn = cluster.dsn(name)
-        self.environment = {**os.environ, **cluster.environment(name)}
-        bin_ = Path(sys.executable).parent
-        self.environment["PATH"] = f"{bin_}:{self.environment['PATH']}"
+        self.variables = {
+            **os.environ,
+            **cluster.environment(name),
+            "PATH": f"{LOADER.parent}:{os.environ['PATH']}",
+        }
         self._started: list[subprocess.Popen[str]] = []
 
-    def connect(self, autocommit: bool = True, application: str = "") -> psycopg.Connection[Any]:
-        return psycopg.connect(self.dsn, autocommit=autocommit, application_name=application)
-
-    def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.connect() as connection:
-            return connection.execute(query, values or None).fetchall()
+    @contextmanager
+    def session(self, application: str = "") -> Iterator[Connection]:
+        """Another session, which ends with the block."""
+        dsn = self.cluster.dsn(self.name, application_name=f"'{application}'")
+        with closing(connect(dsn)) as opened:
+            yield opened
 
     def fill(self, services: int = 3, templates: int = 4, rows: int = 50) -> None:
         """Rows of every status in both tables, a fifth of them with a null dimension."""
-        with self.connect() as connection:
-            connection.execute(
-                "insert into services (name) select 'x' from generate_series(1, %s)", (services,)
+        self.execute("insert into services (name) select 'x' from generate_series(1, %s)", services)
+        self.execute(
+            "insert into templates (service_id, template_type, name)"
+            " select id, 'sms', 'x' from services, generate_series(1, %s)",
+            templates,
+        )
+        for table, columns, values in (
+            ("notifications", '"to"', "'x'"),
+            ("notification_history", "id, created_at", "gen_random_uuid(), now()"),
+        ):
+            self.execute(
+                f"insert into {table} ({columns}, service_id, template_id, notification_type,"
+                f" notification_status) select {values},"
+                " case when i %% 10 <> 0 then service_id end, id,"
+                " (array['email', 'sms', 'letter'])[1 + i %% 3]::notification_type,"
+                " (array['sent', 'delivered', 'failed', 'sending', null])[1 + i %% 5]"
+                " from templates, generate_series(1, %s) as i",
+                rows,
             )
-            connection.execute(
-                "insert into templates (service_id, template_type, name)"
-                " select id, 'sms', 'x' from services, generate_series(1, %s)",
-                (templates,),
-            )
-            for table, columns in (
-                ("notifications", '"to"'),
-                ("notification_history", "id, created_at"),
-            ):
-                values = "'x'" if columns == '"to"' else "gen_random_uuid(), now()"
-                connection.execute(
-                    f"insert into {table} ({columns}, service_id, template_id, notification_type,"
-                    f" notification_status) select {values},"
-                    " case when i %% 10 <> 0 then service_id end, id,"
-                    " (array['email', 'sms', 'letter'])[1 + i %% 3]::notification_type,"
-                    " (array['sent', 'delivered', 'failed', 'sending', null])[1 + i %% 5]"
-                    " from templates, generate_series(1, %s) as i",
-                    (rows,),
-                )
-
-    def previous_seed(self) -> None:
-        """Store a seed that no count would give, so that its survival can be seen."""
-        with self.connect() as connection:
-            connection.execute(
-                "insert into cdc.baseline_group (slot_name, fact_name, part, dimensions, measures)"
-                " select slot_name, fact_name, 'live', array[gen_random_uuid()::text,"
-                " gen_random_uuid()::text, 'sms', 'previous'], '{7, 0}' from cdc.fact"
-            )
-            connection.execute(
-                "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration,"
-                " snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(),"
-                " declaration, start_lsn, system_identifier"
-                " from cdc.slot_position inner join cdc.fact using (slot_name)"
-            )
-
-    def has_previous_seed(self) -> bool:
-        kept = self.ask("select dimensions[4], measures[1] from cdc.baseline_group")
-        return kept == [("previous", 7)]
 
     def register(self, declaration: Mapping[str, Any], name: str) -> None:
         """Register a fact beside ft_service_stats."""
         facts.register(self.dsn, declaration, name, slot=self.slot)
 
-    def groups(self, fact: str) -> dict[tuple[Any, ...], list[Decimal]]:
-        """What is stored of a fact: the measures by part and dimensions."""
-        found = self.ask(
-            "select part, dimensions, measures from cdc.baseline_group where fact_name = %s", fact
-        )
-        stored = {(part, *dimensions): measures for part, dimensions, measures in found}
-        assert len(stored) == len(found), "a group is stored twice"
-        return stored
+    # A seed that was there before.
 
-    def start(
-        self,
-        *flags: str,
-        master: str = "local[2]",
-        conf: Mapping[str, str] | None = None,
-        **more: str,
-    ) -> subprocess.Popen[str]:
-        command = ["spark-submit", "--master", master, "--driver-java-options", FAST_START]
-        for name, value in (conf or {}).items():
-            command += ["--conf", f"{name}={value}"]
+    def previous_seed(self) -> None:
+        """Store a seed that no count would give, so that its survival can be seen."""
+        self.execute(
+            "insert into cdc.baseline_group (slot_name, fact_name, part, dimensions, measures)"
+            " select slot_name, fact_name, 'live', array[gen_random_uuid()::text,"
+            " gen_random_uuid()::text, 'sms', 'previous'], '{7, 0}' from cdc.fact"
+        )
+        self.take_baseline()
+
+    def has_previous_seed(self) -> bool:
+        kept = self.execute("select dimensions[4], measures[1] from cdc.baseline_group")
+        return kept == [("previous", 7)]
+
+    # A seed.
+
+    def seed(self, *flags: str) -> tuple[int, str, str]:
+        """Run the seed's command in this process; return exit code, output and errors."""
+        return run_command("seed", flags, self.variables)
+
+    def must_seed(self, *flags: str) -> str:
+        """Run the seed's command in this process and return its output; fail where it fails."""
+        code, out, err = self.seed(*flags)
+        assert code == 0, err
+        return out
+
+    def start(self, *flags: str, job: str = "seed", **submit: Any) -> subprocess.Popen[str]:
+        """Start a job by spark-submit. `environment` is added to the variables."""
+        environment = submit.pop("environment", {})
         process = subprocess.Popen(
-            [*command, "spark/seed.py", *flags],
+            submitted(job, *flags, **submit),
             cwd=ROOT,
-            env={**self.environment, **more},
+            env={**self.variables, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self._started.append(process)
         return process
 
-    def seed(self, *flags: str) -> tuple[int, str, str]:
-        """Run the seed's command in this process; return exit code, output and errors."""
-        return run_command("seed", flags, self.environment)
-
-    def submit(
-        self,
-        *flags: str,
-        master: str = "local[2]",
-        conf: Mapping[str, str] | None = None,
-        **more: str,
-    ) -> tuple[int, str, str]:
-        process = self.start(*flags, master=master, conf=conf, **more)
+    def submit(self, *flags: str, **submit: Any) -> tuple[int, str, str]:
+        """Run a job by spark-submit to its end."""
+        process = self.start(*flags, **submit)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
-    def close(self) -> None:
-        for process in self._started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+    @contextmanager
+    def seed_at_a_closed_gate(self, *flags: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
+        """Start a seed by spark-submit and yield it once its readers wait for the gate to open."""
+        seed = self.start(*flags, **more)
+        with self.closed_gate(lambda: seed.poll() is not None):
+            yield seed
+
+    @contextmanager
+    def closed_gate(self, ended: Callable[[], bool]) -> Iterator[None]:
+        """Let the two readers of a seed, which was started, wait within the block.
+
+        The gate's lock is a transaction that writes, which the snapshot would wait for, so it is
+        closed only when that is there; Spark takes a while to start the readers. `ended` is true
+        when the seed has ended by itself.
+        """
+        made = (
+            "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
+            " and database = current_database() and confirmed_flush_lsn is not null"
+        )
+        wait_until(lambda: self.execute(made) or ended(), pause=0.005)
+        with self.session() as gate, gate.transaction():
+            gate.ask(GATE)
+            wait_until(lambda: self.value(AT_THE_GATE) == 2 or ended())
+            assert not ended(), "the seed has ended"
+            yield
+
+    # What came of it.
 
     def baseline(self) -> Counts:
         return {
             table: Counter(
-                {tuple(group): rows for group, rows in self.ask(COUNTS, self.slot, PARTS[table])}
+                {
+                    tuple(group): rows
+                    for group, rows in self.execute(COUNTS, self.slot, PARTS[table])
+                }
             )
             for table in TABLES
         }
@@ -244,43 +301,91 @@ class Source:
     def recount(self) -> Counts:
         return {
             table: Counter(
-                {
-                    row[:4]: row[4]
-                    for row in self.ask(
-                        RECOUNT.format(table),
-                    )
-                }
+                {tuple(group): rows for group, rows in self.execute(RECOUNT.format(table))}
             )
             for table in TABLES
         }
 
+    def groups(self, fact: str) -> dict[tuple[Any, ...], list[Decimal]]:
+        """What is stored of a fact: the measures by part and dimensions."""
+        found = self.execute(
+            "select part, dimensions, measures from cdc.baseline_group where fact_name = %s", fact
+        )
+        stored = {(part, *dimensions): measures for part, dimensions, measures in found}
+        assert len(stored) == len(found), "a group is stored twice"
+        return stored
+
     def incoming_tables(self) -> list[tuple[Any, ...]]:
-        return self.ask("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
+        return self.execute("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
+
+    def job_sessions(self) -> list[tuple[Any, ...]]:
+        """The sessions of a seed."""
+        return self.execute(
+            "select pid from pg_stat_activity where application_name = 'waltally seed'"
+        )
 
     def waiting(self, kind: str) -> int:
         """How many sessions of this database wait for a lock of this kind."""
         return int(
-            self.ask(
+            self.value(
                 "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
                 " and wait_event = %s and datname = current_database()",
                 kind,
-            )[0][0]
+            )
         )
 
-    @contextmanager
-    def seed_at_a_closed_gate(self, *flags: str, **more: Any) -> Any:
-        """Start a seed and yield it once its two readers wait for the gate to open.
+    def close(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        super().close()
 
-        The gate's lock is a transaction that writes, which the snapshot would wait for, so it is
-        closed only when that is there; Spark takes seconds to start the readers.
-        """
-        seed = self.start(*flags, **more)
-        made = (
-            "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
-            " and database = current_database() and confirmed_flush_lsn is not null"
-        )
-        wait_until(lambda: self.ask(made))
-        with self.connect() as gate, gate.transaction():
-            gate.execute(GATE)
-            wait_until(lambda: self.ask(AT_THE_GATE) == [(2,)])
-            yield seed
+
+_numbers = itertools.count()
+
+
+def notify_source(cluster: Cluster) -> Source:
+    """Make a database with Notify's tables whose fact is registered, as if a loader had run."""
+    name = f"notify_{next(_numbers)}"
+    administer(cluster, f"create database {name} template {TEMPLATE}")
+    source = Source(cluster, name)
+    source.execute(
+        "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
+        " start_lsn, position_lsn) select %s, system_identifier, current_database(),"
+        " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
+        source.slot,
+    )
+    facts.register(source.dsn, slot=source.slot)
+    return source
+
+
+def job_settings(source: Source, *names: str, dsn: str = "", timeout: float = 30) -> Settings:
+    """What a seed of these facts, or of all, is told; `dsn` is another way to the source."""
+    return Settings(dsn or source.dsn, source.dsn, source.slot, "cdc", names, timeout=timeout)
+
+
+@contextmanager
+def exported(
+    source: Source,
+    *declared: Fact,
+    dsn: str = "",
+    timeout: float = 30,
+    notify: snapshot.Notify = print,
+) -> Iterator[snapshot.ExportedSnapshot]:
+    """Hold a snapshot of these facts' tables, or of Notify's, as a seed does."""
+    settings = job_settings(source, dsn=dsn, timeout=timeout)
+    with (
+        closing(connect_job(settings.source, "LOADER_SOURCE_DSN")) as monitor,
+        snapshot.export(settings, declared or (facts.notify(),), monitor, notify) as held,
+    ):
+        yield held
+
+
+def notifications_in(source: Source, held: snapshot.ExportedSnapshot) -> int:
+    """Count the notifications that the snapshot shows."""
+    with source.session() as reader, reader.transaction():
+        reader.ask("set transaction isolation level repeatable read")
+        reader.ask(f"set transaction snapshot '{held.name}'")
+        [(rows,)] = reader.ask("select count(*) from notifications")
+    return int(rows)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +19,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from testkit import commands
+from testkit.commands import LOADER
 from testkit.servers import Cluster
 from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE, SLOT, Warehouse, set_environment, warehouse_cluster
@@ -29,11 +29,13 @@ from tests.dbt.test_roll_ups import MODELS, REGIONS_QUERY, REGIONS_TABLE, Shop
 from tests.fact_oracle import Totals, Transaction
 from tests.properties import declared, histories
 from tests.properties.test_declared import found, rejected
-from tests.spark.archives import submit
+from tests.spark.support import submitted
 from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
 from waltally.facts import Fact
 
-FACTS = ("ft_service_stats", "ft_orders", "ft_hours", "ft_kinds", "ft_clock")
+OTHERS = ("ft_service_stats", "ft_hours", "ft_kinds", "ft_clock")
+FACTS = ("ft_orders", *OTHERS)
+CASES = ("ft_orders", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS))
 KEPT = {
     "rows": "select to_jsonb(f) from {} as f order by id",
     "rejected": "select commit_lsn::text, ordinal, reason from analytics.rejected_changes "
@@ -101,7 +103,7 @@ def fact_of(warehouse: Warehouse, name: str) -> Fact:
     return fact
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", CASES)
 @FEW
 @given(data=st.data())
 def test_any_history_gives_what_the_database_would_keep(
@@ -340,11 +342,11 @@ def test_what_a_job_reads_and_says(orders: Warehouse, cluster: Cluster) -> None:
 @pytest.mark.slow
 def test_a_killed_job_is_completed_by_the_next_one(orders: Warehouse, cluster: Cluster) -> None:
     """Whatever it had done: its rows written, all computed, added but not said."""
-    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    programs = f"{LOADER.parent}:{os.environ['PATH']}"
     given = {**os.environ, **cluster.environment(DATABASE), "LOADER_SLOT": SLOT, "PATH": programs}
     points = {"written": 0, "computed": 0, "merged": 1, "merged:2": 3, "": 3}
     for kill_at, count in points.items():
-        process = submit(given, "apply", "--once", "--max-changes", "1", WALTALLY_KILL_AT=kill_at)
-        _, said = process.communicate(timeout=300)
-        assert (process.returncode == 0) != bool(kill_at), said
+        command = submitted("apply", "--once", "--max-changes", "1")
+        done = commands.run(command, {**given, "WALTALLY_KILL_AT": kill_at}, timeout=300)
+        assert (done.returncode == 0) != bool(kill_at), done.stderr
         assert orders.execute(DAYS) == [(count or None, count * 10 or None)], kill_at

@@ -9,14 +9,12 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pyarrow.parquet
 import pytest
 from archiving import manifests as contents
-from archiving.folder import Folder
 from archiving.job import archive
 from archiving.manifests import Origin, Slice
 from common import changes
@@ -26,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from testkit.commands import wait_until
 from testkit.facts import NOTIFY, register
-from tests.spark.archives import COLUMNS, Log, archived, manifests, submit
+from tests.spark.archives import COLUMNS, Log, archived, manifests
 from tests.spark.declared import ORDERS
 from tests.spark.support import Source, run_command
 from waltally import locks, lsn
@@ -75,18 +73,6 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
     assert log.noted() == [(begin, log.position)]
 
 
-def test_files_that_no_other_machine_sees_are_told_from_a_shared_folder(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    folder = Folder(spark, str(tmp_path))
-    assert folder.remedy == "run the archive again"
-    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://one:7077"))
-    folder._spark = cluster
-    assert folder.remedy.startswith("give --to a place that all machines of the cluster share")
-    folder.uri = "s3a://backups/slot=a"
-    assert folder.remedy == "run the archive again"
-
-
 def test_an_archive_may_be_on_any_file_system_of_hadoop(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
@@ -119,7 +105,7 @@ def test_a_place_that_spark_cannot_reach_is_named_with_its_cause(
     assert refused.value.remedy.startswith(remedy)
 
 
-def test_another_slot_is_another_archive(spark: SparkSession, log: Log) -> None:
+def test_another_slot_is_another_archive(log: Log) -> None:
     log.append(2)
     log.run(
         "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
@@ -131,7 +117,11 @@ def test_another_slot_is_another_archive(spark: SparkSession, log: Log) -> None:
         "insert into cdc.change_log select 'other', commit_lsn, ordinal + 10, xid, committed_at,"
         " staged_at, payload, action from cdc.change_log"
     )
-    archive(log.settings(), spark)
+    # By the command, which says how many rows it archived.
+    flags = ("--to", str(log.home), "--json")
+    code, out, err = run_command("archive", flags, log.source.variables)
+    assert code == 0, err
+    assert json.loads(out)["rows"] == 2
     assert archived(log.slot_home) == log.rows()
 
 
@@ -292,8 +282,8 @@ def test_the_files_of_the_changes_are_a_delta_table_where_that_is_asked(
 
 def test_two_archives_at_once_are_one(spark: SparkSession, log: Log) -> None:
     log.append(1)
-    with log.source.connect() as other:
-        other.execute(
+    with log.source.session() as other:
+        other.ask(
             "select pg_advisory_lock(%s)",
             (locks.key("archive", "cdc", log.source.slot),),
         )
@@ -339,15 +329,6 @@ def test_slices_with_a_gap_are_no_archive() -> None:
             contents.read([*texts, wrong])
 
 
-def test_the_command_says_how_many_rows_it_archived(log: Log) -> None:
-    log.append(2, 1)
-    flags = ("--to", str(log.home), "--json")
-    code, out, err = run_command("archive", flags, log.source.environment)
-    assert code == 0, err
-    assert json.loads(out)["rows"] == 3
-    assert archived(log.slot_home) == log.rows()
-
-
 @pytest.mark.slow
 def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     begin = log.position
@@ -356,7 +337,7 @@ def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     flags = ("--to", str(log.home), "--slice-changes", "8", "--json")
 
     def run(kill_at: str = "") -> int:
-        process = submit(log.source.environment, "archive", *flags, WALTALLY_KILL_AT=kill_at)
+        process = log.source.start(*flags, job="archive", environment={"WALTALLY_KILL_AT": kill_at})
         out, err = process.communicate(timeout=300)
         assert (process.returncode == 0) != bool(kill_at), err
         rows = len(archived(log.slot_home))
@@ -369,7 +350,7 @@ def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     assert run("archive-manifest") == 16
     assert log.noted() == [(begin, begin + 0x30 * 2)]
 
-    process = submit(log.source.environment, "archive", *flags)
+    process = log.source.start(*flags, job="archive")
     wait_until(
         lambda: (log.slot_home / "changes/_temporary").exists() or process.poll() is not None
     )

@@ -24,7 +24,7 @@ from counting.snapshot import ExportedSnapshot, Notify
 from testkit.commands import ROOT, wait_until
 from testkit.notify_traffic import Traffic
 from tests.spark.audited import (
-    DIMENSIONS,
+    ARCHIVE,
     SESSIONS,
     SLOTS,
     Audited,
@@ -124,6 +124,102 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(audited: 
     assert "1 change could not be counted" in fact.notes[0]
 
 
+def purged_by(out: str) -> tuple[str, int]:
+    """What became of purged rows, as a seed's JSON says."""
+    purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+    return purged["outcome"], purged["rows"]
+
+
+def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_is_idle(
+    audited: Audited,
+) -> None:
+    # An idle loader: it moves only because the audit gives it something to pass.
+    with audited.follow():
+        audited.purge(30)
+        audited.source.execute("delete from notification_history where service_id is null")
+        audited.stage()
+        audited.build()
+        audited.purge(20)
+        group = audited.put_off(-1)
+        code, out, err = audited.run("--json")
+        report = json.loads(out)
+        assert (code, report["version"], report["equal"], report["refused"]) == (42, 3, False, {})
+        fact = report["facts"]["ft_service_stats"]
+        assert [
+            (*each["dimensions"].values(), each["measure"], each["difference"])
+            for each in fact["differences"]
+        ] == [(*group, "archived_count", "-1")]
+        assert (fact["equal"], fact["difference_count"], fact["unseen"]) == (False, 1, {})
+        assert fact["purged"] == {"archived_count": "50"}
+        assert fact["totals"]["archived_count"]["difference"] == "-1"
+        assert lsn.parse(fact["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
+        assert "analytics.ft_service_stats differs from the tables in 1 value\nTry: " in err
+        assert audited.remedies(err)[0] == ["dbt", "build", "--full-refresh"]
+        assert "counting ft_service_stats at" in err
+        assert "Traceback" not in err
+
+        # One TRUNCATE is applied, the other is brought forward by the audit.
+        audited.put_off(1)
+        audited.source.execute("truncate notification_history")
+        audited.source.execute(ARCHIVE)
+        audited.purge(1)
+        audited.stage()
+        audited.build()
+        assert audited.source.value("select sum(measures[2]) from cdc.archived_delete") == 1
+        audited.source.execute("truncate notification_history")
+        audited.source.execute(ARCHIVE)
+        audited.purge(2)
+        [counted] = audit(audited.settings()).facts
+        assert counted.comparison.differences == []
+        assert counted.purged == {"archived_count": "2"}
+
+
+def test_a_purge_while_the_seed_counts_changes_no_count(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archived = audited.archived()
+    export = snapshot.export
+
+    @contextmanager
+    def holding(*arguments: Any) -> Iterator[snapshot.ExportedSnapshot]:
+        audited.purge(10)
+        with export(*arguments) as exported:
+            audited.purge(7)
+            # Applied already when the seed looks for what was purged before it.
+            audited.stage()
+            audited.build()
+            yield exported
+
+    monkeypatch.setattr(snapshot, "export", holding)
+    with audited.follow():
+        code, out, err = audited.run("--json", job="seed")
+        assert code == 0, err
+        audited.stage()
+        audited.build()
+    assert purged_by(out) == ("kept", 10)
+    assert audited.source.value("select sum(measures[2]) from cdc.archived_delete") == 17
+    assert (audited.archived(), audited.stored_rows()) == (archived, archived - 17)
+
+
+def test_purges_that_the_log_lost_are_not_counted_and_the_seed_says_so(audited: Audited) -> None:
+    archived = audited.archived()
+    audited.purge(5)
+    audited.must("run", "--once")
+    audited.build()
+    audited.purge(20)
+    audited.must("setup", "--renew")
+    code, out, err = audited.run(job="seed")
+    assert code == 0, err
+    assert "still counted: 5 rows in" in out
+    assert "the change log does not go on from" in out
+    audited.must("run", "--once")
+    audited.build()
+    assert audited.archived() == archived - 20
+
+
+# Slow: pruned meanwhile, under traffic, killed, and what mends a fact.
+
+
 @pytest.mark.slow
 def test_changes_that_are_pruned_meanwhile_are_not_missed(
     audited: Audited,
@@ -140,48 +236,6 @@ def test_changes_that_are_pruned_meanwhile_are_not_missed(
         pytest.raises(SnapshotTooOld, match="the change log has lost changes"),
     ):
         audit(audited.settings())
-
-
-def test_a_count_changed_by_hand_is_found_while_the_source_is_idle(audited: Audited) -> None:
-    ((*group, live),) = audited.source.execute(
-        "update analytics.ft_service_stats set live_count = live_count + 1, count = count + 1"
-        " where id = (select id from analytics.ft_service_stats where live_count > 0"
-        " order by id limit 1) returning service_id::text, template_id::text, notification_type,"
-        " notification_status, live_count"
-    )
-    # An idle loader: it moves only because the audit gives it something to pass.
-    with audited.follow() as following:
-        code, out, err = audited.run("--json")
-        following.end()
-    assert code == 42, err
-    names = ("service_id", "template_id", "notification_type", "notification_status")
-    report = json.loads(out)
-    fact = report["facts"]["ft_service_stats"]
-    assert fact["differences"] == [
-        {
-            "dimensions": dict(zip(names, group, strict=True)),
-            "measure": "live_count",
-            "fact": str(live),
-            "counted": str(live - 1),
-            "difference": "1",
-        }
-    ]
-    assert (report["version"], report["equal"], report["refused"]) == (3, False, {})
-    assert (fact["equal"], fact["difference_count"], fact["unseen"]) == (False, 1, {})
-    nulls = audited.source.value(
-        f"select count(*) from notifications where num_nulls({DIMENSIONS}) > 0"
-    )
-    left_out = {
-        "source_table": "public.notifications",
-        "reason": "a dimension is null",
-        "row_count": nulls,
-    }
-    assert left_out in fact["left_out"]
-    assert fact["totals"]["live_count"]["difference"] == "1"
-    assert lsn.parse(fact["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
-    assert "analytics.ft_service_stats differs from the tables in 1 value\nTry: " in err
-    assert "counting ft_service_stats at" in err
-    assert "Traceback" not in err
 
 
 @pytest.mark.slow
@@ -239,3 +293,77 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
             os.kill(int(child), signal.SIGKILL)
     process.kill()
     process.wait()
+
+
+@pytest.mark.slow
+def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audited) -> None:
+    archived = audited.archived()
+    audited.purge(50)
+    code, _, err = audited.run(job="seed")
+    assert code == 41, err
+    assert "nobody follows the slot" in err and "--forget-purged" in err
+    with audited.follow():
+        # Not built yet: the seed has the changes applied.
+        audited.source.execute(ARCHIVE)
+        code, out, err = audited.run("--json", job="seed")
+        assert code == 0, err
+        audited.stage()
+        audited.build()
+    assert purged_by(out) == ("kept", 50)
+    assert audited.source.value("select sum(measures[2]) from cdc.archived_delete") == 50
+    stored = audited.stored_rows()
+    assert audited.archived() == stored + 50 > archived - 50
+    audited.put_off(-1)
+    audited.purge(5)
+    with audited.follow():
+        [fact] = audit(audited.settings()).facts
+        assert (fact.unseen, fact.purged) == ({}, {"archived_count": "55"})
+        assert [each.difference for each in fact.comparison.differences] == ["-1"]
+        audited.put_off(1)
+        stored -= 5
+        audited.stage()
+        audited.build()
+        code, out, err = audited.run("--json", "--forget-purged", job="seed")
+        assert code == 0, err
+        audited.stage()
+        audited.build()
+    assert purged_by(out) == ("forgotten", 55)
+    assert audited.archived() == stored
+    assert audited.source.value("select count(*) from cdc.archived_delete") == 0
+
+
+@pytest.mark.slow
+def test_the_remedies_of_an_audit_mend_the_fact(audited: Audited) -> None:
+    with audited.follow():
+        audited.purge(30)
+        audited.stage()
+        audited.build()
+        right = audited.facts()
+        group = audited.put_off(1)
+        code, _, err = audited.submit()
+        assert code == 42, err
+        rebuild, *anew = audited.remedies(err)
+        audited.run_command(rebuild)
+        assert audited.facts() == right
+
+        # Now the seed itself is wrong, so that to rebuild from it is no help.
+        audited.source.execute(
+            "update cdc.baseline_group set measures[2] = measures[2] + 1"
+            " where (slot_name, part, dimensions) = (%s, 'archived', %s)",
+            audited.slot,
+            list(group),
+        )
+        audited.run_command(rebuild)
+        code, _, err = audited.submit()
+        assert code == 42, err
+        assert audited.remedies(err) == [rebuild, *anew]
+        seed, build = anew
+        assert seed == ["spark-submit", "spark/seed.py", "--fact", "ft_service_stats"]
+        audited.run_command(seed)
+        audited.stage()
+        audited.run_command(build)
+        code, out, err = audited.submit("--json")
+        assert code == 0, err
+        purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+        assert purged == {"archived_count": "30"}
+    assert audited.facts() == right

@@ -122,17 +122,3 @@ def test_whether_a_loader_follows_a_standby_is_seen_at_the_target(
             loader_progress.require_follower(target, audited.settings(), print)
             loader.wait_for("following the slot")
             loader.end()
-
-
-def test_a_loader_that_comes_back_is_not_taken_for_absent(
-    audited: Audited, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 120.0)
-    with closing(connect(audited.dsn, "LOADER_TARGET_DSN", "audit")) as connection:
-        starting = audited.start()
-        with starting:
-            # It is not there yet, or it is: both are well.
-            loader_progress.require_follower(connection, audited.settings(), print)
-            assert loader_progress.is_followed(connection, audited.settings())
-            starting.wait_for("following the slot")
-            starting.end()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from random import Random
 
-import psycopg
 from common import typed_values
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from testkit.facts import column, declare
-from testkit.servers import Cluster
+from testkit.servers import Cluster, connect
 from waltally.facts import Dimension, parse
 from waltally.tables import Table
 
@@ -24,9 +24,9 @@ PAIRS = [
     (zone, other)
     for number, zone in enumerate(ZONES)
     for place, other in enumerate((zone, "UTC", ZONES[(number * 7 + 3) % len(ZONES)]))
-    if place == number % 3 or "WALTALLY_ALL_CASES" in os.environ
+    if number == 5 * place or "WALTALLY_ALL_CASES" in os.environ
 ]
-"""Of the column and of the dimension: each zone once, and in `make acceptance` three times."""
+"""Of the column and of the dimension: three, and in `make acceptance` each zone three times."""
 # Every half hour of two days around each change of the zone's clock, and moments of all years until
 # 2024. What is later, or before 1970, differs between releases of the time zone database, and Java
 # can have another release than the server.
@@ -89,10 +89,10 @@ def test_every_moment_has_the_day_that_the_database_gives_it(
         for _ in range(500)
     ]
     compared = 0
-    with psycopg.connect(cluster.dsn()) as connection:
-        connection.execute("set timezone = 'UTC'")
+    with closing(connect(cluster.dsn())) as connection:
+        connection.ask("set timezone = 'UTC'")
         for column_zone, zone in PAIRS:
-            found = connection.execute(CHANGES, {"zone": column_zone}).fetchall()
+            found = connection.ask(CHANGES, {"zone": column_zone})
             moments = [*anywhere, *(moment for (moment,) in found)]
             moments_ = (
                 "(moment::timestamp at time zone %(column_zone)s)",
@@ -111,10 +111,10 @@ def test_every_moment_has_the_day_that_the_database_gives_it(
                 for moment in moments_
             ]
             query = ", ".join([*days, *instants])
-            wanted = connection.execute(
-                f"select moment, {query} from unnest(%(moments)s::text[]) as moment".encode(),
+            wanted = connection.ask(
+                f"select moment, {query} from unnest(%(moments)s::text[]) as moment",
                 {"zone": zone, "column_zone": column_zone, "moments": moments},
-            ).fetchall()
+            )
             # A day beyond the years 1 to 9999 is another rule's.
             rows = spark.createDataFrame(
                 [row for row in wanted if not any(" BC" in text for text in row[1:])],

@@ -14,9 +14,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from testkit.commands import ROOT
 from testkit.spark_cluster import SparkCluster
 from tests.spark.archives import Log, archived
-from tests.spark.support import ROOT, Source
+from tests.spark.support import Source
 
 SPARK_HOME = Path(pyspark.__file__).parent
 JOBS = ("seed", "apply", "audit", "archive", "replay")
@@ -91,6 +92,7 @@ def submit(
     )
 
 
+@pytest.mark.slow
 def test_every_user_may_read_the_bundle(tmp_path: Path) -> None:
     """In an image it belongs to root, and another user runs the jobs."""
     program = [
@@ -153,6 +155,7 @@ def test_the_jobs_run_from_the_bundle_on_a_cluster(
     assert "ft_service_stats:" in done.stdout
 
 
+@pytest.mark.slow
 def test_each_job_starts_from_the_bundle(bundle: Path, elsewhere: Path) -> None:
     spark = ":".join(str(file) for file in (SPARK_HOME / "python/lib").glob("*.zip"))
     path = f"{bundle / 'waltally.zip'}:{spark}"
@@ -168,6 +171,7 @@ def test_each_job_starts_from_the_bundle(bundle: Path, elsewhere: Path) -> None:
         assert f"spark-submit spark/{job}.py" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_bundle_is_small_and_names_no_place_of_the_project(bundle: Path) -> None:
     files = {file.name: file for file in bundle.iterdir()}
     jobs = {f"{job}.py" for job in JOBS}

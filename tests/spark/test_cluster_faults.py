@@ -54,7 +54,7 @@ def kill_master(workers: SparkCluster) -> None:
 def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
     source: Source, workers: SparkCluster, kill: Callable[[SparkCluster], None]
 ) -> None:
-    source.ask("select pg_create_logical_replication_slot('truth', 'wal2json')")
+    source.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
     source.fill(rows=100)
     with Writers(source, 2):
         with source.seed_at_a_closed_gate("--json", master=workers.url, conf=SMALL) as seed:
@@ -68,9 +68,9 @@ def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
 @contextmanager
 def closed_incoming_table(source: Source) -> Iterator[None]:
     """Keep tasks from writing their groups: within the block two of them wait for it."""
-    with source.connect() as gate, gate.transaction():
-        [(table,)] = gate.execute(INCOMING).fetchall()
-        gate.execute(f"lock table cdc.{table} in exclusive mode")
+    with source.session() as gate, gate.transaction():
+        [(table,)] = gate.ask(INCOMING)
+        gate.ask(f"lock table cdc.{table} in exclusive mode")
         yield
 
 
@@ -117,7 +117,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
     # Nobody is left to tell them to end.
     wait_until(lambda: not executors(*workers.workers))
     sessions = "select 1 from pg_stat_activity where application_name = 'waltally seed'"
-    wait_until(lambda: not source.ask(sessions))
+    wait_until(lambda: not source.execute(sessions))
     assert source.has_previous_seed()
 
     code, _, err = source.submit(master=workers.url, conf=SMALL)
@@ -153,7 +153,7 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
     assert f"the cluster at {workers.url} had none for 20 s, and the seed gave up" in err
     assert "Traceback" not in err
     slots = "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
-    wait_until(lambda: not source.ask(slots))
+    wait_until(lambda: not source.execute(slots))
     assert source.has_previous_seed()
 
 

@@ -48,22 +48,21 @@ TESTED = {
 
 @pytest.mark.parametrize("type_", TESTED)
 def test_server_and_spark_say_the_same_of_every_value(
-    source: Source, spark: SparkSession, type_: str
+    shared_source: Source, spark: SparkSession, type_: str
 ) -> None:
     values, tests = TESTED[type_]
     conditions = [Condition("v", *each) for each in tests]  # type: ignore[arg-type]
-    with source.connect() as connection:
-        connection.execute(f"create table tested (v {type_})".encode())
-        for each in (*values, None):
-            connection.execute("insert into tested values (%s)", (each,))
-    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as connection:
+    shared_source.execute(f"drop table if exists tested; create table tested (v {type_})")
+    for each in (*values, None):
+        shared_source.execute("insert into tested values (%s)", each)
+    with closing(connect(shared_source.dsn, "LOADER_SOURCE_DSN")) as connection:
         types = columns.types_of(connection, Table("public", "tested"), ["v"])
     listed = [columns.spelled(Value("v"), types["v"])]
     listed += [
         columns.spelled(Value("v", "condition", conditions=(each,)), types["v"])
         for each in conditions
     ]
-    asked = source.ask(f"select {', '.join(listed)} from tested")
+    asked = shared_source.execute(f"select {', '.join(listed)} from tested")
     rows = spark.createDataFrame([(text,) for text, *_ in asked], "text string")
     held = [typed_values.holds(each, sql.col("text")).cast("string") for each in conditions]
     found = rows.select("text", *held).collect()

@@ -21,8 +21,8 @@ from reading.log import Log as Source
 from reading.options import Options
 from reading.ranges import Range
 
+from testkit.commands import ROOT
 from tests.spark.archives import COLUMNS, Log
-from tests.spark.support import ROOT
 from tests.spark.support import Source as Warehouse
 from waltally import lsn
 from waltally.errors import SettingError
@@ -161,14 +161,14 @@ def test_a_stream_has_each_change_once_and_prune_keeps_what_it_has_not_read(
     # Whole slices of the archive, then whole transactions.
     assert [len(batch) for batch in first] == [16, 4, 5, 3]
     position = "select (applied_lsn - '0/0')::bigint from cdc.reader_position where reader = 'test'"
-    [(read_lsn,)] = log.source.ask(position)
+    [(read_lsn,)] = log.source.execute(position)
     assert begin < read_lsn <= log.position
     assert sorted(chain(*first)) == everything
 
     more = log.position
     log.append(1, 7)
     assert sorted(chain(*follow())) == staged(log, more)
-    [(again_lsn,)] = log.source.ask(position)
+    [(again_lsn,)] = log.source.execute(position)
     assert read_lsn < again_lsn <= log.position
 
 

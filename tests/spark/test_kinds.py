@@ -80,30 +80,34 @@ TESTED = [
 def of_routine(source: Source, dimension: Dimension, text: str) -> str | None:
     """What the functions of the database make of the stream's text."""
     if dimension.kind == "path":
-        [(found,)] = source.ask("select cdc.value_at(%s, %s)", text, list(dimension.path))
+        [(found,)] = source.execute("select cdc.value_at(%s, %s)", text, list(dimension.path))
         if found in ("\\null", '\\"unreadable"'):
             return None if found == "\\null" else REJECTED
         return str(json.loads(found[1:])) if found.startswith("\\") else str(found)
     zones = (dimension.column_timezone, dimension.timezone, dimension.unit)
-    [(found,)] = source.ask("select cdc.period_of(%s, %s, %s, %s)", text, *zones)
+    [(found,)] = source.execute("select cdc.period_of(%s, %s, %s, %s)", text, *zones)
     return REJECTED if found is None else str(found)
 
 
 @pytest.mark.parametrize(("type_", "values", "dimension"), TESTED)
 def test_all_three_say_the_same(
-    source: Source, spark: SparkSession, type_: str, values: tuple[str, ...], dimension: Dimension
+    shared_source: Source,
+    spark: SparkSession,
+    type_: str,
+    values: tuple[str, ...],
+    dimension: Dimension,
 ) -> None:
-    with source.connect() as connection:
-        connection.execute(f"create table kinds (v {type_})".encode())
-        for each in (*values, None):
-            connection.execute(f"insert into kinds values (%s::text::{type_})".encode(), (each,))
+    source = shared_source
+    source.execute(f"drop table if exists kinds; create table kinds (v {type_})")
+    for each in (*values, None):
+        source.execute(f"insert into kinds values (%s::text::{type_})", each)
     with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as connection:
         types = columns.types_of(connection, Table("public", "kinds"), ["v"])
     fact = parse("f", Table("a", "f"), declare("public.kinds", ("v", "text")))
     value = FactPart(fact, fact.tables[0]).dimension(dimension)
     assert value is not None
     listed = f"{columns.written(types['v'], 'v')}, {columns.spelled(value, types['v'])}"
-    asked = source.ask(f"select {listed} from kinds")
+    asked = source.execute(f"select {listed} from kinds")
     rows = spark.createDataFrame(asked, "text string, server string")
     server = typed_values.labelled(stream_text(sql.col("server"), dimension), dimension)
     judged = [

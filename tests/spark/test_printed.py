@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,23 +14,10 @@ from seeding.archived import Purged
 from seeding.store import Rejection, StoredBaseline
 from seeding.summary import FactSummary, Summary
 
+from testkit.commands import ROOT
 from testkit.facts import notify
-from tests.spark.support import ROOT, Source
+from tests.spark.support import Source
 from waltally.escapes import escaped
-
-PROGRESS = r"\s*\d+%, [\d,]+ rows read, [\d,]+ rows/s(, about \d+ s left)?"
-
-
-def test_standard_error_holds_only_our_lines(source: Source) -> None:
-    source.fill()
-    code, out, err = source.submit()
-    assert code == 0, err
-    counting, *progress = err.splitlines()
-    assert re.fullmatch(r"counting public\.notifications, .* at [0-9A-F]+/[0-9A-F]+", counting)
-    assert progress
-    assert [line for line in progress if not re.fullmatch(PROGRESS, line)] == []
-    assert out.startswith("1 fact, counted at ")
-
 
 EVIL = "a\nft_x: forged\x1b]0;title\x07\x9b31m\u202egpj\u2028b"
 
@@ -57,6 +43,7 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
     assert found["rejections"][0]["example"] == {EVIL: EVIL}, "a program gets it as it is"
 
 
+@pytest.mark.slow
 def test_an_error_of_spark_is_one_sentence(source: Source) -> None:
     source.fill()
     code, out, err = source.submit(conf={"spark.driver.maxResultSize": "1"})

@@ -6,11 +6,11 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pyarrow.parquet
 import pytest
 from archiving import manifests
@@ -29,10 +29,9 @@ from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, notify
 from testkit.models import Models
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster
-from tests.spark.archives import submit
+from testkit.servers import Cluster, connect
 from tests.spark.declared import ORDERS, orders
-from tests.spark.support import Source
+from tests.spark.support import run_command
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact, parse
@@ -239,20 +238,16 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
 
 @pytest.mark.slow
 def test_a_fact_that_differs_is_told_with_its_sizes(
-    pipeline: ArchivedPipeline, cluster: Cluster, tmp_path: Path
+    pipeline: ArchivedPipeline,
 ) -> None:
-    source = Source(cluster, pipeline.source.name)
-    source.environment["LOADER_SLOT"] = pipeline.slot
     row = pipeline.source.execute(
         "update analytics.ft_service_stats set live_count = live_count + 5, count = count + 5"
         f" where id = (select id from analytics.ft_service_stats order by live_count desc limit 1)"
         f" returning {', '.join(f'{name}::text' for name in DIMENSIONS)}, live_count"
     )[0]
-    process = submit(
-        source.environment, "replay", "--from", str(pipeline.archive_home), "--compare", "--json"
-    )
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == ReplayDiffers.exit_code == 40, err
+    flags = ("--from", str(pipeline.archive_home), "--compare", "--json")
+    code, out, err = run_command("replay", flags, pipeline.environment())
+    assert code == ReplayDiffers.exit_code == 40, err
     [found] = json.loads(out)["facts"]["ft_service_stats"]["differences"]
     assert tuple(found["dimensions"][name] for name in DIMENSIONS) == row[:4]
     assert found["fact"] == {"live_count": str(row[4]), "archived_count": "0"}
@@ -296,11 +291,10 @@ def must_have_ids(
     )
     casts = ", ".join(f"%s::text::{each.type}" for each in fact.dimensions)
     query = f"select md5(row({casts})::text)::uuid::text"
-    with psycopg.connect(cluster.dsn()) as connection:
-        connection.execute("set timezone = 'UTC'")
+    with closing(connect(cluster.dsn())) as connection:
+        connection.ask("set timezone = 'UTC'")
         for group, id_ in found.collect():
-            wanted = connection.execute(query.encode(), group).fetchone()
-            assert wanted == (id_,), group
+            assert connection.ask(query, group) == [(id_,)], group
 
 
 def slice_of(begin: int, end: int, *facts: Fact) -> Slice:

@@ -50,7 +50,11 @@ def purge(audited: Audited, rows: int) -> None:
     )
 
 
-@pytest.mark.parametrize("is_built", [True, False], ids=["built", "only staged"])
+@pytest.mark.parametrize(
+    "is_built",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["built", "only staged"],
+)
 def test_an_update_of_the_archive_that_was_rejected_is_no_purge(
     audited: Audited, is_built: bool
 ) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import psycopg
 import pytest
 
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import paste
 from testkit.project import host_project
+from testkit.servers import connect
 from tests.spark.audited import Audited
 
 ORDERS = """
@@ -61,10 +61,10 @@ class Shop:
 
     def _write(self) -> None:
         choice = Random(1)
-        with closing(psycopg.connect(self.pipeline.dsn, autocommit=True)) as connection:
+        with closing(connect(self.pipeline.dsn)) as connection:
             while not self._stop.wait(0.01):
                 n = choice.randrange(1000)
-                connection.execute(choice.choice(WRITES).replace("%(n)s %", f"{n} %"))
+                connection.ask(choice.choice(WRITES).replace("%(n)s %", f"{n} %"))
                 self.written += 1
 
     def goes_on(self) -> None:
@@ -157,7 +157,8 @@ def shop(audited: Audited, tmp_path: Path) -> Iterator[Shop]:
         yield made
 
 
-@pytest.mark.parametrize("identity", ["default", pytest.param("nothing", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("identity", ["default", "nothing"])
 def test_a_replica_identity_that_carried_too_little(shop: Shop, identity: str) -> None:
     source = shop.pipeline.source
     with shop.writing():

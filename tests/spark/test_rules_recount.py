@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from decimal import Decimal
 from random import Random
 from typing import Any
 
-import psycopg
 import pytest
 from deltas import current_rows, rules, sums
 from pyspark.sql import DataFrame, SparkSession
 from replaying import replayed_fact
 
 from loader.capture import wal2json
+from testkit.databases import empty_database
 from testkit.facts import column
 from testkit.servers import Cluster
 from tests.spark.declared import Shop, orders
+from waltally.database import Connection
+from waltally.errors import LoaderError
 from waltally.facts import Fact, parse
 from waltally.session_settings import _VALUES
 from waltally.tables import Table
@@ -32,29 +33,22 @@ PEEK = (
 
 
 @pytest.fixture
-def connection(cluster: Cluster) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(cluster.dsn(), autocommit=True) as admin:
-        admin.execute("create database recounted")
-    try:
-        with psycopg.connect(cluster.dsn("recounted"), autocommit=True) as opened:
-            for setting, value in (_VALUES | {"search_path": "public"}).items():
-                opened.execute("select set_config(%s, %s, false)", (setting, value))
-            yield opened
-            opened.execute("select pg_drop_replication_slot('recounted')")
-    finally:
-        with psycopg.connect(cluster.dsn(), autocommit=True) as admin:
-            admin.execute("drop database recounted with (force)")
+def connection(cluster: Cluster) -> Iterator[Connection]:
+    with empty_database(cluster, "recounted") as database:
+        for setting, value in (_VALUES | {"search_path": "public"}).items():
+            database.execute("select set_config(%s, %s, false)", setting, value)
+        yield database.connection
 
 
-def follow(connection: psycopg.Connection[Any]) -> None:
-    connection.execute("select pg_create_logical_replication_slot('recounted', 'wal2json')")
+def follow(connection: Connection) -> None:
+    connection.ask("select pg_create_logical_replication_slot('recounted', 'wal2json')")
 
 
-def logged(spark: SparkSession, connection: psycopg.Connection[Any]) -> DataFrame:
+def logged(spark: SparkSession, connection: Connection) -> DataFrame:
     """The change log of everything since `follow`; a transaction's place is its position."""
     places: dict[int, int] = {}
     found = []
-    for ordinal, (xid, text) in enumerate(connection.execute(PEEK), 1):
+    for ordinal, (xid, text) in enumerate(connection.ask(PEEK), 1):
         place = places.setdefault(xid, len(places))
         # Rows without a letter are read in another way.
         letter = wal2json.action(text.encode()).decode() if ordinal % 3 else None
@@ -64,7 +58,7 @@ def logged(spark: SparkSession, connection: psycopg.Connection[Any]) -> DataFram
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_history_comes_to_what_a_recount_says(
-    spark: SparkSession, connection: psycopg.Connection[Any], seed: int
+    spark: SparkSession, connection: Connection, seed: int
 ) -> None:
     shop, fact = Shop(connection, seed), orders()
     shop.create()
@@ -154,7 +148,7 @@ def services() -> Fact:
     )
 
 
-def write_services(connection: psycopg.Connection[Any], dice: Random, transactions: int) -> None:
+def write_services(connection: Connection, dice: Random, transactions: int) -> None:
     kinds = (
         "insert into services select 'r', coalesce(max(id), 0) + 1, 'n', repeat('y', 3000), true,"
         " '2026-03-29 00:30:00.10+00' from services",
@@ -174,21 +168,24 @@ def write_services(connection: psycopg.Connection[Any], dice: Random, transactio
         with connection.transaction():
             for kind in dice.choices(kinds, (8, 2, 3, 3, 2, 2, 1, 0.3), k=dice.randint(1, 3)):
                 # A key that is there already: the statement alone is rolled back.
-                with suppress(psycopg.errors.UniqueViolation), connection.transaction():
-                    connection.execute(kind.format(n=dice.randint(0, 4)).encode())
+                connection.ask("savepoint one")
+                try:
+                    connection.ask(kind.format(n=dice.randint(0, 4)))
+                except LoaderError:
+                    connection.ask("rollback to one")
 
 
-def stored_services(connection: psycopg.Connection[Any]) -> set[tuple[Any, ...]]:
+def stored_services(connection: Connection) -> set[tuple[Any, ...]]:
     columns = ", ".join(f"{name}::text" for name in NAMES)
-    return set(connection.execute(f"select {columns} from services".encode()).fetchall())
+    return set(connection.ask(f"select {columns} from services"))
 
 
 @pytest.mark.parametrize("seed", SEEDS[:5])
 def test_current_rows_follow_the_table_by_its_key_alone(
-    spark: SparkSession, connection: psycopg.Connection[Any], seed: int
+    spark: SparkSession, connection: Connection, seed: int
 ) -> None:
     dice, fact = Random(seed), services()
-    connection.execute(SERVICES)
+    connection.ask(SERVICES)
     write_services(connection, dice, 40)
     before = sorted(stored_services(connection))
     base = spark.createDataFrame(

@@ -20,10 +20,10 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 from reading.log import read_manifests
 
-from testkit.commands import wait_until
+from testkit.commands import ROOT, wait_until
 from testkit.servers import free_port
 from tests.spark.archives import Log
-from tests.spark.support import ROOT, Source
+from tests.spark.support import Source
 from waltally.errors import LoaderError
 
 READ = """
@@ -79,7 +79,7 @@ def test_an_archive_is_read_from_a_bucket(
         options = {"target": source.dsn, "slot": source.slot, "archive": place}
         done = subprocess.run(
             [sys.executable, "-c", READ, json.dumps(options)],
-            env={**source.environment, "PYTHONPATH": str(ROOT / "spark")},
+            env={**source.variables, "PYTHONPATH": str(ROOT / "spark")},
             capture_output=True,
             text=True,
         )

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Context, Decimal
 from random import Random
 from typing import Any
 
-import psycopg
 import pytest
 from common import typed_values
 from common.connections import connect
-from counting import columns, group_estimate, grouping, reading, snapshot, values
+from counting import columns, group_estimate, grouping, reading, values
 from counting.group_estimate import Estimate, judge
 
 from testkit.commands import wait_until
 from testkit.facts import column, declare, notify
-from tests.spark.support import Source
-from tests.spark.test_seed_refusals import settings
+from testkit.servers import Cluster
+from tests.spark.support import Source, exported, job_settings, notify_source
+from waltally.errors import LoaderError
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
@@ -115,14 +116,11 @@ def odd_fact(*dimensions: str, days: bool = False, type_: str = "numeric") -> Fa
 
 def fill(source: Source, rows: int = 300) -> None:
     dice = Random(7)
-    with source.connect() as connection:
-        connection.execute(CREATE.encode())
-        with connection.cursor() as cursor:
-            for _ in range(rows):
-                # Mostly one value of each column, so that groups have several rows.
-                row = [dice.choice((*[each[0]] * 12, *each, None)) for each in CHOICES.values()]
-                places = ", ".join(["%s"] * len(row))
-                cursor.execute(f"insert into odd values ({places})".encode(), row)
+    source.execute(CREATE)
+    for _ in range(rows):
+        # Mostly one value of each column, so that groups have several rows.
+        row = [dice.choice((*[each[0]] * 12, *each, None)) for each in CHOICES.values()]
+        source.execute(f"insert into odd values ({', '.join(['%s'] * len(row))})", *row)
 
 
 def refused(number: str | None, type_: str) -> bool:
@@ -137,9 +135,16 @@ def refused(number: str | None, type_: str) -> bool:
     return len(number.partition(".")[2].rstrip("0")) > kept or not is_small
 
 
+@pytest.fixture(scope="module")
+def odd(cluster: Cluster) -> Iterator[Source]:
+    with notify_source(cluster) as source:
+        fill(source)
+        yield source
+
+
 @pytest.mark.parametrize("type_", TYPES)
-def test_groups_are_the_rows_that_spark_could_not_tell_apart(source: Source, type_: str) -> None:
-    fill(source)
+def test_groups_are_the_rows_that_spark_could_not_tell_apart(odd: Source, type_: str) -> None:
+    source = odd
     facts = [odd_fact(name, type_=type_) for name in CHOICES] + [odd_fact(days=True, type_=type_)]
     for fact in facts:
         needed = values.needed([fact], ODD)
@@ -151,7 +156,7 @@ def test_groups_are_the_rows_that_spark_could_not_tell_apart(source: Source, typ
                 connection, ODD, [name for each in needed for name in each.columns]
             )
             single, grouped = (
-                source.ask(selection.query("from odd"))
+                source.execute(selection.query("from odd"))
                 for selection in (
                     columns.rows(types, needed),
                     grouping.groups(types, needed, measures),
@@ -187,24 +192,23 @@ def test_groups_are_the_rows_that_spark_could_not_tell_apart(source: Source, typ
     ],
 )
 def test_the_server_counts_where_a_sample_shows_few_groups(
-    source: Source, group: str, is_grouped: bool
+    shared_source: Source, group: str, is_grouped: bool
 ) -> None:
-    with source.connect() as connection:
-        connection.execute("create table spread (a integer, b integer, filler text)")
-        query = f"insert into spread select ({group}) % 20, ({group}) / 20, repeat('x', 200)"
-        connection.execute(f"{query} from generate_series(0, 39999) as n".encode())
+    source = shared_source
+    source.execute(
+        "drop table if exists spread; create table spread (a integer, b integer, filler text);"
+        f"insert into spread select ({group}) % 20, ({group}) / 20, repeat('x', 200)"
+        " from generate_series(0, 39999) as n"
+    )
     fact = parse(
         "ft_spread",
         Table("analytics", "ft_spread"),
         declare("public.spread", ("a", "integer"), ("b", "integer")),
     )
-    with (
-        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings(source), [fact], monitor, print) as exported,
-    ):
-        [(table, leaves)] = exported.found
+    with exported(source, fact) as held:
+        [(table, leaves)] = held.found
         assert leaves[0].pages > 3 * group_estimate.SAMPLED_PAGES
-        selection, _ = reading.select(exported, settings(source), [fact], table, leaves)
+        selection, _ = reading.select(held, job_settings(source), [fact], table, leaves)
     assert bool(selection.grouped) == is_grouped
 
 
@@ -214,20 +218,15 @@ def test_a_table_that_another_session_waits_for_is_not_sampled(
     monkeypatch.setattr(group_estimate, "LOCK_TIMEOUT", "100ms")
     source.fill(services=1, templates=1, rows=400)
     facts = [notify()]
-    with (
-        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings(source), facts, monitor, print) as exported,
-        source.connect() as other,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        waiting = pool.submit(other.execute, "truncate notifications")
+    with exported(source) as held, source.session() as other, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(other.ask, "truncate notifications")
         wait_until(lambda: source.waiting("relation"))
         found = [
-            reading.select(exported, settings(source), facts, table, leaves)[0].grouped
-            for table, leaves in exported.found
+            reading.select(held, job_settings(source), facts, table, leaves)[0].grouped
+            for table, leaves in held.found
         ]
         other.cancel()
-        with pytest.raises(psycopg.errors.QueryCanceled):
+        with pytest.raises(LoaderError, match="canceling statement"):
             waiting.result()
     assert [bool(each) for each in found] == [False, True]
 

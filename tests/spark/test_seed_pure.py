@@ -6,12 +6,12 @@ import pytest
 from common.progress import Measure, line
 from common.settings import Settings
 from counting import values
-from counting.counts import COLUMNS, NULL_DIMENSION, count_groups, each_row_once
+from counting.counts import NULL_DIMENSION, count_groups, each_row_once
 from counting.ranges import Leaf, Range, cut, plan
 from counting.visibility import Visibility, unfinished
 from pyspark.sql import Row, SparkSession
 
-from testkit.facts import column, declare, notify
+from testkit.facts import declare, notify
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
@@ -41,21 +41,6 @@ def groups(found: list[Row]) -> set[tuple[Any, ...]]:
     return {(*row["dimensions"], row["row_count"], row["reason"]) for row in found}
 
 
-def test_rows_are_counted_by_part_and_dimensions(spark: SparkSession) -> None:
-    rows = [
-        (S, T, "sms", "sent"),
-        (S.upper(), T.upper(), "sms", "sent"),
-        (S, T, "sms", "Sent"),
-    ]
-    found = counted(spark, rows, notify())
-    assert groups(found) == {(S, T, "sms", "sent", 2, None), (S, T, "sms", "Sent", 1, None)}
-    assert tuple(found[0].asDict()) == COLUMNS
-    assert {(row["fact"], row["part"]) for row in found} == {("ft_service_stats", "live")}
-    assert sorted(row["sums"] for row in found) == [["1", "0"], ["2", "0"]]
-    [archived] = counted(spark, rows[:1], notify(), table=ARCHIVE)
-    assert (archived["part"], archived["sums"]) == ("archived", ["0", "1"])
-
-
 def test_binary_ids_are_counted_as_they_are_and_told_as_text(spark: SparkSession) -> None:
     # In the byte values of "A" and "a", which as text would be one.
     upper, lower = bytearray(b"A" * 16), bytearray(b"a" * 16)
@@ -72,14 +57,6 @@ def test_binary_ids_are_counted_as_they_are_and_told_as_text(spark: SparkSession
     }
 
 
-def test_a_null_in_any_dimension_leaves_the_row_out(spark: SparkSession) -> None:
-    whole = (S, T, "sms", "sent")
-    rows = [whole, *((*whole[:n], None, *whole[n + 1 :]) for n in range(4))]
-    found = counted(spark, rows, notify())
-    assert [tuple(row["dimensions"]) for row in found if row["reason"] is None] == [whole]
-    assert sum(row["reason"] == NULL_DIMENSION for row in found) == 4
-
-
 def test_binary_uuids_become_text_where_another_fact_has_a_text_in_their_place(
     spark: SparkSession,
 ) -> None:
@@ -92,52 +69,11 @@ def test_binary_uuids_become_text_where_another_fact_has_a_text_in_their_place(
     }
 
 
-def condition(test: str, listed: list[str], is_null: bool | None = None) -> dict[str, Any]:
-    return {"column": "state", "test": test, "values": listed, "is_null": is_null}
-
-
-def test_a_row_counts_where_all_conditions_on_all_columns_are_true(spark: SparkSession) -> None:
-    where = [condition("in", ["a"]), condition("is_null", [], False)]
-    declaration = declare("public.notifications", ("kind", "text"), where=where)
-    declaration["where"].append({**where[0], "column": "other"})
-    fact = parse("f", LIVE, declaration)
-    rows = [
-        (f"{state} {other}", state, other)
-        for state in ("true", "false", None)
-        for other in ("true", "false", None)
-    ]
-    assert groups(counted(spark, rows, fact)) == {("true true", 1, None)}
-
-
-def test_a_measure_adds_up_the_rows_that_meet_its_own_conditions(spark: SparkSession) -> None:
-    late = {"where": [condition("below", ["7"])], "of": ["rows"]}
-    measures = [
-        {"name": "n", "kind": "count", "columns": [], "type": "bigint", **late, "where": []},
-        {"name": "late", "kind": "count", "columns": [], "type": "bigint", **late},
-        {"name": "paid", "kind": "sum", "columns": ["amount"], "type": "bigint", **late},
-    ]
-    fact = parse("f", LIVE, declare("public.notifications", ("kind", "text"), measures=measures))
-    rows = [("a", "1", "true"), ("a", "2", "true"), ("a", "4.5", "false"), ("b", "x", "true")]
-    assert {
-        (*row["dimensions"], *row["sums"], row["reason"]) for row in counted(spark, rows, fact)
-    } == {
-        ("a", "3", "2", "3", None),
-        ("b", "1", "0", "0", "the value of amount is not a number"),
-    }
-
-
 def test_a_fact_without_columns_counts_its_rows(spark: SparkSession) -> None:
     fact = parse("f", LIVE, declare("public.notifications"))
     frame = spark.createDataFrame([("",), ("",)], "value_0 string")
     [row] = count_groups(each_row_once(frame, ()), (), values.parts_of([fact], LIVE), "s").collect()
     assert (row["dimensions"], row["row_count"], row["sums"]) == ([], 2, ["2"])
-
-
-def test_the_slot_is_a_dimension_without_a_column(spark: SparkSession) -> None:
-    declaration = declare("public.notifications", ("kind", "text"))
-    declaration["dimensions"].insert(0, column("source", "text", kind="slot", column=None))
-    [row] = counted(spark, [("sms",)], parse("f", LIVE, declaration))
-    assert row["dimensions"] == ["the_slot", "sms"]
 
 
 @pytest.mark.parametrize(

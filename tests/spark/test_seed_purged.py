@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from seeding import job, store
 
-from tests.spark.declared import ORDERS, Shop
+from tests.spark.declared import EXACT, ORDERS, Group, Shop, a_shop, recounted, total
 from tests.spark.support import Source
-from tests.spark.test_seed_declared import EXACT, Group, a_shop, recounted, total
-from tests.spark.test_seed_following import a_loader
+from tests.spark.test_seed_refusals import a_loader
 from waltally import lsn
 
 ARCHIVED = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
@@ -37,20 +36,22 @@ def purged(shop: Shop, slot: str) -> dict[Group, list[Decimal]]:
 
 def write_down(source: Source, groups: dict[Group, list[Decimal]], commit_lsn: str) -> None:
     """Write the deletes down as the fact's routine does."""
-    with source.connect() as connection:
-        for group, measures in groups.items():
-            connection.execute(
-                "insert into cdc.archived_delete values"
-                " (%s, 'analytics.ft_orders', 'archived', %s, %s, %s)",
-                (source.slot, commit_lsn, list(group), measures),
-            )
+    for group, measures in groups.items():
+        source.execute(
+            "insert into cdc.archived_delete values"
+            " (%s, 'analytics.ft_orders', 'archived', %s, %s, %s)",
+            source.slot,
+            commit_lsn,
+            list(group),
+            measures,
+        )
 
 
 def mark(source: Source, applied_lsn: str, declaration: dict[str, Any] = ORDERS) -> None:
     """Say how far the fact is built."""
-    source.ask(
+    source.execute(
         "insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration)"
-        " values ('analytics.ft_orders', %s, %s, %s) returning 1",
+        " values ('analytics.ft_orders', %s, %s, %s)",
         source.slot,
         applied_lsn,
         json.dumps(declaration),
@@ -91,9 +92,9 @@ def column_sum(groups: dict[Group, list[Decimal]], place: int) -> Decimal:
 def shop(source: Source) -> Iterator[Shop]:
     """A shop whose tables a loader follows."""
     with a_shop(source) as made, a_loader(source):
-        source.ask(
+        source.execute(
             "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
-            " from cdc.slot_position returning 1"
+            " from cdc.slot_position"
         )
         yield made
 
@@ -125,15 +126,15 @@ def test_what_was_written_down_before_the_snapshot_stays_counted(
     assert said(out) == {"outcome": "kept", "rows": rows, "groups": len(groups)}
 
     # One row a group is left. The next seed has the later ones before its snapshot too.
-    kept = source.ask(ARCHIVED)
+    kept = source.execute(ARCHIVED)
     [position] = first
     assert {lsn.parse(at) for at, *_ in kept} == {position - 20, position - 10, position}
     assert len(kept) == len(groups) + len(some)
-    later = "delete from cdc.archived_delete where commit_lsn = %s returning 1"
-    source.ask(later, lsn.show(position))
-    left = source.ask(ARCHIVED)
+    later = "delete from cdc.archived_delete where commit_lsn = %s"
+    source.execute(later, lsn.show(position))
+    left = source.execute(ARCHIVED)
     assert source.seed()[0] == 0
-    assert source.ask(ARCHIVED) == left
+    assert source.execute(ARCHIVED) == left
     assert nonzero(total(source.groups("ft_orders"))) == nonzero(wanted)
 
 
@@ -157,8 +158,8 @@ def test_purged_rows_are_forgotten_when_asked(
         "rows": column_sum(groups, 1),
         "groups": len(groups),
     }
-    [(snapshot,)] = source.ask("select snapshot_lsn::text from cdc.baseline")
-    assert {at for at, *_ in source.ask(ARCHIVED)} == {snapshot}
+    [(snapshot,)] = source.execute("select snapshot_lsn::text from cdc.baseline")
+    assert {at for at, *_ in source.execute(ARCHIVED)} == {snapshot}
 
 
 @pytest.mark.parametrize("built", ["never", "otherwise"])
@@ -180,7 +181,7 @@ def test_a_fact_that_the_log_does_not_reach_back_to_keeps_what_it_wrote_down(
     source: Source, shop: Shop
 ) -> None:
     groups = purged(shop, source.slot)
-    [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
+    [(start,)] = source.execute("select start_lsn::text from cdc.slot_position")
     before = lsn.show(lsn.parse(start) - 1)
     write_down(source, groups, before)
     mark(source, before)
@@ -196,15 +197,15 @@ def test_a_fact_that_the_log_does_not_reach_back_to_keeps_what_it_wrote_down(
 def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
     source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
+    [(start,)] = source.execute("select start_lsn::text from cdc.slot_position")
     mark(source, start)
     when_counted(
-        lambda position: source.ask(
-            "update cdc.slot_position set position_lsn = %s returning 1", lsn.show(position)
+        lambda position: source.execute(
+            "update cdc.slot_position set position_lsn = %s", lsn.show(position)
         )
     )
     code, _, err = source.seed()
     assert code == 41, err
     assert "dbt has not installed it" in err
     assert "`dbt build`; then run the seed again; --forget-purged" in err
-    assert source.ask("select 1 from cdc.baseline") == []
+    assert source.execute("select 1 from cdc.baseline") == []

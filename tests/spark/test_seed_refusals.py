@@ -1,36 +1,35 @@
+"""What a seed refuses, nearly all of it before Spark starts: each with a remedy, nothing stored."""
+
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
-import psycopg
 import pytest
 from common import arrow_source
 from common.connections import connect
 from common.errors import CountingFailed, SnapshotTooOld
-from common.settings import Settings
-from counting import checks, snapshot
-from seeding import store
+from counting import checks
+from psycopg2.errors import ConfigurationLimitExceeded
+from seeding import job, store
 from seeding.incoming import acquire_seed_lock
 from seeding.job import seed
 
 from loader.staging.records import SlotPosition
-from testkit.facts import NOTIFY, notify
-from testkit.servers import Cluster
-from tests.spark.support import Source
-from waltally import errors, facts, lsn
-from waltally.tables import Table
+from testkit.facts import declare, notify
+from testkit.servers import Server
+from testkit.servers import connect as server_connect
+from tests.spark.support import Source, exported, job_settings
+from waltally import errors, locks, lsn
 
-
-def settings(source: Source, dsn: str = "", *names: str) -> Settings:
-    return Settings(dsn or source.dsn, source.dsn, source.slot, "cdc", names, timeout=5)
-
-
-def live_alone() -> facts.Fact:
-    """A fact of the table notifications alone."""
-    [live, _] = NOTIFY["tables"]
-    [count, _] = NOTIFY["measures"]
-    declaration = {**NOTIFY, "tables": [live], "measures": [count]}
-    return facts.parse("ft_live", Table("analytics", "ft_live"), declaration)
+PARTITIONED = """
+    alter table notifications rename to former;
+    create schema parts;
+    create table notifications (like former) partition by list (notification_status);
+    create table parts.leaf_a partition of notifications for values in ('a');
+    create table parts.leaf_b partition of notifications default
+"""
 
 
 @pytest.mark.parametrize(
@@ -55,123 +54,98 @@ def live_alone() -> facts.Fact:
 def test_what_is_not_there_is_refused(
     source: Source, sql: str, error: type[errors.LoaderError], words: str
 ) -> None:
-    with source.connect() as connection:
-        connection.execute(sql)
+    source.execute(sql)
     with pytest.raises(error, match=words) as caught:
-        seed(settings(source))
+        seed(job_settings(source))
     assert caught.value.remedy
 
 
+@contextmanager
+def reader(source: Source, rights: str) -> Iterator[str]:
+    """A role, and how it connects to the source."""
+    source.execute(f"create role reader login {rights}")
+    try:
+        yield source.cluster.dsn(source.name, "reader")
+    finally:
+        source.execute("drop owned by reader; drop role reader")
+
+
 def test_a_role_without_its_rights_is_refused(source: Source) -> None:
-    as_reader = source.cluster.dsn(source.name, "reader")
-    with source.connect() as connection:
-        connection.execute("create role reader login")
-        try:
-            with pytest.raises(errors.MissingRight, match="lacks REPLICATION"):
-                seed(settings(source, as_reader))
-            connection.execute("alter role reader replication")
-            with pytest.raises(errors.MissingRight, match="may not read table"):
-                seed(settings(source, as_reader))
-            connection.execute(
-                "grant select (service_id, template_id, notification_type, notification_status)"
-                " on notifications, notification_history to reader"
-            )
-            with (
-                closing(connect(as_reader, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.export(
-                    settings(source, as_reader), [notify()], monitor, print
-                ) as exported,
-            ):
-                exported.check()
-        finally:
-            connection.execute("drop owned by reader; drop role reader")
+    with reader(source, "") as dsn:
+        settings = job_settings(source, dsn=dsn)
+        with pytest.raises(errors.MissingRight, match="lacks REPLICATION"):
+            seed(settings)
+        source.execute("alter role reader replication")
+        with pytest.raises(errors.MissingRight, match="may not read table"):
+            seed(settings)
+        source.execute(
+            "grant select (service_id, template_id, notification_type, notification_status)"
+            " on notifications, notification_history to reader"
+        )
+        with exported(source, dsn=dsn) as held:
+            held.check()
 
 
 def test_a_role_needs_the_right_to_read_each_partition(source: Source) -> None:
-    as_reader = source.cluster.dsn(source.name, "reader")
-    with source.connect() as connection:
-        connection.execute(
-            "create role reader login replication; create schema parts;"
-            "alter table notifications rename to former;"
-            "create table notifications (like former) partition by list (notification_status);"
-            "create table parts.leaf partition of notifications default;"
-            "grant select on notifications, notification_history to reader"
-        )
-        try:
-            with pytest.raises(errors.MissingRight, match=r"read table parts\.leaf") as caught:
-                seed(settings(source, as_reader))
-            connection.execute(caught.value.remedy.encode())
-            with (
-                closing(connect(as_reader, "LOADER_SOURCE_DSN")) as monitor,
-                snapshot.export(
-                    settings(source, as_reader), [notify()], monitor, print
-                ) as exported,
-            ):
-                checks.tables(monitor, [notify()])
-                assert [str(leaf.table) for leaf in exported.found[0][1]] == ["parts.leaf"]
-        finally:
-            connection.execute("drop owned by reader; drop role reader")
+    source.execute(PARTITIONED)
+    with reader(source, "replication") as dsn:
+        source.execute("grant select on notifications, notification_history to reader")
+        with pytest.raises(errors.MissingRight, match=r"read table parts\.leaf") as caught:
+            seed(job_settings(source, dsn=dsn))
+        source.execute(caught.value.remedy)
+        with exported(source, dsn=dsn) as held:
+            leaves = {f"parts.{name}" for name in ("leaf_a", "leaf_b")}
+            assert {str(leaf.table) for leaf in held.found[0][1]} == leaves
+            locked = "select relation::regclass::text from pg_locks where pid = %s"
+            assert leaves <= {name for (name,) in source.execute(locked, held.pids[1])}
 
 
 def test_a_wrong_password_is_refused_and_not_repeated(source: Source) -> None:
     hba = source.cluster.data / "pg_hba.conf"
     before = hba.read_text()
-    with source.connect() as connection:
-        connection.execute("create role locked login password 'right'")
-        hba.write_text("host all locked 127.0.0.1/32 scram-sha-256\n" + before)
-        try:
-            connection.execute("select pg_reload_conf()")
-            with pytest.raises(errors.CannotConnect) as caught:
-                # Until the server has read the file, it lets anybody in.
-                dsn = source.cluster.dsn(source.name, "locked", password="guess")
-                while True:
-                    connect(dsn, "LOADER_SOURCE_DSN").close()
-            assert "password authentication failed" in str(caught.value)
-            assert "guess" not in caught.value.sentence
-        finally:
-            hba.write_text(before)
-            connection.execute("select pg_reload_conf()")
-            connection.execute("drop role locked")
+    source.execute("create role locked login password 'right'")
+    hba.write_text("host all locked 127.0.0.1/32 scram-sha-256\n" + before)
+    try:
+        source.execute("select pg_reload_conf()")
+        with pytest.raises(errors.LoaderError, match="password authentication failed") as caught:
+            # Until the server has read the file, it lets anybody in.
+            dsn = source.cluster.dsn(source.name, "locked", password="guess")
+            while True:
+                connect(dsn, "LOADER_SOURCE_DSN").close()
+        assert "guess" not in caught.value.sentence
+    finally:
+        hba.write_text(before)
+        source.execute("select pg_reload_conf()")
+        source.execute("drop role locked")
 
 
-def test_a_server_without_wal2json_is_refused(source: Source) -> None:
+def test_a_server_without_the_plugin_or_a_free_slot_is_refused(source: Source) -> None:
     dsn = source.cluster.dsn(source.name, options="-cdynamic_library_path=/nowhere")
-    with (
-        closing(connect(dsn, "LOADER_SOURCE_DSN")) as monitor,
-        pytest.raises(errors.PluginMissing),
-        snapshot.export(settings(source, dsn), [notify()], monitor, print),
-    ):
+    with pytest.raises(errors.PluginMissing), exported(source, dsn=dsn):
         pass
-
-
-def test_a_server_without_a_free_slot_is_refused(source: Source) -> None:
     made = []
-    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
-        try:
-            with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
-                for number in range(100):
-                    monitor.execute(
-                        "select pg_create_physical_replication_slot(%s)", (f"s{number}",)
-                    )
-                    made.append(f"s{number}")
-            with (
-                pytest.raises(errors.NoFreeSlot),
-                snapshot.export(settings(source), [notify()], monitor, print),
-            ):
-                pass
-        finally:
-            for name in made:
-                monitor.execute("select pg_drop_replication_slot(%s)", (name,))
+    try:
+        with pytest.raises(ConfigurationLimitExceeded):
+            for number in range(100):
+                source.execute("select pg_create_physical_replication_slot(%s)", f"s{number}")
+                made.append(f"s{number}")
+        with pytest.raises(errors.NoFreeSlot), exported(source):
+            pass
+    finally:
+        for name in made:
+            source.execute("select pg_drop_replication_slot(%s)", name)
 
 
 def test_a_server_below_logical_and_a_standby_are_refused() -> None:
-    with Cluster({"wal_level": "replica", "fsync": "off"}) as other:
-        with closing(connect(other.dsn(), "LOADER_SOURCE_DSN")) as connection:
-            row = connection.execute("select system_identifier from pg_control_system()").fetchone()
-            assert row is not None
-            position = SlotPosition("s", str(row[0]), "postgres", 0, 0)
-            with pytest.raises(errors.WalLevelTooLow, match="wal_level = replica"):
-                checks.source(connection, position)
+    with Server({"wal_level": "replica", "fsync": "off"}) as other:
+        with closing(server_connect(other.dsn())) as admin:
+            [(identifier,)] = admin.ask("select system_identifier::text from pg_control_system()")
+        position = SlotPosition("s", identifier, "postgres", 0, 0)
+        with (
+            closing(connect(other.dsn(), "LOADER_SOURCE_DSN")) as connection,
+            pytest.raises(errors.WalLevelTooLow, match="wal_level = replica"),
+        ):
+            checks.source(connection, position)
         other.stop()
         (other.data / "standby.signal").touch()
         other.start()
@@ -182,6 +156,45 @@ def test_a_server_below_logical_and_a_standby_are_refused() -> None:
             checks.source(connection, position)
 
 
+def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source) -> None:
+    source.fill()
+    source.previous_seed()
+    source.execute(
+        "delete from pg_enum where enumlabel = 'sms' and enumtypid = 'notification_type'::regtype"
+    )
+    code, out, err = source.seed()
+    assert (code, out) == (34, ""), err
+    assert "invalid internal value for enum" in err
+    assert "Traceback" not in err and "\tat " not in err
+    assert source.has_previous_seed()
+
+
+def test_an_unknown_fact_is_refused_with_the_known_ones(source: Source) -> None:
+    code, _, err = source.seed("--fact", "ft_nothing")
+    assert (code, "ft_service_stats" in err) == (2, True), err
+
+
+def test_a_declaration_that_changes_while_it_is_counted_is_refused(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.previous_seed()
+    counting = job.count
+
+    def count(*arguments: Any) -> store.Counted:
+        counted = counting(*arguments)
+        source.register(declare("public.notifications", ("reference", "text")), "ft_service_stats")
+        return counted
+
+    monkeypatch.setattr(job, "count", count)
+    with pytest.raises(CountingFailed, match="declaration of ft_service_stats") as caught:
+        seed(job_settings(source))
+    assert caught.value.remedy == "run the seed again"
+    assert source.has_previous_seed()
+
+
+# What is in the log from when on.
+
+
 def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused() -> None:
     checks.position(10, 10, 10)
     with pytest.raises(SnapshotTooOld, match="change log"):
@@ -190,31 +203,85 @@ def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused() -> Non
         checks.position(10, 9, 11)
 
 
-def test_an_older_snapshot_does_not_replace_a_newer_one(source: Source) -> None:
+@pytest.mark.parametrize(
+    ("snapshot", "b_since", "refusal"),
+    [
+        *((10, 10, ""), (9, 10, "public.a"), (19, 20, r"of public\.b in"), (20, 20, "")),
+        # What is not followed yet will be from the position of record on.
+        *((30, None, ""), (29, None, r"public\.b")),
+    ],
+)
+def test_each_table_must_be_in_the_log_from_before_the_snapshot(
+    snapshot: int, b_since: int | None, refusal: str
+) -> None:
+    slot = SlotPosition("s", "1", "d", 5, 30)
+    held = {"public.a": 10, "public.b": b_since}
+    if not refusal:
+        checks.log_holds(snapshot, slot, held)
+        return
+    with pytest.raises(SnapshotTooOld, match=refusal):
+        checks.log_holds(snapshot, slot, held)
+
+
+@contextmanager
+def a_loader(source: Source) -> Iterator[None]:
+    """A session that holds the lock of one that follows the slot."""
+    with source.session() as session:
+        session.ask("select pg_advisory_lock(%s)", (locks.key("loader", "cdc", source.slot),))
+        yield
+
+
+@pytest.mark.parametrize("columns", [[], ["service_id", "template_id", "notification_type"]])
+def test_a_seed_that_a_running_loader_is_not_ready_for_times_out(
+    source: Source, columns: list[str]
+) -> None:
     source.previous_seed()
-    with closing(connect(source.dsn, "LOADER_TARGET_DSN")) as target:
-        [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
-        target.execute("update cdc.baseline set snapshot_lsn = snapshot_lsn + 100")
-        with (
-            acquire_seed_lock(target, settings(source), print),
-            pytest.raises(SnapshotTooOld),
-        ):
-            counted = store.Counted(lsn.parse(start) + 99)
-            store.replace(target, settings(source), [notify()], counted)
+    source.execute(
+        "update cdc.logged_table set held_since = (select coalesce(jsonb_object_agg(each,"
+        " position_lsn), '{}') from unnest(%s::text[]) as each) from cdc.slot_position",
+        columns,
+    )
+    with a_loader(source):
+        code, _, err = source.seed("--timeout", "0.5")
+    assert code == 41, err
+    assert "the log does not hold public.notifications, public.notification_history yet" in err
     assert source.has_previous_seed()
 
 
-def test_a_baseline_of_a_timeline_that_the_loader_has_left_is_not_stored(source: Source) -> None:
+@pytest.mark.parametrize(
+    ("sql", "position", "error", "words"),
+    [
+        (
+            "update cdc.baseline set snapshot_lsn = snapshot_lsn + 100",
+            (99, None),
+            SnapshotTooOld,
+            "stored baseline",
+        ),
+        (
+            "update cdc.slot_position set timeline = 2",
+            (999, 1),
+            CountingFailed,
+            "promoted while the seed was counting",
+        ),
+    ],
+)
+def test_what_became_too_old_while_it_was_counted_is_not_stored(
+    source: Source,
+    sql: str,
+    position: tuple[int, int | None],
+    error: type[errors.LoaderError],
+    words: str,
+) -> None:
     source.previous_seed()
-    with closing(connect(source.dsn, "LOADER_TARGET_DSN")) as target:
-        [(start,)] = source.ask("select start_lsn::text from cdc.slot_position")
-        target.execute("update cdc.slot_position set timeline = 2")
-        counted = store.Counted(lsn.parse(start) + 999, timeline=1)
-        with (
-            acquire_seed_lock(target, settings(source), print),
-            pytest.raises(CountingFailed, match="promoted while the seed was counting"),
-        ):
-            store.replace(target, settings(source), [notify()], counted)
+    start = lsn.parse(source.value("select start_lsn::text from cdc.slot_position"))
+    counted = store.Counted(start + position[0], timeline=position[1])
+    source.execute(sql)
+    with (
+        closing(connect(source.dsn, "LOADER_TARGET_DSN")) as target,
+        acquire_seed_lock(target, job_settings(source), print),
+        pytest.raises(error, match=words),
+    ):
+        store.replace(target, job_settings(source), [notify()], counted)
     assert source.has_previous_seed()
 
 
@@ -222,41 +289,10 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrow_source, "LOCK_TIMEOUT", "50ms")
-    with (
-        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings(source), [live_alone()], monitor, print) as exported,
-        source.connect() as altering,
-        altering.transaction(),
-    ):
-        altering.execute("lock table notification_history")
+    with exported(source) as held, source.session() as altering, altering.transaction():
+        altering.ask("lock table services")
         readers = arrow_source.batches(
-            exported.conninfo, "select id::text from public.notification_history", exported.name
+            held.conninfo, "select id::text from public.services", held.name
         )
         with pytest.raises(arrow_source.ReadFailed, match="lock timeout"):
             next(readers)
-
-
-def test_leaves_of_a_partitioned_table_are_read_one_by_one(source: Source) -> None:
-    with source.connect() as connection:
-        connection.execute(
-            "drop table notification_history;"
-            "create table notification_history (service_id uuid, template_id uuid,"
-            " notification_type text, notification_status text) partition by list"
-            " (notification_status);"
-            "create table leaf_a partition of notification_history for values in ('a');"
-            "create table leaf_b partition of notification_history default"
-        )
-    with (
-        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings(source), [notify()], monitor, print) as exported,
-    ):
-        assert [str(leaf.table) for leaf in exported.found[1][1]] == [
-            "public.leaf_a",
-            "public.leaf_b",
-        ]
-        locked = source.ask(
-            "select relation::regclass::text from pg_locks where pid = %s and relation::regclass"
-            "::text ~ '^leaf' order by 1",
-            exported.pids[1],
-        )
-        assert locked == [("leaf_a",), ("leaf_b",)]

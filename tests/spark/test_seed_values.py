@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from random import Random
 
-import psycopg
 import pytest
 from common import typed_values
 from common.exact_sums import add, sum_of, sum_text
@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from testkit.facts import column
-from testkit.servers import Cluster
+from testkit.servers import Cluster, connect
+from waltally.errors import LoaderError
 from waltally.facts import Dimension, Measure
 
 AMOUNTS = (
@@ -34,13 +35,13 @@ def test_a_sum_is_the_servers_whatever_the_numbers(cluster: Cluster, spark: Spar
         .select("place", sum_text(sql.col("total")).alias("total"))
         .collect()
     )
-    with psycopg.connect(cluster.dsn()) as connection:
+    with closing(connect(cluster.dsn())) as connection:
         for row in found:
-            server = connection.execute(
+            server = connection.ask(
                 "select coalesce(sum(each), 0)::text from unnest(%s::numeric[]) as each",
                 (lists[row["place"]],),
-            ).fetchone()
-            assert (row["total"],) == server, lists[row["place"]]
+            )
+            assert [(row["total"],)] == server, lists[row["place"]]
 
 
 def test_no_digit_of_a_sum_is_lost() -> None:
@@ -109,14 +110,13 @@ def test_a_value_is_written_as_its_type_prints_it(
         .withColumn("reason", typed_values.dimension_reason(sql.col("value"), dimension))
         .collect()
     )
-    with psycopg.connect(cluster.dsn()) as server:
+    with closing(connect(cluster.dsn())) as server:
         for row in found:
             taken = None if row["reason"] else row["value"]
             assert taken == texts[row["text"]], row
             assert (row["reason"] is None) == (taken is not None or row["text"] is None), row
             if taken is not None:
-                printed = server.execute(f"select %s::{type_}::text".encode(), (taken,))
-                assert printed.fetchone() == (taken,)
+                assert server.ask(f"select %s::{type_}::text", (taken,)) == [(taken,)]
 
 
 NUMBERS = {
@@ -155,13 +155,13 @@ def test_a_number_that_the_measures_type_does_not_hold_is_refused(
     cluster: Cluster, spark: SparkSession
 ) -> None:
     types = ["numeric", "bigint", "numeric(4, 2)", "numeric(20, 5)", "numeric(2, 2)"]
-    with psycopg.connect(cluster.dsn(), autocommit=True) as server:
+    with closing(connect(cluster.dsn())) as server:
 
         def is_kept(text: str, type_: str) -> bool:
-            query = f"select %s::numeric::{type_} = %s::numeric".encode()
+            query = f"select %s::numeric::{type_} = %s::numeric"
             try:
-                return server.execute(query, (text, text)).fetchone() == (True,)
-            except psycopg.errors.NumericValueOutOfRange:
+                return server.ask(query, (text, text)) == [(True,)]
+            except LoaderError:  # numeric value out of range
                 return False
 
         for text, outcome in zip(HELD, refusals(spark, HELD, types), strict=True):

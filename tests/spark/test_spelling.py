@@ -158,26 +158,22 @@ def quoted_type(name: str) -> str:
 
 def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source) -> None:
     table = Table("public", "Of every type")
-    with source.connect() as connection:
-        connection.execute(TYPES)
-        kinds = [
-            name.strip('"') for (name,) in connection.execute(KINDS, (sorted(NO_INPUT),)).fetchall()
-        ]
+    with source.session() as connection:
+        connection.ask(TYPES)
+        kinds = [name.strip('"') for (name,) in connection.ask(KINDS, (sorted(NO_INPUT),))]
         refused = {name for name in kinds if name in BY_SESSION}
         assert set(kinds) - refused <= SAMPLES.keys(), "a type without a sample"
         # A new server's types come with it; an older one lacks some.
         known = [
             name
             for name in SAMPLES
-            if connection.execute(
-                "select to_regtype(%s) is not null", (quoted_type(name),)
-            ).fetchone()
-            == (True,)
+            if connection.ask("select to_regtype(%s) is not null", (quoted_type(name),))
+            == [(True,)]
         ]
         names = {name: f"c {number}" for number, name in enumerate(known)}
         listed = ", ".join(f"{quoted(c)} {quoted_type(name)}" for name, c in names.items())
-        connection.execute(f"create table {table.quoted} (id int primary key, {listed})".encode())
-        connection.execute("select pg_create_logical_replication_slot('spelling', 'wal2json')")
+        connection.ask(f"create table {table.quoted} (id int primary key, {listed})")
+        connection.ask("select pg_create_logical_replication_slot('spelling', 'wal2json')")
         dice, most = Random(7), max(map(len, SAMPLES.values()))
         for row in range(2 * most + 1):
             values = [
@@ -194,20 +190,18 @@ def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source
                 else f"%s::{quoted_type(name)}"
                 for name in known
             )
-            connection.execute(
-                f"insert into {table.quoted} values ({row}, {marks})".encode(), values
-            )
+            connection.ask(f"insert into {table.quoted} values ({row}, {marks})", values)
         for setting, value in _VALUES.items():
-            connection.execute("select set_config(%s, %s, false)", (setting, value))
+            connection.ask("select set_config(%s, %s, false)", (setting, value))
         streamed: dict[tuple[int, str], str | None] = {}
-        changes = connection.execute(
+        changes = connection.ask(
             "select data from pg_logical_slot_peek_changes('spelling', null, null,"
             " 'format-version', '2', 'include-transaction', '0')"
-        ).fetchall()
+        )
         for row, (payload,) in enumerate(changes):
-            for column, text in connection.execute(READ, (payload, list(names.values()))):
+            for column, text in connection.ask(READ, (payload, list(names.values()))):
                 streamed[row, column] = text
-        connection.execute("select pg_drop_replication_slot('spelling')")
+        connection.ask("select pg_drop_replication_slot('spelling')")
     with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
         written = columns.texts(monitor, table, list(names.values()))
     query = ", ".join(f"{written[name]} as {quoted(name)}" for name in names.values())
@@ -227,14 +221,11 @@ def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source
 
 @pytest.mark.parametrize("type_", ["money", "regclass", "regrole[]", "named", "listed", "aclitem"])
 def test_a_type_whose_text_depends_on_the_session_is_refused(source: Source, type_: str) -> None:
-    with source.connect() as connection:
-        connection.execute(
-            "create type named as (a int, b regtype); create domain listed as money[]"
-        )
-        connection.execute(
-            "alter table notifications drop notification_status;"
-            f"alter table notifications add notification_status {type_}".encode()
-        )
+    source.execute(
+        "create type named as (a int, b regtype); create domain listed as money[];"
+        "alter table notifications drop notification_status;"
+        f"alter table notifications add notification_status {type_}"
+    )
     live = Table("public", "notifications")
     with (
         closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
@@ -242,8 +233,7 @@ def test_a_type_whose_text_depends_on_the_session_is_refused(source: Source, typ
     ):
         checks.tables(monitor, [notify()])
     assert caught.value.remedy is not None
-    with source.connect() as connection:
-        connection.execute(caught.value.remedy.encode())
+    source.execute(caught.value.remedy)
     with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
         checks.tables(monitor, [notify()])
         name = "notification_status"

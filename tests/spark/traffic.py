@@ -6,12 +6,12 @@ import json
 import random
 import threading
 from collections import Counter
+from contextlib import suppress
 from typing import Any
-
-import psycopg
 
 from tests.spark.support import TABLES, Counts, Source
 from waltally import lsn
+from waltally.errors import LoaderError
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
@@ -55,20 +55,26 @@ class Writers:
     def _write(self, seed: int) -> None:
         choice = random.Random(seed)
         try:
-            with self._source.connect() as connection:
+            with self._source.session() as session:
                 while not self._stop.wait(0.01):
-                    with connection.transaction(force_rollback=choice.random() < 0.1):
+                    with suppress(_RolledBack), session.transaction():
                         for change in choice.choices(CHANGES, k=choice.randint(1, 3)):
-                            connection.execute(change)
-        except psycopg.Error as error:
+                            session.ask(change)
+                        if choice.random() < 0.1:
+                            raise _RolledBack
+        except LoaderError as error:
             self._failed.append(error)
+
+
+class _RolledBack(Exception):
+    """Ends a transaction without its changes."""
 
 
 def changes_from(source: Source, position: int) -> Counts:
     """Signed counts of the stream's changes in transactions whose commit record is not before."""
     deltas: Counts = {table: Counter() for table in TABLES}
     commit = 0
-    for (payload,) in source.ask(
+    for (payload,) in source.execute(
         "select data from pg_logical_slot_peek_changes('truth', null, null, 'format-version', '2',"
         " 'include-lsn', '1', 'include-xids', '1', 'include-transaction', '1')"
     ):
