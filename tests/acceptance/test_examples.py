@@ -1,7 +1,7 @@
 """Random histories of the three examples: every fact equals a recount at the end.
 
 Each has baselines in the middle of the traffic, a fact that is added and one that is declared
-otherwise while it runs. Ten seeds an example; `make test` runs one history of the shop.
+otherwise while it runs. Ten seeds an example.
 """
 
 from __future__ import annotations
@@ -17,13 +17,7 @@ from testkit.servers import Cluster
 from tests.acceptance.example_pipeline import ExamplePipeline
 from tests.acceptance.variations import VARIATIONS
 
-IN_MAKE_TEST = ("shop", 2)
-
-CASES = [
-    pytest.param(name, seed, marks=() if (name, seed) == IN_MAKE_TEST else pytest.mark.slow)
-    for name in examples.names()
-    for seed in range(1, 11)
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -32,7 +26,8 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-@pytest.mark.parametrize(("name", "seed"), CASES)
+@pytest.mark.parametrize("seed", range(1, 11))
+@pytest.mark.parametrize("name", examples.names())
 def test_every_fact_equals_a_recount(
     name: str, seed: int, cluster: Cluster, tmp_path: Path, stack: ExitStack
 ) -> None:

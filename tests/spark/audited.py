@@ -27,7 +27,6 @@ ARCHIVE = (
 )
 SESSIONS = "select pid from pg_stat_activity where application_name = 'waltally audit'"
 DIMENSIONS = "service_id, template_id, notification_type, notification_status"
-DIMENSIONS_AS_TEXT = ", ".join(f"{name}::text" for name in DIMENSIONS.split(", "))
 OPTIONS = (
     *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
     *("--driver-java-options", FAST_START),

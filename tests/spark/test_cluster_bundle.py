@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -21,27 +20,6 @@ from tests.spark.support import Source
 
 SPARK_HOME = Path(pyspark.__file__).parent
 JOBS = ("seed", "apply", "audit", "archive", "replay")
-
-# What driver and executor import, and from where.
-PROBE = """
-import json
-import os
-import sys
-
-from common import session
-
-
-def places(_):
-    import adbc_driver_postgresql, counting, loader, psycopg, psycopg2, pyarrow, waltally
-    modules = (adbc_driver_postgresql, counting, loader, psycopg, psycopg2, pyarrow, waltally)
-    return {"path": sys.path, "prefix": sys.prefix, "cwd": os.getcwd(),
-            "modules": [module.__file__ for module in modules]}
-
-
-with session.running("probe") as spark:
-    found = {"driver": places(0), "executor": spark.sparkContext.range(1).map(places).first()}
-print(json.dumps(found))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -109,26 +87,6 @@ def test_every_user_may_read_the_bundle(tmp_path: Path) -> None:
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o644}
     with tarfile.open(tmp_path / "environment.tar.gz") as archive:
         assert all(entry.mode & 0o444 == 0o444 for entry in archive if entry.isfile())
-
-
-@pytest.mark.slow
-def test_driver_and_executors_import_only_what_the_bundle_brings(
-    bundle: Path, elsewhere: Path, workers: SparkCluster
-) -> None:
-    probe = elsewhere / "probe.py"
-    probe.write_text(PROBE)
-    done = submit(bundle, elsewhere, workers.url, probe)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert Path(found["driver"]["cwd"]) == elsewhere
-    assert workers.home in Path(found["executor"]["cwd"]).parents
-    for place in found.values():
-        homes = (f"{place['cwd']}/environment", "waltally.zip")
-        assert all(any(home in file for home in homes) for file in place["modules"]), place
-        assert not any(
-            path.startswith(str(ROOT)) and "pyspark" not in path for path in place["path"]
-        ), place
-        assert place["prefix"] == f"{place['cwd']}/environment"
 
 
 @pytest.mark.slow

@@ -23,7 +23,6 @@ from waltally.facts import Fact, parse
 from waltally.session_settings import _VALUES
 from waltally.tables import Table
 
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
 SLOT = "east"
 SCHEMA = "commit_lsn long, ordinal long, action string, payload string"
 PEEK = (
@@ -56,7 +55,8 @@ def logged(spark: SparkSession, connection: Connection) -> DataFrame:
     return spark.createDataFrame(found, SCHEMA).repartition(2)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
 def test_any_history_comes_to_what_a_recount_says(
     spark: SparkSession, connection: Connection, seed: int
 ) -> None:
@@ -180,7 +180,9 @@ def stored_services(connection: Connection) -> set[tuple[Any, ...]]:
     return set(connection.ask(f"select {columns} from services"))
 
 
-@pytest.mark.parametrize("seed", SEEDS[:5])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))]
+)
 def test_current_rows_follow_the_table_by_its_key_alone(
     spark: SparkSession, connection: Connection, seed: int
 ) -> None:

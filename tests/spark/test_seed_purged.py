@@ -177,23 +177,6 @@ def test_a_fact_that_is_not_built_as_it_is_declared_remembers_nothing(
     assert said(out) == (unknown if built == "otherwise" else nothing)
 
 
-def test_a_fact_that_the_log_does_not_reach_back_to_keeps_what_it_wrote_down(
-    source: Source, shop: Shop
-) -> None:
-    groups = purged(shop, source.slot)
-    [(start,)] = source.execute("select start_lsn::text from cdc.slot_position")
-    before = lsn.show(lsn.parse(start) - 1)
-    write_down(source, groups, before)
-    mark(source, before)
-    code, out, err = source.seed("--json")
-    assert code == 0, err
-    assert nonzero(total(source.groups("ft_orders"))) == nonzero(
-        recounted(shop, source.slot, "kept")
-    )
-    [_, gap] = json.loads(out)["facts"]["ft_orders"]["notes"]
-    assert f"the change log does not go on from {before}" in gap
-
-
 def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
     source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
 ) -> None:
