@@ -103,6 +103,7 @@ def orders(audited: Audited) -> Iterator[Orders]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_fact_with_sums_is_audited_beside_the_others(audited: Audited, orders: Orders) -> None:
     with audited.follow():
         # A fact that waits for its first build does not keep the others from it.
