@@ -188,63 +188,6 @@ create type computed_batch as (
 
 comment on type computed_batch is 'The rows of computed_group that are one batch, and what it could not count.';
 
--- Bring one model from its position to to_lsn, or raise; the caller makes it a subtransaction. `batch` are
--- the changes in between, where the caller has read them already; or Spark has `computed` what they add.
-create function apply_model(
-    plan model_plan, to_lsn pg_lsn, is_read boolean, batch change[], chunk_size bigint, computed computed_batch
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-    result cdc.outcome;
-    rejected_lsn pg_lsn;
-    left_out jsonb;
-begin
-    perform cdc.begin_model(plan, to_lsn);
-    if is_read then
-        result := cdc.run_step(plan, 'add', batch);
-        rejected_lsn := result.rejected_lsn;
-        left_out := cdc.add_left_out(plan.left_out, result.left_out);
-    elsif computed.id is not null then
-        perform cdc.merge_computed(plan, to_lsn, computed);
-        rejected_lsn := computed.rejected_lsn;
-        left_out := cdc.add_left_out(plan.left_out, computed.left_out);
-    else
-        select done.rejected_lsn, done.left_out into rejected_lsn, left_out
-        from cdc.step_through(
-            plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, chunk_size
-        ) as done;
-    end if;
-    perform cdc.end_model(plan, to_lsn, rejected_lsn, left_out, chunk_size);
-end
-$$;
-
--- Write down what a model failed with. A lock that somebody holds is tried again each second, anything
--- else ever more seldom, so that it does not slow the other models.
-create function record_failure(plan model_plan, code text, message text, hint text) returns void
-language sql set search_path = pg_catalog, pg_temp as $$
-    update cdc.installed_model as stored
-    set
-        error = case when code = '55P03' then 'it could not be locked: ' else '' end || message,
-        remedy = coalesce(
-            nullif(hint, ''),
-            case code
-                when '55P03' then 'nothing; it is tried again'
-                when '22003' then format(
-                    'declare a wider type for the measure, then `loader setup`, '
-                    '`spark-submit spark/seed.py --fact %s`, `dbt build`',
-                    plan.fact_name
-                )
-                else '`dbt build` makes what is missing and tries it at once'
-            end
-        ),
-        failed_at = clock_timestamp(),
-        failures = case when code = '55P03' then 0 else failures + 1 end,
-        retry_at = clock_timestamp() + make_interval(
-            secs => case when code = '55P03' then 1 else least(60, 2 ^ least(failures, 10)) end
-        )
-    where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name
-$$;
-
 -- Whether a table is truncated of which a measure adds up the rows with those of another table. What it
 -- had added is not known then, so the model has to start from its baseline again.
 create function is_truncated_with_others(plan model_plan, to_lsn pg_lsn) returns boolean
@@ -265,13 +208,19 @@ begin
 end
 $$;
 
--- Bring a model to to_lsn in a subtransaction and return whether that succeeded; an error is written down.
+-- Bring a model from its position to to_lsn in a subtransaction, and return whether that succeeded. `batch` are the
+-- changes in between, where the caller has read them already; or Spark has `computed` what they add. An error is
+-- written down. A lock that somebody holds is tried again each second, anything else ever more seldom, so that it
+-- does not slow the other models.
 create function try_model(
     plan model_plan, to_lsn pg_lsn, is_read boolean, batch change[], slice_size bigint,
     computed computed_batch default null
 ) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
+    result cdc.outcome;
+    rejected_lsn pg_lsn;
+    left_out jsonb;
     code text;
     message text;
     hint text;
@@ -280,17 +229,53 @@ begin
         update cdc.installed_model as stored
         set is_refresh_asked = true
         where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
-    else
-        perform cdc.apply_model(plan, to_lsn, is_read, batch, slice_size, computed);
+        return true;
     end if;
+    perform cdc.begin_model(plan, to_lsn);
+    if is_read then
+        result := cdc.run_step(plan, 'add', batch);
+        rejected_lsn := result.rejected_lsn;
+        left_out := cdc.add_left_out(plan.left_out, result.left_out);
+    elsif computed.id is not null then
+        perform cdc.merge_computed(plan, to_lsn, computed);
+        rejected_lsn := computed.rejected_lsn;
+        left_out := cdc.add_left_out(plan.left_out, computed.left_out);
+    else
+        select done.rejected_lsn, done.left_out into rejected_lsn, left_out
+        from cdc.step_through(
+            plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, slice_size
+        ) as done;
+    end if;
+    perform cdc.end_model(plan, to_lsn, rejected_lsn, left_out, slice_size);
     return true;
 exception
     when others then
         get stacked diagnostics
             code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
-        if code <> 'WL001' then
-            perform cdc.record_failure(plan, code, message, hint);
+        if code = 'WL001' then
+            return false;
         end if;
+        update cdc.installed_model as stored
+        set
+            error = case when code = '55P03' then 'it could not be locked: ' else '' end || message,
+            remedy = coalesce(
+                nullif(hint, ''),
+                case code
+                    when '55P03' then 'nothing; it is tried again'
+                    when '22003' then format(
+                        'declare a wider type for the measure, then `loader setup`, '
+                        '`spark-submit spark/seed.py --fact %s`, `dbt build`',
+                        plan.fact_name
+                    )
+                    else '`dbt build` makes what is missing and tries it at once'
+                end
+            ),
+            failed_at = clock_timestamp(),
+            failures = case when code = '55P03' then 0 else failures + 1 end,
+            retry_at = clock_timestamp() + make_interval(
+                secs => case when code = '55P03' then 1 else least(60, 2 ^ least(failures, 10)) end
+            )
+        where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
         return false;
 end
 $$;
