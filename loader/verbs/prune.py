@@ -57,7 +57,7 @@ def prune_command(
     if left:
         raise Interrupted(
             f"{', '.join(left)} could not be dropped now",
-            "`loader prune` again: it finishes what was begun",
+            "`loader prune` again, once the sessions that use the log have ended",
         )
 
 
