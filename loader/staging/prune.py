@@ -133,8 +133,6 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
                 f"The staging schema {schema} is not there or not up to date", "run `loader setup`"
             )
         target.ask("select set_config('lock_timeout', %s, false)", (f"{timeout}s",))
-        # A killed prune must not hold its lock until the wait is over.
-        target.ask("set client_connection_check_interval to '1s'")
         if not dry_run and not locks.acquire(target, "prune", schema, seconds=timeout):
             raise Interrupted(
                 f"Another prune of schema {schema} is running",
@@ -145,8 +143,8 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
         planned = _plan(target, schema, keep)
         if dry_run:
             return [
-                Outcome(each, "kept" if blockers else "would drop", blockers)
-                for each, blockers in planned
+                Outcome(partition, "kept" if blockers else "would drop", blockers)
+                for partition, blockers in planned
             ]
         return list(_apply(_Dropper(target, schema, keep, timeout), planned))
 
