@@ -29,7 +29,7 @@ def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     # The leaves of a partitioned table have the rows, and identities of their own.
     if info.kind != "p":
         mendable.append(identity_wide(info, identity_columns(facts, info.table)))
-    return [each for each in mendable if each]
+    return [finding for finding in mendable if finding]
 
 
 def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
@@ -39,19 +39,12 @@ def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
 
 
 def _unfit(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
-    feeds = _feeds(info, facts)
-    if (unfit := table_fit(info)) is not None:
-        return [unfit]
-    if info.heirs:
-        return [without_heirs(info)]
-    if (missing := columns_present(info, feeds)) is not None:
-        return [missing]
-    unreadable = [columns_stored(info), columns_readable(info)]
-    return [*(each for each in unreadable if each), *types_suit(info, feeds)]
-
-
-def _feeds(info: TableInfo, facts: Sequence[Fact]) -> list[tuple[Fact, FactTable]]:
-    return [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
+    feeds = [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
+    first = table_fit(info) or without_heirs(info) or columns_present(info, feeds)
+    if first is not None:
+        return [first]
+    unreadable = (columns_stored(info), columns_readable(info))
+    return [*filter(None, unreadable), *types_suit(info, feeds)]
 
 
 def table_fit(info: TableInfo) -> LoaderError | None:
@@ -72,9 +65,11 @@ def table_fit(info: TableInfo) -> LoaderError | None:
     return None
 
 
-def without_heirs(info: TableInfo) -> LoaderError:
-    """Return the error for a table whose rows a query counts together with those of others."""
-    apart = " ".join(f"alter table {each} no inherit {info.table.quoted};" for each in info.heirs)
+def without_heirs(info: TableInfo) -> LoaderError | None:
+    """A query counts the rows of a table together with those of tables that inherit from it."""
+    if not info.heirs:
+        return None
+    apart = " ".join(f"alter table {heir} no inherit {info.table.quoted};" for heir in info.heirs)
     return TableUnfit(
         f"A query of {info.table} also counts the rows of {', '.join(info.heirs)}, which "
         "inherit from it, and their changes have other names",
@@ -138,13 +133,13 @@ def numbers_finite(info: TableInfo) -> LoaderError | None:
     added: dict[str, str] = {}
     validated: list[str] = []
     for name, number in sorted(info.numbers.items()):
-        wanted = {"NaN"} if number.has_precision else SPECIAL
-        checks = [each for each in number.checks if kept_out(each.expression, name) & wanted]
-        if wanted <= _kept_out((each for each in checks if each.is_valid), name):
+        special = {"NaN"} if number.has_precision else SPECIAL
+        checks = [check for check in number.checks if kept_out(check.expression, name) & special]
+        if special <= _kept_out((check for check in checks if check.is_valid), name):
             continue
         unsure.append(name)
-        if wanted <= _kept_out(checks, name):
-            validated += [each.name for each in checks if not each.is_valid]
+        if special <= _kept_out(checks, name):
+            validated += [check.name for check in checks if not check.is_valid]
         else:
             taken = {*info.names_taken, *added}
             constraint = _free_name(f"{info.table.name}_{name}", "_finite", taken)
@@ -153,10 +148,10 @@ def numbers_finite(info: TableInfo) -> LoaderError | None:
         return None
     alter = f"alter table {info.table.quoted}"
     adds = ", ".join(
-        f"add constraint {quoted(each)} check ({holds}) not valid" for each, holds in added.items()
+        f"add constraint {quoted(new)} check ({holds}) not valid" for new, holds in added.items()
     )
     validates = ", ".join(
-        f"validate constraint {quoted(each)}" for each in dict.fromkeys([*validated, *added])
+        f"validate constraint {quoted(check)}" for check in dict.fromkeys([*validated, *added])
     )
     return TableUnfit(
         f"{', '.join(unsure)} of {info.table} may be NaN or infinite, which reaches the slot as "
@@ -166,52 +161,67 @@ def numbers_finite(info: TableInfo) -> LoaderError | None:
 
 
 def _kept_out(checks: Iterable[Check], column: str) -> frozenset[str]:
-    return frozenset[str]().union(*(kept_out(each.expression, column) for each in checks))
+    return frozenset[str]().union(*(kept_out(check.expression, column) for check in checks))
 
 
 def types_suit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
     """A calendar day needs a date or a timestamp; a sum needs numbers that add up exactly."""
     said = set()
     for fact, part in feeds:
-        periods = [
-            (part.column(each.column), each.unit)
-            for each in fact.dimensions
-            if each.kind == "period" and each.column is not None
-        ]
-        hours = sorted(
-            {part.column(str(each.column)) for each in fact.dimensions if each.is_instant}
-        )
-        dated = sorted({name for name, unit in periods if name not in hours})
-        by_kind = {
-            kind: sorted({part.column(str(d.column)) for d in fact.dimensions if d.kind == kind})
-            for kind in ("bucket", "path")
-        }
-        bounds = [each for each in fact.conditions(part) if each.has_bound]
-        numbers = [part.column(each.column) for each in bounds if each.is_of_numbers]
-        times = [part.column(each.column) for each in bounds if not each.is_of_numbers]
-        for names, fit, use, remedy in (
-            (dated, _DATED, "the day of", "take a date or a timestamp"),
-            (by_kind["bucket"], _NUMBERS, "buckets of", "take a column of numbers"),
-            (by_kind["path"], ("json", "jsonb"), "a path of", "take a json or jsonb column"),
-            (hours, _DATED[1:], "the hour of", "take a timestamp; a date has no hours"),
-            (numbers, _NUMBERS, "a number as the bound of", "give a date or time, or use 'in'"),
-            (times, _DATED, "a date or time as the bound of", "give a number, or use 'in'"),
-            (
-                [part.column(each) for each in fact.summed_columns(part)],
-                _SUMMED,
-                "the sum of",
-                "sum a column of type smallint, integer, bigint or numeric: with other types a "
-                "total depends on the order of its rows, or has none",
-            ),
-        ):
-            for name in names:
+        for use, columns in _uses(fact, part).items():
+            types, remedy = _FIT[use]
+            for name in sorted({part.column(column) for column in columns}):
                 type_ = info.types.get(name)
-                if type_ is not None and type_ not in fit and (use, name) not in said:
+                if type_ is not None and type_ not in types and (use, name) not in said:
                     said.add((use, name))
                     yield TableUnfit(
                         f"{fact.name} has {use} {info.table}.{name}, which is of type {type_}",
                         remedy,
                     )
+
+
+_FIT = {
+    "the day of": (_DATED, "take a date or a timestamp"),
+    "buckets of": (_NUMBERS, "take a column of numbers"),
+    "a path of": (("json", "jsonb"), "take a json or jsonb column"),
+    "the hour of": (_DATED[1:], "take a timestamp; a date has no hours"),
+    "a number as the bound of": (_NUMBERS, "give a date or time, or use 'in'"),
+    "a date or time as the bound of": (_DATED, "give a number, or use 'in'"),
+    "the sum of": (
+        _SUMMED,
+        "sum a column of type smallint, integer, bigint or numeric: with other types a "
+        "total depends on the order of its rows, or has none",
+    ),
+}
+"""By use of a column, the types that it may have, and the remedy."""
+
+
+def _uses(fact: Fact, part: FactTable) -> dict[str, list[str]]:
+    """Return which columns, as the declaration calls them, a fact uses how."""
+
+    def columns(kind: str, is_instant: bool = False) -> list[str]:
+        return [
+            dimension.column
+            for dimension in fact.dimensions
+            if dimension.kind == kind
+            and dimension.is_instant == is_instant
+            and dimension.column is not None
+        ]
+
+    hours = columns("period", is_instant=True)
+    bounds = [condition for condition in fact.conditions(part) if condition.has_bound]
+    return {
+        # What has hours has days too: one sentence is enough.
+        "the day of": [column for column in columns("period") if column not in hours],
+        "buckets of": columns("bucket"),
+        "a path of": columns("path"),
+        "the hour of": hours,
+        "a number as the bound of": [bound.column for bound in bounds if bound.is_of_numbers],
+        "a date or time as the bound of": [
+            bound.column for bound in bounds if not bound.is_of_numbers
+        ],
+        "the sum of": list(fact.summed_columns(part)),
+    }
 
 
 def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
