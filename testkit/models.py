@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, cast
 
-from dbt.cli.main import dbtRunner
-
 from waltally.errors import BuildFailed
 
 if TYPE_CHECKING:
@@ -25,6 +23,9 @@ class Models:
 
     def install(self) -> None:
         """Run dbt once, in the environment of this process. Raises BuildFailed."""
+        # Every start of pytest imports this module, and few runs need dbt.
+        from dbt.cli.main import dbtRunner
+
         if self._manifest is None:
             parsed = dbtRunner().invoke(["parse", *_QUIET])
             assert parsed.success, parsed.exception
