@@ -266,7 +266,7 @@ class Pipeline:
 
     def findings(self) -> list[str]:
         """Return what `loader status` finds wrong."""
-        body, _ = status.report(self.loader_settings, Thresholds(300, 2**40))
+        body = status.report(self.loader_settings, Thresholds(300, 2**40))
         return [found["message"] for found in body["findings"]]
 
     def is_said_to_wait(self) -> bool:

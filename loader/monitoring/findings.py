@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from loader.source.remedies import RELOAD
 from loader.staging.records import say_state
 from waltally.errors import LoaderError, Unhealthy
-from waltally.units import duration, size
+from waltally.units import duration, plural, size
 
 _MORE_TIME = "start `loader run --build`, or end the oldest transaction of the source"
 
@@ -72,6 +72,24 @@ def passed(
             )
         )
     return findings
+
+
+def of_facts(facts: Sequence[Mapping[str, Any]]) -> Iterator[LoaderError]:
+    """Yield a finding for each fact that only a person can help, then for changes not counted."""
+    for fact in facts:
+        if fact["is_finding"]:
+            said = say_state(fact["name"], fact["state"], fact["reason"])
+            yield Unhealthy(f"The fact {said}", fact["remedy"] or "")
+    for fact in facts:
+        if fact["rejected_lsn"] is not None:
+            count, reasons = fact["rejected_count"], fact["rejected_reasons"] or {}
+            changes = "some changes" if count is None else plural(count, "change")
+            why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
+            yield Unhealthy(
+                f"The fact {fact['name']} could not count {changes}, the newest at "
+                f"{fact['rejected_lsn']}" + (f": {why}" if why else ""),
+                fact["rejected_remedy"],
+            )
 
 
 def _stands(is_followed: bool, seconds: float) -> Unhealthy:

@@ -5,25 +5,49 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from http.server import ThreadingHTTPServer
+from types import MappingProxyType
+
+from prometheus_client import CollectorRegistry, MetricsHandler
 
 from loader.monitoring.health import Answer
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
-
-# Each answer gets a list of its own, because the server adds the length to it.
-_TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store"))
+Probes = Mapping[str, Callable[[], Answer]]
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class Handler(MetricsHandler):
+    """Answers one request. The client's own handler serves the metrics, and logs nothing."""
+
+    timeout = 30.0
+    """Seconds without a byte. Each client that vanished would hold its thread for ever."""
+    probes: Probes = MappingProxyType({})
+
+    def do_GET(self) -> None:
+        """Answer with the metrics, or 200 or 503 and one line."""
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            super().do_GET()
+        elif path in self.probes:
+            answer = self.probes[path]()
+            self._say(200 if answer.is_good else 503, answer.line)
+        else:
+            # Not the metrics: a probe of a misspelt path would always succeed.
+            self._say(404, f"there is {', '.join(['/metrics', *self.probes])}")
+
+    do_HEAD = do_GET
+
+    def _say(self, status: int, line: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(f"{line}\n".encode())
+
+
+class _Server(ThreadingHTTPServer):
     """A thread per request; they end with the process."""
-
-    daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a client that went away: a load balancer's check may end by a reset."""
@@ -31,50 +55,19 @@ class _Server(ThreadingMixIn, WSGIServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-class _ServerOfIPv6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = 30.0
-    """Seconds without a byte. Each client that vanished would hold its thread for ever."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: the log is the loader's."""
-
-
 @contextmanager
-def served(
-    address: str,
-    port: int,
-    metrics: WSGIApplication,
-    probes: Mapping[str, Callable[[], Answer]],
-) -> Iterator[None]:
-    """Serve `metrics` at /metrics and each probe at its own path, within the block.
+def served(address: str, port: int, registry: CollectorRegistry, probes: Probes) -> Iterator[None]:
+    """Serve the metrics at /metrics and each probe at its own path, within the block.
 
-    A probe answers 200 or 503 and one line. Raises OSError where the port cannot be had.
+    Raises OSError where the port cannot be had.
     """
-    paths = ", ".join(["/metrics", *probes])
-
-    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if path == "/metrics":
-            return metrics(environ, start)
-        if path not in probes:
-            # Not the metrics: a probe of a misspelt path would always succeed.
-            start("404 Not Found", list(_TEXT))
-            return [f"there is {paths}\n".encode()]
-        found = probes[path]()
-        start("200 OK" if found.is_good else "503 Service Unavailable", list(_TEXT))
-        return [f"{found.line}\n".encode()]
-
     family, *_, place = socket.getaddrinfo(
         address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    server_class = _ServerOfIPv6 if family == socket.AF_INET6 else _Server
-    server = make_server(str(place[0]), port, answer, server_class, _Handler)
-    thread = threading.Thread(target=server.serve_forever, name="http server", daemon=True)
-    thread.start()
+    handler = type("Handler", (Handler,), {"registry": registry, "probes": probes})
+    server_class = type("Server", (_Server,), {"address_family": family})
+    server = server_class(place[:2], handler)
+    threading.Thread(target=server.serve_forever, name="http server", daemon=True).start()
     try:
         yield
     finally:

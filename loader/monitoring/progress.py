@@ -71,8 +71,6 @@ _LOG_SECONDS = 10.0
 _IDLE_LOG_SECONDS = 300.0
 """An idle loader has little to say, but a silent log is no proof that it works."""
 _TERMINAL_SECONDS = 0.5
-_MARGIN = 6
-"""Columns that the spinner and an echoed ^C take beside the living line."""
 
 
 class Progress:
@@ -133,8 +131,8 @@ class Progress:
             while not self._done.wait(_TERMINAL_SECONDS):
                 said = self._stopping
                 if not self._is_stopping:
-                    said = self.line(before, _TERMINAL_SECONDS, terminal.width - _MARGIN)
-                line.update(Text(escaped(said), no_wrap=True))
+                    said = self.line(before, _TERMINAL_SECONDS)
+                line.update(Text(escaped(said), no_wrap=True, overflow="ellipsis"))
                 before = self._run_state.changes
 
     def _log(self) -> None:
@@ -154,11 +152,8 @@ class Progress:
     def _stopping(self) -> str:
         return "stopping after this build" if self._stage.is_building else "stopping"
 
-    def line(self, before: int, seconds: float, width: int = 1000) -> str:
-        """Return how far the run has come; it had stored `before` changes `seconds` ago.
-
-        What does not fit in the width is left out, the position first.
-        """
+    def line(self, before: int, seconds: float) -> str:
+        """Return how far the run has come; it had stored `before` changes `seconds` ago."""
         state = self._run_state
         if self._stage.following:
             return self._stage.following
@@ -173,7 +168,4 @@ class Progress:
             plural(state.changes, "change"),
             f"position {lsn.show(state.position.stored)}",
         ]
-        parts = [part for part in parts if part]
-        while len(parts) > 1 and len(", ".join(parts)) > width:
-            parts.pop()
-        return ", ".join(parts)
+        return ", ".join(part for part in parts if part)

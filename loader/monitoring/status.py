@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from operator import itemgetter
 from typing import Any
 
-from loader.monitoring.findings import Thresholds, passed, rejection_remedy, summarize
+from loader.monitoring.findings import Thresholds, of_facts, passed, rejection_remedy, summarize
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.source.findings import table_findings, tables_replaced
 from loader.source.server import ask_server
@@ -17,19 +16,18 @@ from loader.source.slot import Server, SlotState
 from loader.source.slot_admin import read_slot
 from loader.source.synchronous import synchronous_finding
 from loader.staging import target_state
-from loader.staging.records import TargetState, say_state
+from loader.staging.records import TargetState
 from waltally import lsn
 from waltally.database import connect
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
 from waltally.settings import Settings
-from waltally.units import plural
 
 JSON_VERSION = 3
 """Increased whenever a field of the JSON changes its meaning or is removed."""
 
 
-def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], LoaderError | None]:
-    """Return the status as the JSON contract has it, and the first finding if there is one.
+def report(settings: Settings, thresholds: Thresholds) -> dict[str, Any]:
+    """Return the status as the JSON contract has it.
 
     Raises LoaderError where source or target cannot be asked.
     """
@@ -74,7 +72,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     else:
         first = [facts.finding] if facts.finding else []
         limits = passed(body, thresholds, is_followable=facts.finding is None)
-        findings = [*first, *findings, *_states(found), *_rejected(found), *limits]
+        findings = [*first, *findings, *of_facts(body["facts"]), *limits]
     body["findings"] = [
         {
             "code": finding.exit_code,
@@ -86,7 +84,7 @@ def report(settings: Settings, thresholds: Thresholds) -> tuple[dict[str, Any], 
     ]
     body["healthy"] = not findings
     body["summary"] = asdict(summarize(body))
-    return body, findings[0] if findings else None
+    return body
 
 
 def wal_held(state: SlotState, server: Server) -> int | None:
@@ -137,39 +135,14 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
         "facts": [
             {
                 **{field: value for field, value in fact.items() if field != "fact_name"},
-                "rejected_remedy": _remedy(fact) if fact["rejected_lsn"] else None,
+                "rejected_remedy": rejection_remedy(fact["fact_name"], fact["rejected_reasons"])
+                if fact["rejected_lsn"]
+                else None,
             }
             for fact in found.facts
         ],
         "last_error": found.last_error,
     }
-
-
-def _remedy(fact: Mapping[str, Any]) -> str:
-    return rejection_remedy(fact["fact_name"], fact["rejected_reasons"])
-
-
-def _states(found: TargetState) -> Iterator[LoaderError]:
-    """Yield a finding for each fact whose state only a person can change."""
-    for each in found.facts:
-        if each["is_finding"]:
-            said = say_state(each["name"], each["state"], each["reason"])
-            yield Unhealthy(f"The fact {said}", each["remedy"] or "")
-
-
-def _rejected(found: TargetState) -> Iterator[LoaderError]:
-    """Yield a finding for each fact that could not count all changes."""
-    for each in found.facts:
-        if each["rejected_lsn"] is not None:
-            reasons = each["rejected_reasons"] or {}
-            count = each["rejected_count"]
-            changes = "some changes" if count is None else plural(count, "change")
-            why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
-            yield Unhealthy(
-                f"The fact {each['name']} could not count {changes}, the newest at "
-                f"{each['rejected_lsn']}" + (f": {why}" if why else ""),
-                _remedy(each),
-            )
 
 
 def _show(position: int | None) -> str | None:

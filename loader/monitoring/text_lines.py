@@ -11,7 +11,6 @@ import logging
 import shutil
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -42,9 +41,11 @@ def echo(lines: Iterable[str], err: bool = False, first: str = "", rows: int = 0
 
 def fitting(texts: Sequence[str], width: int, rows: int) -> int:
     """Return how many of the texts fit, with a row for what is left out; the first always does."""
+    from rich.cells import cell_len
+
     used = 0
     for number, text in enumerate(texts):
-        used += sum(max(1, -(-_width(line) // width)) for line in text.split("\n"))
+        used += sum(max(1, -(-cell_len(line) // width)) for line in text.split("\n"))
         if number and used + (number < len(texts) - 1) > rows:
             return number
     return len(texts)
@@ -89,24 +90,20 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
 
     A value is never cut, whatever the terminal's width.
     """
-    rows = [[escaped(text) for text in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    lines = []
+    # Only here: most commands print no table, and start faster without these modules.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for number in range(len(rows[0])):
+        table.add_column(justify="right" if number in right else "left", no_wrap=True)
     for row in rows:
-        cells = []
-        for number, (text, width) in enumerate(zip(row, widths, strict=True)):
-            blank = " " * (width - _width(text))
-            cells.append(blank + text if number in right else text + blank)
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _width(text: str) -> int:
-    """Return how many columns of a terminal the text takes."""
-    return sum(
-        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
-        for each in text
-    )
+        table.add_row(*(Text(escaped(text)) for text in row))
+    console = Console(width=10**6, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().split("\n")[:-1]]
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.monitoring import text_lines
+from waltally.errors import LoaderError
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -82,9 +83,9 @@ def run_command(
     Example: loader run --build
     """
     from loader.applying import applier
-    from loader.capture.events import RunState
+    from loader.capture.events import Failed, RunState
     from loader.capture.follow import follow
-    from loader.monitoring.observers import observed
+    from loader.monitoring.last_error import LastError
     from loader.monitoring.progress import Progress
 
     terminal = _log_to_stderr(verbose)
@@ -94,36 +95,36 @@ def run_command(
         settings = Settings.of(source, target, slot, schema, columns)
         port = 0 if once else metrics_port
         threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
+        observers: list[Notify] = [progress, LastError(settings)]
+
+        def notify(event: Event) -> None:
+            for observer in observers:
+                observer(event)
+
         with (
-            observed(
-                settings, _served(settings, run_state, stop, threads, metrics_address, port)
-            ) as observe,
+            _served(settings, run_state, stop, threads, metrics_address, port) as serve,
             progress,
         ):
-
-            def notify(event: Event) -> None:
-                progress(event)
-                observe(event)
-
-            if with_build and not once:
-                background = applier.Applier(settings, notify, build_share)
-
-                def notify_both(event: Event) -> None:
-                    notify(event)
-                    background.notice(event)
-
-                background.start()
-                try:
-                    follow(settings, stop, run_state, once, notify_both)
-                finally:
-                    # Also where following failed: from here on these threads may end.
-                    stop.set()
-                    background.close()
-            else:
-                follow(settings, stop, run_state, once, notify)
-                if with_build:
-                    log.info("applying what is staged")
-                    applier.apply_once(settings, notify)
+            observers.append(serve)
+            try:
+                if with_build and not once:
+                    background = applier.Applier(settings, notify, build_share)
+                    observers.append(background.notice)
+                    background.start()
+                    try:
+                        follow(settings, stop, run_state, once, notify)
+                    finally:
+                        # Also where following failed: from here on these threads may end.
+                        stop.set()
+                        background.close()
+                else:
+                    follow(settings, stop, run_state, once, notify)
+                    if with_build:
+                        log.info("applying what is staged")
+                        applier.apply_once(settings, notify)
+            except LoaderError as error:
+                notify(Failed(error, retried=False))
+                raise
 
 
 def _served(

@@ -58,7 +58,7 @@ def status_command(
     thresholds = Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
 
     def report() -> dict[str, Any]:
-        return status.report(settings, thresholds)[0]
+        return status.report(settings, thresholds)
 
     if watch:
         status_text.watch(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from loader.capture.events import BuildBroke, Failed
-from loader.monitoring.observers import LastError
+from loader.monitoring.last_error import LastError
 from testkit.databases import Database
 from waltally.errors import CannotConnect, SlotInUse
 from waltally.settings import DEFAULT_SCHEMA, Settings

@@ -6,23 +6,15 @@ import socket
 import struct
 import threading
 import urllib.request
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from loader.monitoring import http_server
 from loader.monitoring.health import Answer
 from testkit.commands import wait_until
 from testkit.servers import free_port
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
-
-def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-    start("200 OK", [])
-    return [b"metrics\n"]
 
 
 @pytest.fixture
@@ -30,15 +22,15 @@ def port() -> Iterator[int]:
     """A port that is served."""
     chosen = free_port()
     probes = {"/healthz": lambda: Answer(True, "alive")}
-    with http_server.served("127.0.0.1", chosen, page, probes):
+    with http_server.served("127.0.0.1", chosen, CollectorRegistry(), probes):
         yield chosen
 
 
 def test_silent_clients_do_not_hold_their_threads(
     port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert http_server._Handler.timeout, "a client may be silent for ever"
-    monkeypatch.setattr(http_server._Handler, "timeout", 0.1)
+    assert http_server.Handler.timeout, "a client may be silent for ever"
+    monkeypatch.setattr(http_server.Handler, "timeout", 0.1)
     before = threading.active_count()
     held = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
     wait_until(lambda: not any(client.recv(1) for client in held), "all are closed")

@@ -78,14 +78,6 @@ def test_the_line_has_the_newest_change_the_lag_and_the_build() -> None:
     assert rest == ["lag 4.2 kB", "built 0.0 s ago", "20/s", "1,200 changes", "position 0/20"]
 
 
-@pytest.mark.usefixtures("still")
-@pytest.mark.parametrize("width", [74, 40, 10])
-def test_the_living_line_drops_what_does_not_fit(width: int) -> None:
-    whole, line = moving().line(1000, 10), moving().line(1000, 10, width)
-    assert whole.startswith(line)
-    assert len(line) <= width or ", " not in line
-
-
 def test_a_stop_waits_for_the_build_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "loader")
     logging.getLogger("loader").propagate = True
