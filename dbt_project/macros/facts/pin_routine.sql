@@ -4,8 +4,8 @@
    error: it would hide rows without a word. The planner overestimates the groups and would sort wide rows. The
    plan of the first call stays, and where a few rows are searched in a large table it is by their keys,
    whatever that call read. A row that somebody has locked is waited for shortly, because the other models
-   wait too. How values are printed and read is what cdc.apply sets, once for all routines: each setting of a
-   routine costs as much as a change. Only what other sessions call, the functions of a roll-up, sets it again. #}
+   wait too. How values are printed and read is what cdc.apply sets, once for all routines. Only what other
+   sessions call, the functions of a roll-up, sets it again. #}
 {% macro pin_routine(of='batch') -%}
 set search_path = pg_catalog, pg_temp
 set row_security = off
