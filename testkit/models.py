@@ -1,10 +1,11 @@
-"""The dbt models, installed by dbt in this process: parsed once, for all tests of the process."""
+"""The dbt models, installed by dbt in this process: once for all databases of the process."""
 
 from __future__ import annotations
 
 import copy
 from typing import TYPE_CHECKING, Any, cast
 
+from testkit.databases import Database, paste
 from waltally.errors import BuildFailed
 
 if TYPE_CHECKING:
@@ -14,12 +15,39 @@ _QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-wr
 _SELECT = ("--select", "config.materialized:waltally_fact", "config.materialized:kept_table")
 
 
+_REGISTERED = """
+select model_name, fact_name, declaration::text, routine, reader, needs::text, gives::text, engine
+from cdc.installed_model inner join cdc.batch_reader using (reader) where slot_name = %s
+"""
+_REGISTER = "select cdc.install_model(%s, %s, %s, %s, %s, %s, %s, %s, true, %s)"
+
+
 class Models:
-    """A project's models, as `dbt run` installs them."""
+    """A project's models, as `dbt run` installs them.
+
+    dbt parses and runs once. Another database gets a copy of what that made, and is registered for
+    as dbt does.
+    """
 
     def __init__(self) -> None:
         self._manifest: Manifest | None = None
         self._nodes: dict[str, Any] = {}
+        self._made: str | None = None
+        self._registered: list[tuple[Any, ...]] = []
+
+    def copy_into(self, target: Database, slot: str) -> None:
+        """Install for a slot: by dbt the first time, then by a copy. Raises BuildFailed."""
+        is_empty = target.value("select to_regnamespace('analytics') is null")
+        if not is_empty or self._made is None:
+            self.install()
+            if is_empty and not target.execute("select from cdc.roll_up"):
+                dsn = target.cluster.dsn(target.name)
+                self._made = target.cluster.run("pg_dump", "-s", "-n", "analytics", "-d", dsn)
+                self._registered = target.execute(_REGISTERED, slot)
+            return
+        paste(target.cluster, target.name, self._made)
+        for model in self._registered:
+            target.execute(_REGISTER, slot, *model)
 
     def install(self) -> None:
         """Run dbt once, in the environment of this process. Raises BuildFailed."""

@@ -148,7 +148,7 @@ class Pipeline:
             or not self.target.execute(installed, self.slot)[0][0]
         ):
             with self.dbt_environment():
-                self._models.install()
+                self._models.copy_into(self.target, self.slot)
             self._installed = self._models
 
     def build(self) -> None:
