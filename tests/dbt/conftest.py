@@ -1,4 +1,4 @@
-"""One server and one parsed project for all tests of a folder, and a fresh database for each."""
+"""One parsed project for all tests of a folder, and a database of its own for each test."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import pytest
 
 from testkit.servers import Cluster
 from tests.dbt.project import Project
-from tests.dbt.staged import Warehouse, set_environment, warehouse_cluster
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    with warehouse_cluster() as server:
-        yield server
+from tests.dbt.staged import STAGING, Warehouse, set_environment
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +20,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def warehouse(
     cluster: Cluster, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Warehouse]:
+    """A warehouse whose models are there, and registered where the test installs them."""
     set_environment(cluster, monkeypatch)
     made = Warehouse(cluster, project)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fresh(warehouse: Warehouse) -> Iterator[Warehouse]:
+    """A warehouse in which dbt has built nothing yet."""
+    made = Warehouse(warehouse.cluster, warehouse.project, STAGING)
     yield made
     made.close()

@@ -6,14 +6,22 @@ import copy
 import os
 import re
 import shutil
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+from dbt.adapters.exceptions.connection import InvalidConnectionError
+from dbt.adapters.factory import get_adapter, register_adapter
 from dbt.cli.main import dbtRunner, dbtRunnerResult
+from dbt.config.runtime import RuntimeConfig
+from dbt.context.providers import generate_runtime_macro_context
 from dbt.contracts.graph.manifest import Manifest
+from dbt.flags import set_from_args
+from dbt.mp_context import get_mp_context
 
 from testkit.commands import ROOT
 from waltally import facts
@@ -26,15 +34,16 @@ QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-wri
 class Project:
     """The dbt project with the example facts beside its own, parsed once for each setting."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, models: str = "dbt_project/models, examples") -> None:
         self.home = home
         (home / "dbt_project").symlink_to(ROOT / "dbt_project")
         (home / "examples").symlink_to(ROOT / "tests/dbt/examples")
         settings = (ROOT / "dbt_project.yml").read_text()
-        paths = "model-paths: [dbt_project/models"
+        paths = "model-paths: [dbt_project/models]"
         assert paths in settings
-        (home / "dbt_project.yml").write_text(settings.replace(paths, f"{paths}, examples"))
+        (home / "dbt_project.yml").write_text(settings.replace(paths, f"model-paths: [{models}]"))
         shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
+        self._adapter: Any = None
         self._manifests: dict[tuple[str, ...], tuple[Manifest, dict[str, Any]]] = {}
 
     @contextmanager
@@ -71,6 +80,31 @@ class Project:
             for node in nodes
             if "waltally" in node.config.meta
         ]
+
+    def call(self, macro: str, *, model: str = "ft_orders", graph: Any = None, **named: Any) -> Any:
+        """Call a macro as dbt does while it parses a model. Raises DbtRuntimeError."""
+        if self._adapter is None:
+            self._macros = self._manifest([])
+            chosen = {"project_dir": str(self.home), "profiles_dir": str(self.home)}
+            unchosen: dict[str, Any] = {"profile": None, "target": None, "vars": {}, "threads": 1}
+            options = Namespace(**chosen, **unchosen)
+            set_from_args(options, None)
+            config = RuntimeConfig.from_args(options)
+            register_adapter(config, get_mp_context())
+            self._adapter = get_adapter(config)
+            self._adapter.set_macro_context_generator(generate_runtime_macro_context)
+        node = SimpleNamespace(name=model, resource_type="model")
+        try:
+            return self._adapter.execute_macro(
+                macro,
+                macro_resolver=self._macros,
+                project="waltally",
+                context_override={"model": node, "graph": graph},
+                kwargs=named,
+            )
+        except InvalidConnectionError as error:  # dbt releases a connection that it never had
+            assert isinstance(error.__context__, Exception)
+            raise error.__context__ from None
 
     def _manifest(self, variables: list[str]) -> Manifest:
         """What parsing gives in this environment; all other settings are read when a model runs."""

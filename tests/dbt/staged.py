@@ -1,4 +1,4 @@
-"""The target database as a test sees it: its change log, its baseline, and builds on it."""
+"""A target database without a source: its change log is written by the test, and applied here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import pairwise
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from loader.applying import calls
 from loader.applying.calls import ModelState
 from loader.capture.wal2json import action
 from loader.staging.migrate import upgrade
-from testkit.commands import ROOT, wait_until
-from testkit.servers import Cluster, Server, connect
+from testkit.commands import wait_until
+from testkit.servers import APPLICATION, Cluster, administer, connect
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
 from waltally import facts, lsn
@@ -36,26 +36,55 @@ START = 0x1000
 STEP = 0x30
 """How far one source transaction moves the position."""
 
-FACT = ("--select", "ft_service_stats", "rejected_changes")
+FACT = "ft_service_stats"
 SHIPPED = ("--exclude", "path:examples")
-"""The project's own models, without the examples of tests/dbt."""
+"""For dbt: the project's own models, without the examples of tests/dbt."""
+
+STAGING, INSTALLED = "waltally_staging", "waltally_installed"
+"""Databases that warehouses are copied from: with the change log, and with all models too."""
+
+# What dbt has registered is kept aside, so that a test says which models are installed.
+_KEEP = """
+create schema kept;
+create table kept.model as
+    select model.*, reader.gives
+    from cdc.installed_model as model
+    inner join cdc.batch_reader as reader using (reader);
+create table kept.roll_up as select * from cdc.roll_up;
+truncate cdc.installed_model, cdc.batch_reader, cdc.roll_up, cdc.model_watermark
+"""
+_INSTALL_MODEL = """
+select cdc.install_model(
+    %(slot)s, model_name, fact_name, declaration, routine, reader, needs, gives,
+    %(is_refresh)s or not fact_name = any (%(before)s), engine
+)
+from kept.model where %(facts)s = '{}' or fact_name = any (%(facts)s)
+"""
+_INSTALL_ROLL_UP = """
+select cdc.install_roll_up(
+    model_name, fact_name, project, declaration, routine, inputs, trigger_count,
+    %(is_refresh)s or not fact_name = any (%(before)s)
+)
+from kept.roll_up where %(facts)s = '{}' or fact_name = any (%(facts)s)
+"""
 
 
-@contextmanager
-def warehouse_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """A server whose database `postgres` is the template of every warehouse."""
-    with Server({"fsync": "off", **(settings or {})}) as cluster:
-        connection = connect(cluster.dsn())
+@cache
+def make_templates(cluster: Cluster, project: Project) -> None:
+    """Make the databases that warehouses are copied from, once for each server."""
+    administer(cluster, f"create database {STAGING} template {APPLICATION}")
+    with closing(connect(cluster.dsn(STAGING))) as connection:
         upgrade(connection, "cdc")
-        with connection, connection.cursor() as cursor:
-            cursor.execute(
-                "set search_path = cdc; create table change_log_all partition of change_log "
-                "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
-            )
-            cursor.execute("set search_path = public")
-            cursor.execute((ROOT / "testkit/notify.sql").read_text())
-        connection.close()
-        yield cluster
+        connection.cursor().execute(
+            "create table cdc.change_log_all partition of cdc.change_log "
+            "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
+        )
+    installed = Warehouse(cluster, project, STAGING)
+    done = installed.dbt("run")
+    assert done.success, messages(done)
+    installed.execute(_KEEP)
+    installed.close()
+    administer(cluster, f"alter database {DATABASE} rename to {INSTALLED}")
 
 
 def set_environment(cluster: Cluster, patch: pytest.MonkeyPatch) -> None:
@@ -69,23 +98,48 @@ def set_environment(cluster: Cluster, patch: pytest.MonkeyPatch) -> None:
 class Warehouse:
     """A new database; its name stays, as another one would make dbt parse everything again."""
 
-    def __init__(self, cluster: Cluster, project: Project) -> None:
+    def __init__(self, cluster: Cluster, project: Project, template: str = INSTALLED) -> None:
         self.cluster = cluster
         self.project = project
-        self.staged = 0
+        self.slot = SLOT
+        """The slot that is installed for and applied."""
         self.position = START
-        server = psycopg2.connect(cluster.dsn("template1"))
-        server.autocommit = True
-        with server.cursor() as cursor:
-            cursor.execute(f"drop database if exists {DATABASE} with (force)")
-            cursor.execute(f"create database {DATABASE} template postgres")
-        server.close()
+        if template == INSTALLED:
+            make_templates(cluster, project)
+        administer(
+            cluster,
+            f"drop database if exists {DATABASE} with (force)",
+            f"create database {DATABASE} template {template}",
+        )
+        self._staged = 0
+        self._installed: set[str] = set()
+        self.reconnect()
+        if template == STAGING:
+            self.add_slot(SLOT)
+            self.register(*project.facts())
+
+    def reconnect(self) -> None:
+        """Open the sessions, also after the server was stopped."""
         self.connection = self.connect()
         self._applying = self.connect()
-        self._installed: dict[tuple[str, ...], set[str]] = {}
-        self._settings: tuple[str, ...] = ()
-        self.add_slot(SLOT)
-        self.register(*project.facts())
+
+    def close(self) -> None:
+        self._applying.close()
+        self.connection.close()
+
+    def connect(self) -> Connection:
+        return connect(self.cluster.dsn(DATABASE))
+
+    def execute(self, statement: str, *values: object) -> list[Any]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, values or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def value(self, statement: str, *values: object) -> Any:
+        ((only,),) = self.execute(statement, *values)
+        return only
+
+    # The change log and the baselines, as loader and Spark write them.
 
     def add_slot(self, slot: str) -> None:
         """Make a slot whose log begins at the position, as `loader setup` does."""
@@ -97,9 +151,9 @@ class Warehouse:
             lsn.show(self.position),
         )
 
-    def register(self, *found: facts.Fact, slot: str = SLOT, followed: int = START) -> None:
+    def register(self, *declared: facts.Fact, slot: str = SLOT, followed: int = START) -> None:
         """Register facts, and let the log hold their tables from a position on."""
-        for fact in found:
+        for fact in declared:
             self.execute(
                 "insert into cdc.fact (slot_name, fact_name, declaration, needed, relation_schema, "
                 "relation_name) values (%s, %s, %s, %s, %s, %s) on conflict (slot_name, fact_name) "
@@ -114,23 +168,14 @@ class Warehouse:
             for table in facts.source_tables([fact]):
                 self.execute(
                     "insert into cdc.logged_table (slot_name, table_schema, table_name, "
-                    "held_since) values (%s, %s, %s, %s) "
-                    "on conflict do nothing",
+                    "held_since) values (%s, %s, %s, %s) on conflict do nothing",
                     slot,
                     table.schema,
                     table.name,
                     json.dumps({"*": lsn.show(followed)}),
                 )
 
-    def connect(self) -> Connection:
-        return connect(self.cluster.dsn(DATABASE))
-
-    def execute(self, statement: str, *values: object) -> list[Any]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement, values or None)
-            return list(cursor.fetchall()) if cursor.description else []
-
-    def append(self, *transactions: Sequence[Mapping[str, Any] | str], slot: str = SLOT) -> None:
+    def append(self, *transactions: Sequence[Mapping[str, Any] | str], slot: str = "") -> None:
         """Stage whole source transactions and move the position, in one transaction.
 
         Every third change is printed as the plugin does not, so that it must be parsed.
@@ -138,11 +183,12 @@ class Warehouse:
         rows: list[tuple[object, ...]] = []
         for changes in transactions:
             for ordinal, part in enumerate(changes, 1):
-                self.staged += 1
-                form = None if self.staged % 3 == 0 else (",", ":")
+                self._staged += 1
+                form = None if self._staged % 3 == 0 else (",", ":")
                 payload = part if isinstance(part, str) else json.dumps(part, separators=form)
                 letter = action(payload.encode()).decode() or None
-                rows.append((slot, lsn.show(self.position), ordinal, letter, payload))
+                at = lsn.show(self.position)
+                rows.append((slot or self.slot, at, ordinal, letter, payload))
             self.position += STEP
         self.execute("begin")
         with self.connection.cursor() as cursor:
@@ -154,36 +200,29 @@ class Warehouse:
                 "(%s, %s, %s, 1, now(), %s, %s)",
             )
         self.execute(
-            "update cdc.slot_position set position_lsn = %s where slot_name = %s",
+            "update cdc.slot_position set position_lsn = %s where slot_name = %s; commit",
             lsn.show(self.position),
-            slot,
+            slot or self.slot,
         )
-        self.execute("commit")
 
     def seed(self, counts: dict[Group, tuple[int, int]], at: int | None = None) -> None:
         """Replace the baseline of ft_service_stats by these live and archived counts."""
-        groups = {
-            part: {
-                group: [counted if place == each else 0 for place in (0, 1)]
-                for group, both in counts.items()
-                if (counted := both[each])
-            }
-            for each, part in enumerate(("live", "archived"))
-        }
-        self.seed_fact("ft_service_stats", groups, at)
+        live = {group: [count, 0] for group, (count, _) in counts.items() if count}
+        archived = {group: [0, count] for group, (_, count) in counts.items() if count}
+        self.seed_fact(FACT, {"live": live, "archived": archived}, at)
 
     def seed_fact(
         self,
         fact: str,
         groups: Mapping[str, Mapping[Any, Sequence[object]]],
         at: int | None = None,
-        slot: str = SLOT,
+        slot: str = "",
     ) -> None:
         """Replace a fact's baseline: by part and group what it adds, in one transaction."""
+        of_fact = (slot or self.slot, fact)
         self.execute(
             "begin; delete from cdc.baseline_group where (slot_name, fact_name) = (%s, %s)",
-            slot,
-            fact,
+            *of_fact,
         )
         self.execute(
             "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
@@ -193,27 +232,31 @@ class Warehouse:
             "declaration = excluded.declaration, snapshot_lsn = excluded.snapshot_lsn",
             str(uuid.uuid4()),
             lsn.show(self.position if at is None else at),
-            slot,
-            fact,
+            *of_fact,
         )
         for part, measured in groups.items():
             for dimensions, measures in measured.items():
                 self.execute(
                     "insert into cdc.baseline_group values (%s, %s, %s, %s, %s::numeric[])",
-                    slot,
-                    fact,
+                    *of_fact,
                     part,
                     list(dimensions),
                     list(measures),
                 )
         self.execute("commit")
 
+    def prune(self) -> None:
+        """Let the log begin where it ends now, as a prune leaves it."""
+        self.execute(
+            "update cdc.slot_position set pruned_from_lsn = start_lsn, start_lsn = position_lsn; "
+            "delete from cdc.change_log"
+        )
+
     def empty(self) -> None:
         """Forget every change and every count, for the next history on the same tables."""
         self.position = START
         for fact in self.project.facts():
-            if self.execute("select to_regclass(%s)", str(fact.relation)) != [(None,)]:
-                self.execute(f"truncate {fact.relation}")
+            self.execute(f"truncate {fact.relation}")
         self.execute(
             "truncate cdc.change_log, cdc.model_watermark, cdc.baseline, cdc.baseline_group, "
             "cdc.archived_delete, analytics.rejected_changes; "
@@ -222,70 +265,49 @@ class Warehouse:
             lsn.show(START),
         )
 
-    def counts(self, connection: Any = None) -> dict[Group, tuple[int, int]]:
-        """What the fact holds, by group; groups of nothing left out."""
-        with (connection or self.connection).cursor() as cursor:
-            cursor.execute(
-                "select service_id::text, template_id::text, notification_type, "
-                "notification_status, live_count, archived_count "
-                "from analytics.ft_service_stats where (live_count, archived_count) <> (0, 0)"
-            )
-            return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
-
-    def reconnect(self) -> None:
-        """Open other sessions, after the server was stopped."""
-        self.connection = self.connect()
-        self._applying = self.connect()
-
-    def close(self) -> None:
-        self._applying.close()
-        self.connection.close()
+    # Installing and applying.
 
     def dbt(self, *words: str) -> dbtRunnerResult:
-        """Run dbt in this process; it may install something else."""
-        self._installed.clear()
+        """Run dbt in this process."""
         return self.project.invoke(*words)
 
-    def install(self, *words: str) -> None:
-        """Have dbt install the models and apply; fail the test where dbt fails."""
-        installed = dict(self._installed)
-        done = self.dbt("run", *words)
-        assert done.success, messages(done)
-        self._installed = installed
-        self._installed[words] = {
-            f"{each.node.schema}.{each.node.name}" for each in getattr(done.result, "results", [])
+    def install(self, *names: str, refresh: bool = False) -> None:
+        """Register models as dbt does at the end of an install; without names, all of them."""
+        values = {
+            "slot": self.slot,
+            "is_refresh": refresh,
+            "facts": list(names),
+            "before": sorted(self._installed),
         }
+        with self.connection.cursor() as cursor:
+            for statement in (_INSTALL_MODEL, _INSTALL_ROLL_UP):
+                cursor.execute(statement, values)
+        of_all = "select fact_name from kept.model union select fact_name from kept.roll_up"
+        self._installed |= set(names) or {name for (name,) in self.execute(of_all)}
 
-    def build(self, *words: str) -> None:
-        """Bring the models to what is staged; fail the test where one of them failed.
+    def bring(self, *names: str, refresh: bool = False) -> list[ModelState]:
+        """Install, apply all that is staged, and return the models' states."""
+        self.install(*names, refresh=refresh)
+        chosen = {f"analytics.{name}" for name in names}
+        return [model for model in self.apply() if not names or model.name in chosen]
 
-        dbt installs them, where it has not with these words and settings. After that the
-        database applies.
-        """
-        for model in self._bring(*words):
+    def build(self, *names: str, refresh: bool = False) -> None:
+        """Bring the models to what is staged; fail the test where one of them failed."""
+        for model in self.bring(*names, refresh=refresh):
             assert model.state != "failed", f"{model.reason} {model.remedy}"
 
-    def waits(self, *words: str) -> str:
-        """Bring the models to what is staged, and return why they wait; one of them must."""
-        said = [
-            f"{model.reason}; {model.remedy}"
-            for model in self._bring(*words)
-            if model.state == "waits"
-        ]
-        assert said
-        return " ".join(said)
+    def refused(self, *names: str, state: str = "failed", refresh: bool = False) -> str:
+        """Bring the one model, which must fail or wait, and return what it says to do."""
+        try:
+            (model,) = self.bring(*names, refresh=refresh)
+        except psycopg2.Error as error:  # as dbt prints it
+            return str(error)
+        assert model.state == state, model
+        return f"{model.reason}\nHINT: {model.remedy}"
 
-    def _bring(self, *words: str) -> list[ModelState]:
-        """Return the states of the models that the words select."""
-        names = ("LOADER_SLOT", "LOADER_SCHEMA", "DBT_SCHEMA", "PGUSER")
-        variables = [value for name, value in pairwise(words) if name == "--vars"]
-        settings = (*variables, *(os.environ.get(name, "") for name in names))
-        if settings != self._settings:
-            self._installed.clear()
-            self._settings = settings
-        if words not in self._installed or "--full-refresh" in words:
-            self.install(*words)
-        return [model for model in self.apply() if model.name in self._installed[words]]
+    def waits(self, *names: str, refresh: bool = False) -> str:
+        """Bring the one model, which must wait, and return why and for what."""
+        return self.refused(*names, state="waits", refresh=refresh)
 
     def apply(self, part: calls.Part = "all") -> list[ModelState]:
         """Call cdc.apply until nothing is behind, as the loader does."""
@@ -295,8 +317,14 @@ class Warehouse:
                 return models
 
     def apply_once(self, part: calls.Part = "all") -> list[ModelState]:
-        slot = os.environ.get("LOADER_SLOT", SLOT)
-        return calls.apply(self._applying, "cdc", slot, part)
+        return calls.apply(self._applying, "cdc", self.slot, part)
+
+    def apply_apart(self, part: calls.Part = "all") -> list[ModelState]:
+        """Call cdc.apply once, in a session of its own."""
+        # What waits for a lock that this test holds would wait for ever.
+        dsn = f"{self.cluster.dsn(DATABASE)} options='-c lock_timeout=120s'"
+        with closing(connect(dsn)) as connection:
+            return calls.apply(connection, "cdc", self.slot, part)
 
     def watch(self, statement: str) -> list[Any]:
         """Execute a statement in the session that applies."""
@@ -304,19 +332,23 @@ class Warehouse:
             cursor.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def apply_apart(self, part: calls.Part = "all") -> list[ModelState]:
-        """Call cdc.apply once, in a session of its own."""
-        # What waits for a lock that this test holds would wait for ever.
-        settings = "-c lock_timeout=120s"
-        dsn = f"{self.cluster.dsn(DATABASE)} options='{settings}'"
-        with closing(connect(dsn)) as connection:
-            return calls.apply(connection, "cdc", SLOT, part)
-
-    def states(self) -> dict[str, str]:
-        """The state of each model by its fact's name."""
-        return dict(
-            self.execute("select split_part(model_name, '.', 2), state from cdc.fact_state")
+    def ask_refresh(self, *names: str) -> None:
+        """Let these models start from their baselines at the next apply."""
+        self.execute(
+            "update cdc.installed_model set is_refresh_asked = true "
+            "where fact_name = any (%s) and slot_name = %s",
+            list(names),
+            self.slot,
         )
+
+    def refresh(self, *names: str) -> None:
+        """Start these models from their baselines again, as `dbt build --full-refresh` does."""
+        self.ask_refresh(*names)
+        self.apply()
+
+    def try_again(self) -> None:
+        """Let the pause of each model that failed be over."""
+        self.execute("update cdc.installed_model set retry_at = now() where error is not null")
 
     def slice(self, size: int) -> None:
         """Let each model take so many changes at once."""
@@ -325,18 +357,28 @@ class Warehouse:
             f"as 'select {size}::bigint'"
         )
 
-    def refresh(self, *models: str) -> None:
-        """Start these models from their baselines again, as `dbt build --full-refresh` does."""
-        self.execute(
-            "update cdc.installed_model set is_refresh_asked = true "
-            "where fact_name = any (%s) and slot_name = %s",
-            list(models),
-            os.environ.get("LOADER_SLOT", SLOT),
-        )
-        self.apply()
+    # What came of it.
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start dbt as a process of its own, for a test that kills it or starts two."""
+    def counts(self, connection: Connection | None = None) -> dict[Group, tuple[int, int]]:
+        """What ft_service_stats holds, by group; groups of nothing left out."""
+        with (connection or self.connection).cursor() as cursor:
+            cursor.execute(
+                "select service_id::text, template_id::text, notification_type, "
+                "notification_status, live_count, archived_count "
+                "from analytics.ft_service_stats where (live_count, archived_count) <> (0, 0)"
+            )
+            return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
+
+    def states(self) -> dict[str, str]:
+        """The state of each model by its fact's name."""
+        return dict(
+            self.execute("select split_part(model_name, '.', 2), state from cdc.fact_state")
+        )
+
+    # Others, who get into the way.
+
+    def start_dbt(self, *words: str) -> subprocess.Popen[str]:
+        """Start dbt as a process of its own, for a test that kills it."""
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("dbt")), *self.project.arguments(*words)],
             stdout=subprocess.PIPE,
@@ -369,7 +411,7 @@ class Warehouse:
 
     @contextmanager
     def interrupting(self, lock: str, meanwhile: Callable[[], object]) -> Iterator[None]:
-        """Stop the build inside at a lock, do something there, and let the build go on."""
+        """Stop the block at a lock, do something there, and let the block go on."""
         is_held, is_over = threading.Event(), threading.Event()
         failures: list[BaseException] = []
 
@@ -396,20 +438,22 @@ class Warehouse:
             raise failures[0]
 
     def wait_for_waiting(self, sessions: int, is_over: threading.Event | None = None) -> None:
-        """Return once so many sessions wait for a lock; fail where the build is over."""
-        is_over = is_over or threading.Event()
+        """Return once so many sessions wait for a lock; fail where what they do is over."""
         waiting = (
-            "select count(*) from pg_stat_activity "
+            "select count(*) >= %s from pg_stat_activity "
             "where wait_event_type = 'Lock' and datname = current_database()"
         )
-        while self.execute(waiting)[0][0] < sessions:
-            assert not is_over.wait(0.02), "the build ended without waiting for the lock"
+
+        def are_there() -> bool:
+            assert is_over is None or not is_over.is_set(), "it ended without waiting"
+            return bool(self.value(waiting, sessions))
+
+        wait_until(are_there, f"{sessions} sessions wait for a lock", seconds=60, pause=0.02)
 
     def wait_for_nobody(self) -> None:
-        """Return once no other session is left, as that of a dbt that was killed."""
+        """Return once no session of a dbt that was killed is left."""
         others = (
-            "select count(*) from pg_stat_activity where datname = current_database() "
-            "and backend_type = 'client backend' and pid <> pg_backend_pid() "
-            "and application_name = 'dbt'"
+            "select count(*) = 0 from pg_stat_activity "
+            "where datname = current_database() and application_name = 'dbt'"
         )
-        wait_until(lambda: self.execute(others) == [(0,)], "dbt's session is gone")
+        wait_until(lambda: self.value(others), "dbt's session is gone")

@@ -7,22 +7,30 @@ from typing import Any
 import pytest
 
 from tests.dbt.project import messages
-from tests.dbt.staged import START, Warehouse
+from tests.dbt.staged import FACT, START, Warehouse
 from tests.dbt.workload import LIVE, SERVICES, change, row
 from waltally import lsn
 
-NAMES = ("--select", "ft_changing", "rejected_changes")
-BY_TYPE = ("--vars", "changed: dimensions")
-BY_WHERE = ("--vars", "changed: where")
-DOUBLED = ("--vars", "changed: derived")
-MANY = ("--vars", "changed: many")
-BY_SPARK = ("--vars", "changed: spark")
+MODEL = "ft_changing"
+NEW = change("I", LIVE, new=row())
+TEAM = change("I", LIVE, new=row(key_type="team"))
+VALUES = "select service_id::text, count from analytics.ft_changing"
 
 
-def register(warehouse: Warehouse, *words: str, followed: int = START) -> None:
-    """Register ft_changing as these variables declare it, as `loader setup` does."""
-    found = warehouse.project.facts(*words[1:])
-    warehouse.register(*(fact for fact in found if fact.name == "ft_changing"), followed=followed)
+def variables(changed: str) -> tuple[str, ...]:
+    """For dbt: let the model declare something else."""
+    return ("--vars", f"changed: {changed}") if changed else ()
+
+
+def run(warehouse: Warehouse, changed: str = "", *words: str) -> str:
+    """Have dbt install the model, and return what it says."""
+    return messages(warehouse.dbt("run", "--select", MODEL, *variables(changed), *words))
+
+
+def register(warehouse: Warehouse, changed: str = "", followed: int = START) -> None:
+    """Register the model as it is declared, as `loader setup` does."""
+    declared = warehouse.project.facts(*variables(changed)[1:])
+    warehouse.register(*(fact for fact in declared if fact.name == MODEL), followed=followed)
 
 
 def contents(warehouse: Warehouse) -> list[Any]:
@@ -31,183 +39,155 @@ def contents(warehouse: Warehouse) -> list[Any]:
 
 def test_an_added_fact_waits_while_the_others_go_on(warehouse: Warehouse) -> None:
     warehouse.seed({})
-    warehouse.append([change("I", LIVE, new=row())])
-    done = warehouse.dbt("run", "--select", "ft_service_stats", *NAMES[1:])
-    assert "ft_changing" in messages(done) or done.success
-    assert done.success, messages(done)
+    warehouse.append([NEW])
+    warehouse.build(FACT)
     assert list(warehouse.counts().values()) == [(1, 0)]
+    assert "other facts of the slot have a baseline and it has none" in warehouse.waits(MODEL)
     assert contents(warehouse) == []
-    assert "other facts of the slot have a baseline and it has none" in warehouse.waits(*NAMES)
-    warehouse.seed_fact("ft_changing", {"live": {(SERVICES[0],): [7]}}, at=START)
-    warehouse.build(*NAMES)
-    assert [line[1:] for line in contents(warehouse)] == [(SERVICES[0], 8)]
+    warehouse.seed_fact(MODEL, {"live": {(SERVICES[0],): [7]}}, at=START)
+    warehouse.build(MODEL)
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 8)]
 
 
 def test_the_first_facts_of_a_slot_start_where_the_log_does(warehouse: Warehouse) -> None:
     """Without any baseline nothing is known from before, and nobody waits for it."""
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*NAMES)
-    assert [line[2] for line in contents(warehouse)] == [1]
-
-
-def test_a_fact_of_more_than_ten_dimensions_goes_on(warehouse: Warehouse) -> None:
-    register(warehouse, *MANY)
-    for count in (1, 2):
-        warehouse.append([change("I", LIVE, new=row())])
-        warehouse.build(*NAMES, *MANY)
-        assert warehouse.execute("select count from analytics.ft_changing") == [(count,)]
+    warehouse.append([NEW])
+    warehouse.build(MODEL)
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
 
 
 def test_a_fact_waits_for_tables_that_the_log_lacks(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.append([NEW])
     warehouse.execute("delete from cdc.logged_table")
-    assert "does not hold all of its tables yet" in warehouse.waits(*NAMES)
+    assert "does not hold all of its tables yet" in warehouse.waits(MODEL)
     later = warehouse.position
     register(warehouse, followed=later)
-    assert f"holds its tables only from {lsn.show(later)} on" in warehouse.waits(*NAMES)
-    warehouse.append([change("I", LIVE, new=row())])
+    assert f"holds its tables only from {lsn.show(later)} on" in warehouse.waits(MODEL)
+    warehouse.append([NEW])
     # Only a baseline at or after that position has nothing missing behind it.
-    warehouse.seed_fact("ft_changing", {}, at=START)
-    assert f"the change log holds its tables only from {lsn.show(later)} on" in warehouse.waits(
-        *NAMES
-    )
-    warehouse.seed_fact("ft_changing", {"live": {(SERVICES[0],): [1]}}, at=later)
-    warehouse.build(*NAMES)
-    assert [line[2] for line in contents(warehouse)] == [2]
+    warehouse.seed_fact(MODEL, {}, at=START)
+    assert f"holds its tables only from {lsn.show(later)} on" in warehouse.waits(MODEL)
+    warehouse.seed_fact(MODEL, {"live": {(SERVICES[0],): [1]}}, at=later)
+    warehouse.build(MODEL)
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 2)]
 
 
-def test_a_changed_fact_keeps_its_rows_until_its_baseline_is_there(warehouse: Warehouse) -> None:
-    warehouse.seed_fact("ft_changing", {"live": {(SERVICES[0],): [7]}}, at=START)
-    warehouse.append([change("I", LIVE, new=row(key_type="normal"))])
-    warehouse.build(*NAMES)
+def test_a_fact_of_more_than_ten_dimensions_goes_on(warehouse: Warehouse) -> None:
+    register(warehouse, "many")
+    warehouse.append([NEW])
+    run(warehouse, "many")
+    warehouse.append([NEW])
+    warehouse.apply()
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 2)]
+
+
+def test_changed_dimensions_wait_and_then_replace_what_was_there(warehouse: Warehouse) -> None:
+    warehouse.append([NEW])
+    warehouse.seed_fact(MODEL, {"live": {(SERVICES[0],): [7]}}, at=START)
+    warehouse.build(MODEL)
     warehouse.execute(
         "create view reader as select service_id, count from analytics.ft_changing; "
         "grant select on analytics.ft_changing to public"
     )
     before = contents(warehouse)
-    assert "run `loader setup`" in messages(warehouse.dbt("run", *NAMES, *BY_TYPE))
-
-    register(warehouse, *BY_TYPE)
+    assert "run `loader setup`" in run(warehouse, "dimensions")
+    register(warehouse, "dimensions")
     for words in ((), ("--full-refresh",)):
-        said = warehouse.waits(*NAMES, *BY_TYPE, *words)
+        said = run(warehouse, "dimensions", *words)
         assert "its baseline was counted by another declaration" in said
         assert "spark/seed.py --fact ft_changing" in said
         assert contents(warehouse) == before
     # The project as it was is not the registered one any more.
-    assert "run `loader setup`" in messages(warehouse.dbt("run", *NAMES))
+    assert "run `loader setup`" in run(warehouse)
 
-    warehouse.seed_fact("ft_changing", {"live": {(SERVICES[0], "team"): [6]}}, at=START)
-    settled = warehouse.connect()
-    settled.autocommit = False
-    settled.set_session(isolation_level="REPEATABLE READ")
-    with settled.cursor() as cursor:
-        cursor.execute("select count from reader")
-        assert cursor.fetchall() == [(8,)]
+    run(warehouse, "dimensions")
+    warehouse.seed_fact(MODEL, {"live": {(SERVICES[0], "team"): [6]}}, at=START)
 
-        def still_there() -> None:
-            assert warehouse.execute("select count(*) from pg_class where relname = 'reader'")
+    def still_there() -> None:
+        assert warehouse.execute("select count(*) from pg_class where relname = 'reader'")
 
-        settled.rollback()
-        with warehouse.interrupting(
-            "lock table cdc.model_watermark in exclusive mode", still_there
-        ):
-            warehouse.build(*NAMES, *BY_TYPE)
-    settled.close()
+    with warehouse.interrupting("lock table cdc.model_watermark in exclusive mode", still_there):
+        warehouse.apply()
     assert warehouse.execute(
         "select service_id::text, key_type, count from analytics.ft_changing order by 2"
     ) == [(SERVICES[0], "normal", 1), (SERVICES[0], "team", 6)]
-    assert warehouse.execute("select sum(count) from reader") == [(7,)]
-    assert warehouse.execute(
-        "select relacl::text like '%%=r/%%' from pg_class "
+    assert warehouse.value(
+        "select relacl::text like '%=r/%' from pg_class "
         "where oid = 'analytics.ft_changing'::regclass"
-    ) == [(True,)]
-    assert warehouse.execute(
-        "select pg_get_constraintdef(oid) from pg_constraint "
-        "where conname = 'uix_ft_changing_dimensions'"
-    ) == [("UNIQUE NULLS NOT DISTINCT (service_id, key_type)",)]
-    warehouse.append([change("I", LIVE, new=row(key_type="team"))])
-    warehouse.build(*NAMES, *BY_TYPE)
-    assert warehouse.execute("select sum(count) from reader") == [(8,)]
-
-
-def test_a_changed_condition_waits_and_takes_effect_for_every_row(warehouse: Warehouse) -> None:
-    warehouse.seed_fact("ft_changing", {"live": {(SERVICES[0],): [7]}}, at=START)
-    warehouse.append([change("I", LIVE, new=row(key_type="team"))])
-    warehouse.build(*NAMES)
-    register(warehouse, *BY_WHERE)
-    warehouse.waits(*NAMES, *BY_WHERE)
-    assert [line[2] for line in contents(warehouse)] == [8]
-    warehouse.seed_fact("ft_changing", {"live": {(SERVICES[0],): [5]}}, at=START)
-    warehouse.build(*NAMES, *BY_WHERE)
-    assert [line[2] for line in contents(warehouse)] == [5]
-
-
-def test_a_derived_column_comes_and_goes_without_a_seed(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*NAMES)
-    before = contents(warehouse)
-    warehouse.build(*NAMES, *DOUBLED)
-    assert warehouse.execute("select count, doubled from analytics.ft_changing") == [(1, 2)]
-    warehouse.build(*NAMES)
-    assert contents(warehouse) == before
-
-
-def test_a_fact_that_spark_applies_is_left_alone_and_taken_back(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*NAMES)
-    before = contents(warehouse)
-    done = warehouse.dbt("run", *NAMES, *BY_SPARK)
-    assert done.success, messages(done)
-    warehouse.append([change("I", LIVE, new=row())])
+    )
+    key = "select pg_get_constraintdef(oid) from pg_constraint where conname = %s"
+    assert warehouse.value(key, "uix_ft_changing_dimensions") == (
+        "UNIQUE NULLS NOT DISTINCT (service_id, key_type)"
+    )
+    warehouse.append([TEAM])
     warehouse.apply()
-    assert contents(warehouse) == before
-    assert warehouse.states()["ft_changing"] == "follows"
-    done = warehouse.dbt("run", *NAMES)
-    assert done.success, messages(done)
-    assert [line[2] for line in contents(warehouse)] == [2]
-
-
-def test_a_new_fact_that_spark_applies_names_its_job(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    done = warehouse.dbt("run", *NAMES, *BY_SPARK)
-    assert "it was not built yet; run `spark-submit spark/apply.py`" in messages(done)
-    # The project is parsed first, and that must succeed.
-    with pytest.raises(
-        AssertionError, match="engine is \"abacus\"; it takes 'database' or 'spark'"
-    ):
-        warehouse.dbt("run", *NAMES, "--vars", "changed: abacus")
+    assert warehouse.value("select sum(count) from reader") == 8
 
 
 def test_a_view_that_needs_a_lost_column_is_named(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row(key_type="normal"))])
-    register(warehouse, *BY_TYPE)
-    warehouse.build(*NAMES, *BY_TYPE)
+    warehouse.append([NEW])
+    register(warehouse, "dimensions")
+    run(warehouse, "dimensions")
     warehouse.execute("create view reader as select key_type from analytics.ft_changing")
     register(warehouse)
-    said = messages(warehouse.dbt("run", *NAMES))
+    said = run(warehouse)
     assert "a view or a key still needs an old one" in said
     assert "Drop what needs the column" in said.split("HINT")[1]
     warehouse.execute("drop view reader")
-    warehouse.build(*NAMES)
-    assert [line[1:] for line in contents(warehouse)] == [(SERVICES[0], 1)]
+    run(warehouse)
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
+
+
+def test_a_changed_condition_waits_and_a_derived_column_does_not(warehouse: Warehouse) -> None:
+    warehouse.seed_fact(MODEL, {"live": {(SERVICES[0],): [7]}}, at=START)
+    warehouse.append([TEAM])
+    warehouse.build(MODEL)
+    before = contents(warehouse)
+    run(warehouse, "derived")
+    assert warehouse.execute("select count, doubled from analytics.ft_changing") == [(8, 16)]
+    run(warehouse)
+    assert contents(warehouse) == before
+    register(warehouse, "where")
+    assert "was counted by another declaration" in run(warehouse, "where")
+    assert contents(warehouse) == before
+    warehouse.seed_fact(MODEL, {"live": {(SERVICES[0],): [5]}}, at=START)
+    warehouse.apply()
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 5)]
+
+
+def test_a_fact_that_spark_applies_is_left_alone_and_taken_back(warehouse: Warehouse) -> None:
+    warehouse.append([NEW])
+    said = run(warehouse, "spark")
+    assert "it was not built yet; run `spark-submit spark/apply.py`" in said
+    run(warehouse)
+    before = contents(warehouse)
+    run(warehouse, "spark")
+    warehouse.append([NEW])
+    warehouse.apply()
+    assert contents(warehouse) == before
+    assert warehouse.states()[MODEL] == "follows"
+    run(warehouse)
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 2)]
+    # The project is parsed first, and that must succeed.
+    with pytest.raises(AssertionError, match="\"abacus\"; it takes 'database' or 'spark'"):
+        run(warehouse, "abacus")
 
 
 def test_a_build_with_tests_passes_while_a_fact_waits(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.seed_fact("ft_changing", {}, at=START)
-    done = warehouse.dbt("build", "--select", "ft_service_stats", *NAMES[1:])
+    warehouse.append([NEW])
+    warehouse.seed_fact(MODEL, {}, at=START)
+    done = warehouse.dbt("build", "--select", FACT, MODEL)
     assert done.success, messages(done)
-    assert "ft_service_stats" in warehouse.waits("--select", "ft_service_stats")
+    assert warehouse.states()[FACT] == "waits"
     assert warehouse.counts() == {}
-    assert [line[2] for line in contents(warehouse)] == [1]
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
 
 
 def test_a_column_of_somebody_else_stays(warehouse: Warehouse) -> None:
     """Only a change of what the model declares takes columns away."""
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*NAMES)
+    warehouse.append([NEW])
+    warehouse.build(MODEL)
     warehouse.execute("alter table analytics.ft_changing add column note text default 'mine'")
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*NAMES)
-    warehouse.build("--full-refresh", *NAMES)
+    warehouse.append([NEW])
+    run(warehouse, "", "--full-refresh")
     assert warehouse.execute("select count, note from analytics.ft_changing") == [(2, "mine")]

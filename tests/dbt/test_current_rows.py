@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
-from tests.dbt.project import messages
 from tests.dbt.staged import SLOT, START, Warehouse
-from tests.dbt.test_facts import change
+from tests.dbt.workload import change
 
-MODEL = ("--select", "current_projects", "rejected_changes")
-PROJECTS = ("time", "projects")
+MODEL = "current_projects"
+PROJECTS = "time.projects"
 LONG = "x" * 5000
 
 
@@ -30,8 +27,8 @@ def without_notes(key: int, **changed: Any) -> dict[str, Any]:
 
 
 def test_rows_follow_every_kind_of_change(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", PROJECTS, new=project(1)), change("I", PROJECTS, new=project(2))])
-    warehouse.build(*MODEL)
+    warehouse.append([change("I", PROJECTS, new=project(key)) for key in (1, 2)])
+    warehouse.build(MODEL)
     warehouse.append(
         [
             # Of the key alone, as the default replica identity carries it.
@@ -46,35 +43,31 @@ def test_rows_follow_every_kind_of_change(warehouse: Warehouse) -> None:
             change("I", PROJECTS, new=project(4, notes="again")),
         ],
     )
-    wanted = [
-        (1, None, LONG),
-        (2, "project 2", None),
-        (4, "project 4", "again"),
-        (5, "moved again", LONG),
-    ]
-    warehouse.build(*MODEL)
-    assert rows(warehouse) == wanted
-    warehouse.build("--full-refresh", *MODEL)
-    assert rows(warehouse) == wanted
+    for refresh in (False, True):
+        warehouse.build(MODEL, refresh=refresh)
+        assert rows(warehouse) == [
+            (1, None, LONG),
+            (2, "project 2", None),
+            (4, "project 4", "again"),
+            (5, "moved again", LONG),
+        ]
     warehouse.append([change("T", PROJECTS), change("I", PROJECTS, new=project(7))])
-    warehouse.build(*MODEL)
+    warehouse.build(MODEL)
     assert rows(warehouse) == [(7, "project 7", LONG)]
     # From PostgreSQL 18 on NOT NULL is a constraint too.
-    assert warehouse.execute(
+    key = (
         "select pg_get_constraintdef(oid) from pg_constraint "
         "where conrelid = 'analytics.current_projects'::regclass and contype <> 'n'"
-    ) == [("PRIMARY KEY (office, id)",)]
+    )
+    assert warehouse.value(key) == "PRIMARY KEY (office, id)"
 
 
 def test_rows_start_from_the_baseline(warehouse: Warehouse) -> None:
-    warehouse.seed_fact(
-        "current_projects",
-        {"rows": {(SLOT, "1", "before", LONG): [1], (SLOT, "2", None, None): [1]}},
-    )
-    warehouse.append(
-        [change("U", PROJECTS, {"id": 1}, without_notes(1)), change("D", PROJECTS, {"id": 2})]
-    )
-    warehouse.build(*MODEL)
+    seeded = {(SLOT, "1", "before", LONG): [1], (SLOT, "2", None, None): [1]}
+    warehouse.seed_fact(MODEL, {"rows": seeded})
+    update = change("U", PROJECTS, {"id": 1}, without_notes(1))
+    warehouse.append([update, change("D", PROJECTS, {"id": 2})])
+    warehouse.build(MODEL)
     assert rows(warehouse) == [(1, "project 1", LONG)]
 
 
@@ -91,48 +84,38 @@ def test_what_cannot_be_applied_is_listed(warehouse: Warehouse) -> None:
             {"action": "Z"},
         ]
     )
-    warehouse.build(*MODEL)
-    assert rows(warehouse) == [(1, "project 1", LONG), (8, "project 8", "whole")]
-    reasons = [
-        (2, "the value of id is not of type integer"),
-        (3, "the row has no column notes"),
-        (4, "the row was not known, and an unchanged value is not in the change"),
-        (5, "the replica identity does not carry the old id"),
-        (8, "the action is not known"),
-    ]
-    listed = (
-        "select ordinal, reason from analytics.rejected_changes "
-        "where fact = 'analytics.current_projects' order by 1"
-    )
-    for words in ((), ("--full-refresh",)):
-        warehouse.build(*MODEL, *words)
-        assert warehouse.execute(listed) == reasons
-        left_out = "select left_out from cdc.model_watermark"
-        assert warehouse.execute(left_out) == [({"rows": 1},)]
+    for refresh in (False, True):
+        warehouse.build(MODEL, refresh=refresh)
+        assert rows(warehouse) == [(1, "project 1", LONG), (8, "project 8", "whole")]
+        assert warehouse.execute(
+            "select ordinal, reason from analytics.rejected_changes order by 1"
+        ) == [
+            (2, "the value of id is not of type integer"),
+            (3, "the row has no column notes"),
+            (4, "the row was not known, and an unchanged value is not in the change"),
+            (5, "the replica identity does not carry the old id"),
+            (8, "the action is not known"),
+        ]
+        assert warehouse.value("select left_out from cdc.model_watermark") == {"rows": 1}
 
 
 def test_two_rows_of_one_key_are_refused(warehouse: Warehouse) -> None:
     """A key that is checked at commit only may be there twice in between."""
-    warehouse.append([change("I", PROJECTS, new=project(1)), change("I", PROJECTS, new=project(2))])
-    warehouse.build(*MODEL)
+    warehouse.append([change("I", PROJECTS, new=project(key)) for key in (1, 2)])
+    warehouse.build(MODEL)
     before = rows(warehouse)
-    warehouse.append(
-        [
-            change("U", PROJECTS, {"id": 1}, project(2, Name="first")),
-            change("U", PROJECTS, {"id": 2}, project(1, Name="second")),
-        ]
-    )
-    said = messages(warehouse.dbt("run", *MODEL))
+    swapped = [change("U", PROJECTS, {"id": key}, project(3 - key, Name="x")) for key in (1, 2)]
+    warehouse.append(swapped)
+    said = warehouse.refused(MODEL)
     assert "two rows of current_projects have the same key" in said
     assert "Declare a key that no two rows share" in said.split("HINT")[1]
     assert rows(warehouse) == before
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_any_history_gives_the_rows(warehouse: Warehouse, seed: int) -> None:
-    chance = random.Random(seed)
+def test_any_history_gives_the_rows(warehouse: Warehouse) -> None:
+    chance = random.Random(2)
     there: dict[int, dict[str, Any]] = {}
-    warehouse.seed_fact("current_projects", {}, at=START)
+    warehouse.seed_fact(MODEL, {}, at=START)
     for size in (1, 40, 3, 60):
         transactions = []
         for _ in range(size):
@@ -159,9 +142,8 @@ def test_any_history_gives_the_rows(warehouse: Warehouse, seed: int) -> None:
                 del there[key]
                 transactions.append([change("D", PROJECTS, {"id": key})])
         warehouse.append(*transactions)
-        warehouse.build(*MODEL)
-        assert rows(warehouse) == [
-            (key, each["Name"], each["notes"]) for key, each in sorted(there.items())
-        ]
-    warehouse.build("--full-refresh", *MODEL)
-    assert len(rows(warehouse)) == len(there)
+        warehouse.build(MODEL)
+        expected = [(key, each["Name"], each["notes"]) for key, each in sorted(there.items())]
+        assert rows(warehouse) == expected
+    warehouse.build(MODEL, refresh=True)
+    assert rows(warehouse) == expected

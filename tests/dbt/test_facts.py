@@ -5,12 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from tests.dbt.project import messages
 from tests.dbt.staged import Warehouse
-from tests.dbt.workload import Row, image
+from tests.dbt.workload import Row, change
 
-ORDERS = ("--select", "ft_orders", "rejected_changes")
-HOURS = ("--select", "ft_hours", "rejected_changes")
+ORDERS, HOURS = "ft_orders", "ft_hours"
 
 TABLES = """
 create schema shop;
@@ -21,15 +19,6 @@ create table shop."Refunds, all" (
     id integer, source text, refunded_at timestamptz, value numeric, state text, is_test boolean
 );
 """
-
-
-def change(
-    action: str, table: tuple[str, str], old: Row | None = None, new: Row | None = None
-) -> Row:
-    """One change as wal2json prints it, under full identity."""
-    images = {"columns": new, "identity": old}
-    made = {name: image(each) for name, each in images.items() if each is not None}
-    return {"action": action, "schema": table[0], "table": table[1], **made}
 
 
 class Shop:
@@ -46,7 +35,7 @@ class Shop:
         self.warehouse.execute(
             f'insert into shop."{table}" ({names}) values ({marks})', *values.values()
         )
-        return change("I", ("shop", table), new=self.find(table, values["id"]))
+        return change("I", f"shop.{table}", new=self.find(table, values["id"]))
 
     def find(self, table: str, key: int) -> Row:
         """A row as the plugin prints it."""
@@ -64,18 +53,18 @@ class Shop:
         """Update a row, and return the change."""
         old = self.find(table, key)
         self.warehouse.execute(f'update shop."{table}" set {setting} where id = %s', key)
-        return change("U", ("shop", table), old, self.find(table, key))
+        return change("U", f"shop.{table}", old, self.find(table, key))
 
     def remove(self, table: str, key: int) -> Row:
         """Delete a row, and return the change."""
         old = self.find(table, key)
         self.warehouse.execute(f'delete from shop."{table}" where id = %s', key)
-        return change("D", ("shop", table), old)
+        return change("D", f"shop.{table}", old)
 
     def truncate(self, table: str) -> Row:
         """Truncate a table, and return the change."""
         self.warehouse.execute(f'truncate shop."{table}"')
-        return change("T", ("shop", table))
+        return change("T", f"shop.{table}")
 
 
 RECOUNT = """
@@ -143,7 +132,7 @@ def test_a_fact_of_two_tables_follows_all_of_it(warehouse: Warehouse) -> None:
             )
         ],
     )
-    warehouse.build(*ORDERS)
+    warehouse.build(ORDERS)
     recounted(warehouse)
     assert totals(warehouse) == [
         ("web", "2026-03-28", 2, 3, Decimal("6.25"), Decimal("10.25"), Decimal("5.13")),
@@ -158,17 +147,17 @@ def test_a_fact_of_two_tables_follows_all_of_it(warehouse: Warehouse) -> None:
             shop.remove("orders", 5),
         ]
     )
-    warehouse.build(*ORDERS)
+    warehouse.build(ORDERS)
     recounted(warehouse)
     warehouse.append(
         [shop.truncate("orders")],
         [shop.put("orders", id=9, Channel="x", placed_at="2026-01-01", amount=1, **paid)],
     )
-    warehouse.build(*ORDERS)
+    warehouse.build(ORDERS)
     recounted(warehouse)
     before = totals(warehouse)
     assert [line[0] for line in before] == ["web", "x"]
-    warehouse.build("--full-refresh", *ORDERS)
+    warehouse.build(ORDERS, refresh=True)
     assert totals(warehouse) == before
     left_out = "select left_out from cdc.model_watermark where model_name = 'analytics.ft_orders'"
     assert warehouse.execute(left_out) == [({"orders": 0, "refunds": 0},)]
@@ -181,19 +170,16 @@ def test_a_truncate_that_needs_what_is_pruned_is_refused(warehouse: Warehouse) -
     warehouse.append(
         [shop.put("orders", id=1, Channel="a", placed_at="2026-01-01", amount=1, **paid)]
     )
-    warehouse.build(*ORDERS)
-    warehouse.execute(
-        "update cdc.slot_position set pruned_from_lsn = start_lsn, start_lsn = position_lsn; "
-        "delete from cdc.change_log"
-    )
+    warehouse.build(ORDERS)
+    warehouse.prune()
     warehouse.append([shop.truncate("orders")])
     before = totals(warehouse)
-    said = messages(warehouse.dbt("run", *ORDERS))
+    said = warehouse.refused(ORDERS)
     assert "is pruned" in said
     assert "spark/seed.py --fact ft_orders" in said.split("HINT")[1]
     assert totals(warehouse) == before
     warehouse.seed_fact("ft_orders", {"orders": {("b", "2026-01-02"): [1, 1, "2.5", "2.5"]}})
-    warehouse.build(*ORDERS)
+    warehouse.build(ORDERS)
     assert [line[:3] for line in totals(warehouse)] == [("b", "2026-01-02", 1)]
 
 
@@ -209,19 +195,19 @@ def test_a_fact_of_three_tables_starts_from_its_baseline(warehouse: Warehouse) -
     entry = {"project": 7, "at": "2026-06-30 12:30:00", "hours": -0.125}
     warehouse.append(
         [
-            change("I", ("time", "entries"), new=entry),
-            change("I", ("time", "plans"), new={**entry, "hours": 8}),
+            change("I", "time.entries", new=entry),
+            change("I", "time.plans", new={**entry, "hours": 8}),
             # A table of which nothing is summed needs no such column.
-            change("D", ("time", "leave"), old={"project": 7, "at": "2026-07-01 00:00:00+00"}),
+            change("D", "time.leave", old={"project": 7, "at": "2026-07-01 00:00:00+00"}),
         ]
     )
-    for words in ((), ("--full-refresh",)):
-        warehouse.build(*HOURS, *words)
+    for refresh in (False, True):
+        warehouse.build(HOURS, refresh=refresh)
         assert warehouse.execute(
             "select office, project, month::text, hours, planned, absences from analytics.ft_hours"
         ) == [(slot, 7, "2026-07-01", Decimal("12345678901234567890.000"), Decimal(8), 2)]
-    warehouse.append([change("T", ("time", "plans"))])
-    warehouse.build(*HOURS)
+    warehouse.append([change("T", "time.plans")])
+    warehouse.build(HOURS)
     assert warehouse.execute("select planned, absences from analytics.ft_hours") == [(0, 2)]
 
 
@@ -230,8 +216,8 @@ def test_a_bad_value_is_listed_and_the_rest_counts(warehouse: Warehouse) -> None
     paid = {"state": "paid", "is_test": False}
     good = shop.put("orders", id=1, Channel="a", placed_at="2026-01-01", amount=1, **paid)
     bad = {**{each["name"]: each["value"] for each in good["columns"]}, "amount": 1.005}
-    warehouse.append([good, change("I", ("shop", "orders"), new=bad)])
-    warehouse.build(*ORDERS)
+    warehouse.append([good, change("I", "shop.orders", new=bad)])
+    warehouse.build(ORDERS)
     assert [line[2] for line in totals(warehouse)] == [1]
     assert warehouse.execute("select fact, ordinal, reason from analytics.rejected_changes") == [
         ("analytics.ft_orders", 2, "the value of amount has more than 2 decimals")
@@ -243,11 +229,11 @@ def test_a_total_that_its_type_cannot_hold_stops_the_fact_as_it_was(warehouse: W
     paid = {"state": "paid", "is_test": False, "Channel": "a", "placed_at": "2026-01-01"}
     largest, stored = "9999999999.99", 'select order_count, "Net, total" from analytics.ft_orders'
     warehouse.append([shop.put("orders", id=1, amount=largest, **paid)])
-    warehouse.build(*ORDERS)
+    warehouse.build(ORDERS)
     before = warehouse.execute(stored)
     warehouse.append([shop.put("orders", id=2, amount=largest, **paid)])
-    assert "numeric field overflow" in messages(warehouse.dbt("run", *ORDERS))
+    assert "numeric field overflow" in warehouse.refused(ORDERS)
     assert warehouse.execute(stored) == before
     warehouse.append([shop.remove("orders", 2)])
-    warehouse.build(*ORDERS)
+    warehouse.build(ORDERS)
     assert warehouse.execute(stored) == before == [(1, Decimal(largest))]

@@ -26,6 +26,7 @@ class HostProject(Project):
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self._adapter = None
         self._manifests = {}
         shutil.copytree(ROOT / "dbt_project/integration_tests", home, dirs_exist_ok=True)
         (home / "packages.yml").write_text(f"packages:\n  - local: {ROOT}\n")
@@ -41,17 +42,20 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> HostProject:
 
 
 @pytest.fixture
-def host_warehouse(warehouse: Warehouse, host: HostProject) -> Warehouse:
-    warehouse.execute("delete from cdc.fact")
-    warehouse.project = host
-    warehouse.register(*host.facts())
-    return warehouse
+def host_warehouse(fresh: Warehouse, host: HostProject) -> Warehouse:
+    fresh.execute("delete from cdc.fact")
+    fresh.project = host
+    fresh.register(*host.facts())
+    return fresh
 
 
 def test_the_package_builds_the_host_s_facts_and_no_other(host_warehouse: Warehouse) -> None:
+    """And no statement looks a name up where others create, dbt's own neither."""
     host_warehouse.execute(
         "create schema analytics; create table analytics.theirs as select 1 as a; "
-        "create view analytics.their_view as select a from analytics.theirs"
+        "create view analytics.their_view as select a from analytics.theirs; "
+        f"create schema hostile; {traps('hostile')}; "
+        f"alter database {DATABASE} set search_path = hostile, pg_catalog"
     )
     host_warehouse.append(
         [
@@ -60,50 +64,24 @@ def test_the_package_builds_the_host_s_facts_and_no_other(host_warehouse: Wareho
             change("I", "public.services", new={"id": SERVICE, "name": "a"}),
         ]
     )
-    for _ in range(2):
-        done = host_warehouse.dbt("build", "--exclude", "test_type:unit")
-        assert done.success, messages(done)
-    assert host_warehouse.execute(
-        "select notification_status, notifications from analytics.ft_statuses order by 1"
-    ) == [("created", 1), ("sent", 1)]
-    assert host_warehouse.execute("select * from analytics.current_services") == [(SERVICE, "a")]
-    assert host_warehouse.execute("select count(*) from analytics.statuses") == [(2,)]
-    assert host_warehouse.execute(
-        "select table_name::text from information_schema.tables "
-        "where table_schema = 'analytics' order by 1"
-    ) == [
-        ("current_services",),
-        ("ft_statuses",),
-        ("rejected_changes",),
-        ("statuses",),
-        ("their_view",),
-        ("theirs",),
-    ]
-    # From PostgreSQL 18 on NOT NULL is a constraint too.
-    assert host_warehouse.execute(
-        "select conname::text, pg_get_constraintdef(oid) from pg_constraint "
-        "where conrelid = 'analytics.ft_statuses'::regclass and contype <> 'n' order by 1"
-    ) == [
-        ("ft_statuses_pkey", "PRIMARY KEY (id)"),
-        (
-            "uix_ft_statuses_dimensions",
-            "UNIQUE NULLS NOT DISTINCT (notification_status)",
-        ),
-    ]
-
-
-def test_no_statement_looks_a_name_up_where_others_create(host_warehouse: Warehouse) -> None:
-    """Also dbt's own statements, for which the profile's search path counts."""
-    host_warehouse.execute(
-        f"create schema hostile; {traps('hostile')}; "
-        f"alter database {DATABASE} set search_path = hostile, pg_catalog"
-    )
-    host_warehouse.append([change("I", LIVE, new=row())])
     with host_warehouse.project.without_search_path():
         done = host_warehouse.dbt("run")
         assert done.success, messages(done)
     done = host_warehouse.dbt("build", "--exclude", "test_type:unit")
     assert done.success, messages(done)
+    assert host_warehouse.execute(
+        "select notification_status, notifications from analytics.ft_statuses order by 1"
+    ) == [("created", 1), ("sent", 1)]
+    assert host_warehouse.execute("select * from analytics.current_services") == [(SERVICE, "a")]
+    assert host_warehouse.value("select count(*) from analytics.statuses") == 2
+    theirs = "their_view theirs"
+    assert (
+        host_warehouse.value(
+            "select string_agg(table_name, ' ' order by table_name) from information_schema.tables "
+            "where table_schema = 'analytics'"
+        )
+        == f"current_services ft_statuses rejected_changes statuses {theirs}"
+    )
 
 
 def test_the_settings_may_be_variables_of_the_host(
@@ -120,7 +98,8 @@ def test_the_settings_may_be_variables_of_the_host(
 def test_every_case_of_the_rules_passes_whatever_the_slot_is(
     host_warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host_warehouse.build()
+    done = host_warehouse.dbt("run")
+    assert done.success, messages(done)
     monkeypatch.setenv("LOADER_SLOT", "another")
     done = host_warehouse.dbt("test", "--select", "test_type:unit")
     results = getattr(done.result, "results", [])
@@ -130,16 +109,17 @@ def test_every_case_of_the_rules_passes_whatever_the_slot_is(
     assert len(results) > 100
 
 
-@pytest.mark.parametrize("reference", ["'ft_service_stats'", "'waltally', 'ft_service_stats'"])
 def test_a_roll_up_may_be_of_a_fact_of_the_package(
-    host_warehouse: Warehouse, tmp_path: Path, reference: str
+    host_warehouse: Warehouse, tmp_path: Path
 ) -> None:
     project = HostProject(tmp_path / "host")
-    (project.home / "models" / "ft_services.sql").write_text(
-        f"{{{{ waltally.roll_up(fact=ref({reference}), dimensions={{'service_id': 'service_id'}}, "
-        "measures={'live_count': {'sum': 'live_count'}}) }}"
-    )
-    done = project.invoke("compile", "--select", "ft_services", "--vars", "{notify_facts: true}")
+    references = {"ft_one": "'ft_service_stats'", "ft_two": "'waltally', 'ft_service_stats'"}
+    for name, reference in references.items():
+        (project.home / "models" / f"{name}.sql").write_text(
+            f"{{{{ waltally.roll_up(fact=ref({reference}), "
+            "measures={'n': {'sum': 'live_count'}}, dimensions={'service_id': 'service_id'}) }}"
+        )
+    done = project.invoke("compile", "--select", *references, "--vars", "{notify_facts: true}")
     assert done.success, messages(done)
 
 

@@ -1,15 +1,35 @@
-"""Readers see the old totals or the new ones, never a table that is missing or half built."""
+"""Readers: the fact while it is rebuilt, the dashboard's view, and the indexes behind them."""
 
 from __future__ import annotations
 
-from tests.dbt.staged import FACT, Warehouse
-from tests.dbt.workload import Source
+import re
+from typing import Any
+
+from testkit.commands import ROOT
+from tests.dbt.staged import FACT, SHIPPED, Warehouse
+from tests.dbt.workload import LIVE, Source, change, row
+
+VIEW = "analytics.service_totals"
+TABLE = "analytics.ft_service_stats"
+STATE = (
+    f"select c.oid, c.xmin, c.relacl::text, pg_get_viewdef(c.oid) from pg_class as c "
+    f"where c.oid = '{VIEW}'::regclass"
+)
+INDEXES = (
+    "select pg_get_indexdef(indexrelid) from pg_index "
+    f"where indrelid = '{TABLE}'::regclass and not indisunique order by 1"
+)
+
+
+def dbt_run(warehouse: Warehouse, *words: str) -> None:
+    done = warehouse.dbt("run", *words, *SHIPPED)
+    assert done.success, done
 
 
 def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> None:
     source = Source(31)
     warehouse.append(*(source.transaction() for _ in range(100)))
-    warehouse.build(*FACT)
+    warehouse.build(FACT)
     old = warehouse.counts()
     warehouse.seed(old, at=warehouse.position)
     warehouse.append(*(source.transaction() for _ in range(100)))
@@ -22,33 +42,98 @@ def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> N
         assert warehouse.counts() == old
 
     with warehouse.interrupting("lock table cdc.model_watermark in exclusive mode", still_old):
-        warehouse.build("--full-refresh", *FACT)
-
+        warehouse.build(FACT, refresh=True)
     assert warehouse.counts() == source.counts()
     assert warehouse.counts(settled) == old
     settled.close()
 
 
-def test_names_grants_and_views_survive_a_full_refresh(warehouse: Warehouse) -> None:
-    source = Source(32)
-    warehouse.append(*(source.transaction() for _ in range(50)))
-    warehouse.build(*FACT)
-    warehouse.execute(
-        "create view reader as select * from analytics.ft_service_stats; "
-        "grant select on analytics.ft_service_stats to public"
+def test_the_totals_are_those_of_the_rows(warehouse: Warehouse) -> None:
+    statuses = ["created", "delivered", "sent", "failed", "technical-failure", "cancelled"]
+    warehouse.append(
+        [change("I", LIVE, new=row(notification_status=status)) for status in statuses],
+        [change("I", LIVE, new=row(notification_type="sms", notification_status="delivered"))],
     )
-    state = (
-        "select 'analytics.ft_service_stats'::regclass::oid, relacl::text, reloptions, "
-        "(select array_agg(conname order by 1) from pg_constraint where conrelid = c.oid), "
+    warehouse.build(FACT)
+    assert warehouse.execute(
+        "select notification_type, count, requested, delivered, failed "
+        f"from {VIEW} order by notification_type"
+    ) == [("email", 6, 5, 2, 2), ("sms", 1, 1, 1, 0)]
+
+
+def test_a_build_keeps_what_is_as_it_should_be_and_mends_the_rest(warehouse: Warehouse) -> None:
+    """Names, grants, views upon it, indexes: also in a full refresh."""
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    warehouse.execute(
+        f"grant select on {VIEW}, {TABLE} to public; create view reader as select * from {VIEW}"
+    )
+    of_table = (
+        f"select '{TABLE}'::regclass::oid, relacl::text, reloptions, "
+        "(select array_agg(conname::text order by 1) from pg_constraint "
+        "where conrelid = c.oid and contype <> 'n'), "
         "(select array_agg(relname order by 1) from pg_class as i "
         "join pg_index as x on x.indexrelid = i.oid where x.indrelid = c.oid) "
-        "from pg_class as c where oid = 'analytics.ft_service_stats'::regclass"
+        f"from pg_class as c where oid = '{TABLE}'::regclass"
     )
-    before = warehouse.execute(state)
-    warehouse.build("--full-refresh", *FACT)
-    assert warehouse.execute(state) == before
-    assert before[0][2] == ["fillfactor=80"]
-    # From PostgreSQL 18 on NOT NULL is a constraint too.
-    named = [name for name in before[0][3] if not name.endswith("_not_null")]
-    assert named == ["ft_service_stats_pkey", "uix_ft_service_stats_dimensions"]
-    assert warehouse.execute("select count(*) > 0 from reader") == [(True,)]
+    before = warehouse.execute(STATE), warehouse.execute(of_table)
+    ((_, _, options, constraints, _),) = before[1]
+    assert options == ["fillfactor=80"]
+    assert constraints == ["ft_service_stats_pkey", "uix_ft_service_stats_dimensions"]
+    with warehouse.holding(f"select * from {VIEW}"):
+        # Its lock would stop whatever replaces the view.
+        dbt_run(warehouse, "--full-refresh")
+    assert (warehouse.execute(STATE), warehouse.execute(of_table)) == before
+
+    indexes = warehouse.execute(INDEXES)
+    assert len(indexes) == 3
+    warehouse.execute("drop index analytics.ft_service_stats_service_id_template_id_idx")
+    warehouse.execute(
+        f"create or replace view {VIEW} as select service_id, notification_type, "
+        "0::bigint as count, 0::bigint as requested, 0::bigint as delivered, 0::bigint as failed "
+        f"from {TABLE}"
+    )
+    dbt_run(warehouse)
+    assert warehouse.execute(INDEXES) == indexes
+    ((oid, _, grants, definition),), ((now, _, *kept),) = before[0], warehouse.execute(STATE)
+    assert (now, *kept) == (oid, grants, definition), "it is replaced in place"
+    assert warehouse.value("select sum(count) > 0 from reader")
+
+
+def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) -> None:
+    source = Source(51, truncates=False)
+    for _ in range(2):
+        warehouse.append(*(source.transaction() for _ in range(50)))
+        warehouse.build(FACT)
+    warehouse.watch("select pg_stat_force_next_flush()")
+    ((updated, hot),) = warehouse.execute(
+        "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables "
+        "where relname = 'ft_service_stats'"
+    )
+    assert updated == hot > 0
+
+
+def test_the_documented_queries_read_an_index(warehouse: Warehouse) -> None:
+    """In a fact large enough that the planner cares: 20,000 groups of 300 services."""
+    warehouse.execute(
+        f"insert into {TABLE} select gen_random_uuid(), md5('service ' || n % 300)::uuid, "
+        "md5('template ' || n)::uuid, (array['email', 'sms', 'letter'])[1 + n % 3], status, n, n, "
+        "0 from generate_series(1, 5000) as n, "
+        "unnest(array['created', 'sending', 'sent', 'delivered']) as status"
+    )
+    warehouse.execute(f"vacuum (analyze) {TABLE}")
+    text = (ROOT / "docs/reading.md").read_text()
+    queries = re.findall(r"^### (.*?)\n.*?```sql\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+    assert len(queries) >= 3
+    for heading, query in queries:
+        if "table scan" not in heading:
+            plan = explained(warehouse, query)
+            assert "Index Scan" in plan, f"{heading}\n{plan}"
+
+
+def explained(warehouse: Warehouse, query: str) -> str:
+    service = "(select md5('service 7')::uuid)"
+    template = "(select md5('template 7')::uuid)"
+    filled = query.replace(":service_id", service).replace(":template_id", template)
+    lines: list[Any] = warehouse.execute("explain (analyze, costs off, timing off) " + filled)
+    return "\n".join(line for (line,) in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,240 +13,237 @@ from tests.dbt.staged import FACT, SLOT, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
-FAILURES = {
-    "no_slot": ("delete from cdc.slot_position", (), "no change log for slot", "loader setup"),
+SEED = "spark/seed.py --fact ft_service_stats"
+FAILS = {
     "log_starts_after_seed": (
         "update cdc.baseline set snapshot_lsn = '0/1', baseline_id = gen_random_uuid()",
-        (),
         "after its baseline at 0/1",
-        "spark/seed.py",
+        SEED,
     ),
     "seed_of_another_cluster": (
         "update cdc.baseline set system_identifier = '2', baseline_id = gen_random_uuid()",
-        (),
         "another cluster",
-        "spark/seed.py",
+        SEED,
     ),
-    "seed_is_gone": (
-        "delete from cdc.baseline",
-        (),
-        "is gone",
-        "dbt build --full-refresh",
-    ),
+    "seed_is_gone": ("delete from cdc.baseline", "is gone", "dbt build --full-refresh"),
     "log_ends_before_watermark": (
         "update cdc.slot_position set position_lsn = start_lsn",
-        (),
         "the change log only up to 0/1000",
-        "spark/seed.py",
+        SEED,
     ),
     "log_starts_after_watermark": (
         "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'",
-        (),
         "holds changes only up to",
-        "spark/seed.py",
-    ),
-    "seed_below_log_in_full_refresh": (
-        "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'",
-        ("--full-refresh",),
-        "the change log starts at 1/0",
-        "spark/seed.py",
+        SEED,
     ),
 }
-
 WAITS = {
     "not_registered": (
         "delete from cdc.fact where fact_name = 'ft_service_stats'",
-        (),
         "it is not registered for slot",
         "loader setup",
     ),
     "registered_otherwise": (
         "update cdc.fact set declaration = jsonb_set(declaration, '{tables, 0, table}', '\"x\"')",
-        (),
-        "it declares something else than loader setup registered",
-        "loader setup",
-    ),
-    "deletes_registered_otherwise": (
-        "update cdc.fact set declaration = jsonb_set(declaration, '{tables, 1, deletes}', "
-        "'\"count\"')",
-        ("--full-refresh",),
         "it declares something else than loader setup registered",
         "loader setup",
     ),
     "log_lacks_a_table": (
         "update cdc.slot_position set position_lsn = '1/0'; "
         "delete from cdc.logged_table where table_name = 'notifications'",
-        (),
         "the change log does not hold everything that it needs from",
-        "spark/seed.py --fact ft_service_stats",
+        SEED,
     ),
     "log_lacks_a_column": (
         "update cdc.slot_position set position_lsn = '1/0'; "
         """update cdc.logged_table set held_since = '{"service_id": "0/0", "template_id": "0/0", """
         """"notification_type": "0/0", "notification_status": "0/9000"}' """
         "where table_name = 'notifications'",
-        (),
         "the change log does not hold everything that it needs from",
-        "spark/seed.py --fact ft_service_stats",
+        SEED,
     ),
 }
-STATE = "select state from cdc.fact_state where model_name = 'analytics.ft_service_stats'"
-
-
-def broken(warehouse: Warehouse, statement: str) -> Any:
-    """Execute a statement on a fact that follows; return what no build may change then."""
-    warehouse.seed({}, at=0x1000)
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*FACT)
-    warehouse.execute(statement)
-    return stored(warehouse)
+CASES = [
+    *(pytest.param("failed", *case, id=name) for name, case in FAILS.items()),
+    *(pytest.param("waits", *case, id=name) for name, case in WAITS.items()),
+]
 
 
 def stored(warehouse: Warehouse) -> Any:
     return warehouse.counts(), warehouse.execute("select * from cdc.model_watermark")
 
 
-@pytest.mark.parametrize("name", FAILURES)
-def test_what_cannot_be_right_is_refused(warehouse: Warehouse, name: str) -> None:
-    statement, words, sentence, remedy = FAILURES[name]
+def broken(warehouse: Warehouse, statement: str) -> Any:
+    """Execute a statement on a fact that follows; return what no build may change then."""
+    warehouse.seed({}, at=0x1000)
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    warehouse.execute(statement)
+    return stored(warehouse)
+
+
+@pytest.mark.parametrize(("state", "statement", "sentence", "remedy"), CASES)
+def test_what_cannot_be_right_is_refused_and_what_lacks_something_waits(
+    warehouse: Warehouse, state: str, statement: str, sentence: str, remedy: str
+) -> None:
     before = broken(warehouse, statement)
-
-    done = warehouse.dbt("run", *FACT, *words)
-
-    assert not done.success
-    said = messages(done)
+    said = warehouse.refused(FACT, state=state)
     assert sentence in said
-    assert "HINT" in said
     assert remedy in said.split("HINT")[1]
     assert stored(warehouse) == before
-    assert warehouse.execute(STATE) == ([] if name == "no_slot" else [("failed",)])
 
 
-@pytest.mark.parametrize("name", WAITS)
-def test_what_lacks_something_waits_for_it(warehouse: Warehouse, name: str) -> None:
-    statement, words, sentence, remedy = WAITS[name]
-    before = broken(warehouse, statement)
-
-    done = warehouse.dbt("run", *FACT, *words)
-
-    assert done.success
-    assert "WAITS: " in messages(done)
-    assert sentence in messages(done)
-    assert remedy in messages(done).split(sentence)[1]
+def test_dbt_prints_what_is_refused_and_what_waits(warehouse: Warehouse) -> None:
+    before = broken(warehouse, FAILS["log_starts_after_watermark"][0])
+    run = ("run", "--select", FACT)
+    for words, sentence in (
+        (run, "holds changes only up to"),
+        ((*run, "--full-refresh"), "the change log starts at 1/0"),
+    ):
+        done = warehouse.dbt(*words)
+        assert not done.success
+        assert sentence in messages(done)
+        assert "spark/seed.py" in messages(done).split("HINT")[1]
+    warehouse.execute("delete from cdc.fact where fact_name = 'ft_service_stats'")
+    done = warehouse.dbt(*run)
+    assert done.success, messages(done)
+    assert "WAITS: it is not registered for slot" in messages(done)
+    warehouse.execute("delete from cdc.slot_position")
+    assert "no change log for slot" in messages(warehouse.dbt(*run))
+    assert "loader setup" in messages(warehouse.dbt(*run)).split("HINT")[1]
     assert stored(warehouse) == before
-    assert warehouse.execute(STATE) == [("waits",)]
 
 
-def refused(warehouse: Warehouse, *words: str) -> tuple[str, str]:
-    """Sentence and hint of a build that changes nothing."""
-    before = stored(warehouse)
-    done = warehouse.dbt("run", *FACT, *words)
-    assert not done.success
-    sentence, hint = messages(done).split("HINT", 1)
-    assert stored(warehouse) == before
-    return sentence, hint
-
-
-OTHER = "another_slot"
-
-
-def add_slot(warehouse: Warehouse) -> None:
-    """A second slot, with a log of its own that holds one row."""
-    first = warehouse.position
-    warehouse.position = 0x9000
-    warehouse.add_slot(OTHER)
-    warehouse.append([change("I", LIVE, new=row(notification_status="of another"))], slot=OTHER)
-    warehouse.position = first
-
-
-def paste(warehouse: Warehouse, hint: str) -> None:
-    """Execute the SQL of a hint, as an operator would paste it."""
-    statements = re.findall(r"delete from .*?;", hint)
-    assert len(statements) == 4
-    warehouse.execute("".join(statements))
-
-
-def register_there(warehouse: Warehouse) -> None:
-    """Register the fact for the second slot, as if setup had not refused it."""
-    found = [fact for fact in warehouse.project.facts() if fact.name == "ft_service_stats"]
-    warehouse.register(*found, slot=OTHER)
-
-
-def test_a_second_slot_on_a_fact_is_refused(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_slot_on_a_fact_is_refused(warehouse: Warehouse) -> None:
+    other = "another_slot"
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*FACT)
-    add_slot(warehouse)
-    register_there(warehouse)
-    monkeypatch.setenv("LOADER_SLOT", OTHER)
-    for words in ((), ("--full-refresh",)):
-        sentence, hint = refused(warehouse, *words)
-        assert f"it is built from the slot {SLOT}" in sentence
-        assert f"set LOADER_SLOT={SLOT}, or give the fact a dimension {{'from': 'slot'}}" in hint
+    warehouse.build(FACT)
+    warehouse.slot, warehouse.position = other, 0x9000
+    warehouse.add_slot(other)
+    warehouse.append([change("I", LIVE, new=row(notification_status="of another"))])
+    # As if setup had not refused it.
+    warehouse.register(*(f for f in warehouse.project.facts() if f.name == FACT), slot=other)
+    before = stored(warehouse)
+    warehouse.install(FACT)
+    for refresh in (False, True):
+        said = warehouse.refused(FACT, refresh=refresh)
+        assert f"it is built from the slot {SLOT}" in said
+        assert f"set LOADER_SLOT={SLOT}, or give the fact a dimension {{'from': 'slot'}}" in said
+        assert stored(warehouse) == before
     # A registration alone is enough: the other slot's build may come at any time.
     warehouse.execute("delete from cdc.model_watermark")
-    assert f"is built from the slot {SLOT}" in refused(warehouse)[0]
-    paste(warehouse, hint)
-    assert "then `spark-submit spark/seed.py --fact ft_service_stats`" in hint
-    sentence, hint = refused(warehouse)
-    assert "holds counts, and nothing says that they come from the slot" in sentence
-    warehouse.seed_fact("ft_service_stats", {}, at=0x9000, slot=OTHER)
-    warehouse.build(*FACT)
+    assert f"is built from the slot {SLOT}" in warehouse.refused(FACT)
+    assert f"then `spark-submit {SEED}`" in said
+    pasted = re.findall(r"delete from .*?;", said)
+    assert len(pasted) == 4
+    warehouse.execute("".join(pasted))
+    said = warehouse.refused(FACT)
+    assert "holds counts, and nothing says that they come from the slot" in said
+    warehouse.seed_fact(FACT, {}, at=0x9000)
+    warehouse.build(FACT)
     assert [key[3] for key in warehouse.counts()] == ["of another"]
-    assert warehouse.execute("select slot_name from cdc.model_watermark") == [(OTHER,)]
+    assert warehouse.value("select slot_name from cdc.model_watermark") == other
 
 
 def test_a_slot_s_name_is_checked(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    warehouse.build(*FACT)
-    for name in ("x' or true --", "Slot", ""):
-        monkeypatch.setenv("LOADER_SLOT", name)
-        assert "a slot has lower-case letters" in messages(warehouse.dbt("run", *FACT))
+    monkeypatch.setenv("LOADER_SLOT", "x' or true --")
+    said = messages(warehouse.dbt("run", "--select", FACT))
+    assert "a slot has lower-case letters" in said
 
 
 def test_a_full_refresh_accepts_that_the_seed_is_gone(warehouse: Warehouse) -> None:
-    warehouse.seed({})
-    warehouse.build(*FACT)
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.execute("delete from cdc.baseline")
-    warehouse.build("--full-refresh", *FACT)
+    broken(warehouse, "delete from cdc.baseline")
+    warehouse.build(FACT, refresh=True)
     assert list(warehouse.counts().values()) == [(1, 0)]
 
 
-def test_an_empty_build_is_refused(warehouse: Warehouse) -> None:
-    warehouse.build(*FACT)
+def test_an_empty_build_and_autocommit_are_refused(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    done = warehouse.dbt("run", "--empty", *FACT)
+    done = warehouse.dbt("run", "--empty", "--select", FACT)
     assert "pass over changes without applying them" in messages(done)
-    warehouse.build(*FACT)
-    assert list(warehouse.counts().values()) == [(1, 0)]
-
-
-def test_autocommit_is_refused(warehouse: Warehouse) -> None:
     profile = warehouse.project.home / "profiles.yml"
     usual = profile.read_text()
     try:
         profile.write_text(usual + "      autocommit: true\n")
-        done = warehouse.dbt("run", *FACT)
+        done = warehouse.dbt("run", "--select", FACT)
     finally:
         profile.write_text(usual)
     assert "remove autocommit from the profile" in messages(done)
+    warehouse.build(FACT)
+    assert list(warehouse.counts().values()) == [(1, 0)]
 
 
-def test_a_lost_table_and_a_lost_watermark_are_made_again(warehouse: Warehouse) -> None:
+def test_a_lost_watermark_is_made_again_by_a_full_refresh(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*FACT)
-    for loss, words in (
-        ("drop table analytics.ft_service_stats", ()),
-        ("delete from cdc.model_watermark", ("--full-refresh",)),
-    ):
-        warehouse.execute(loss)
-        if words:
-            said = messages(warehouse.dbt("run", *FACT))
-            assert "nothing says that they come from the slot" in said
-            assert "dbt build --full-refresh" in said.split("HINT")[1]
-        warehouse.install(*FACT, *words)
-        assert list(warehouse.counts().values()) == [(1, 0)]
-        assert warehouse.execute("select applied_lsn::text from cdc.model_watermark") == [
-            (lsn.show(warehouse.position),)
-        ]
+    warehouse.build(FACT)
+    warehouse.execute("delete from cdc.model_watermark")
+    said = warehouse.refused(FACT)
+    assert "nothing says that they come from the slot" in said
+    assert "dbt build --full-refresh" in said.split("HINT")[1]
+    warehouse.build(FACT, refresh=True)
+    assert list(warehouse.counts().values()) == [(1, 0)]
+
+
+def test_a_lost_table_is_made_again(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    warehouse.execute("drop table analytics.ft_service_stats cascade")
+    done = warehouse.dbt("run", "--select", FACT)
+    assert done.success, messages(done)
+    assert list(warehouse.counts().values()) == [(1, 0)]
+    assert warehouse.value("select applied_lsn::text from cdc.model_watermark") == lsn.show(
+        warehouse.position
+    )
+
+
+def test_without_a_seed_only_a_rebuild_is_refused_where_the_log_is_pruned(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    pruned = warehouse.position
+    warehouse.prune()
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    assert list(warehouse.counts().values()) == [(2, 0)]
+
+    said = warehouse.refused(FACT, refresh=True)
+    assert f"the change log from 0/1000 to {lsn.show(pruned)} is pruned" in said
+    assert SEED in said.split("HINT")[1]
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    assert list(warehouse.counts().values()) == [(3, 0)], "a refused rebuild holds up nothing"
+    warehouse.execute("delete from cdc.model_watermark")
+    assert "is pruned" in warehouse.waits(FACT)
+    assert list(warehouse.counts().values()) == [(3, 0)]
+
+    warehouse.seed({}, at=pruned)
+    warehouse.build(FACT)
+    assert list(warehouse.counts().values()) == [(2, 0)]
+
+
+def test_a_new_fact_waits_for_what_is_pruned(warehouse: Warehouse) -> None:
+    """It would lack what the log held before."""
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.prune()
+    warehouse.append([change("I", LIVE, new=row())])
+    assert "is pruned" in warehouse.waits("ft_key_types")
+    assert warehouse.execute("select * from analytics.ft_key_types") == []
+    group = (row()["service_id"], "normal")
+    warehouse.seed_fact("ft_key_types", {"live": {group: [7]}}, at=warehouse.position)
+    warehouse.build("ft_key_types")
+    assert warehouse.value("select sum(count) from analytics.ft_key_types") == 7
+
+
+def test_a_prune_during_a_rebuild_is_noticed(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    warehouse.ask_refresh(FACT)
+    with ThreadPoolExecutor() as pool, warehouse.stopping(FACT):
+        rebuild = pool.submit(warehouse.apply_apart, "behind")
+        warehouse.wait_for_waiting(1)
+        warehouse.prune()
+    (model,) = (each for each in rebuild.result() if each.name == f"analytics.{FACT}")
+    assert model.state == "failed"
+    assert "is pruned" in str(model.reason)
+    assert list(warehouse.counts().values()) == [(1, 0)]

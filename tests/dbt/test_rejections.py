@@ -6,117 +6,84 @@ import json
 from typing import Any
 
 from tests.dbt.project import messages
-from tests.dbt.staged import FACT, Warehouse
+from tests.dbt.staged import FACT, SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Row, change, row
 
-NO_UNIT_TESTS = ("--exclude", "path:examples", "test_type:unit")
+KEPT_OLD = "the replica identity does not carry the old "
+LISTED = "select split_part(fact, '.', 2), reason from analytics.rejected_changes order by 1, 2"
 
 
 def test_rejected_changes_are_listed_and_the_rest_counts(warehouse: Warehouse) -> None:
     warehouse.append(["not json", change("I", LIVE, new=row()), {"action": "Z"}])
     warehouse.append([change("D", LIVE, old={"id": "1"})])
-    warehouse.build()
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    listed = (
-        "select ordinal, reason, payload from analytics.rejected_changes "
-        "where fact = 'analytics.ft_service_stats' order by 1, 2"
-    )
-    reasons = warehouse.execute(listed)
-    assert [(ordinal, reason) for ordinal, reason, _ in reasons] == [
-        (1, "the payload is not valid JSON"),
-        (
-            1,
-            "the replica identity does not carry the old service_id, template_id, "
-            "notification_type, notification_status",
-        ),
-        (3, "the action is not known"),
-    ]
-    assert reasons[0][2] == "not json"
-    warehouse.build("--full-refresh")
-    assert warehouse.execute(listed) == reasons
+    for refresh in (False, True):
+        warehouse.build(FACT, refresh=refresh)
+        assert list(warehouse.counts().values()) == [(1, 0)]
+        rejected = warehouse.execute(
+            "select ordinal, reason, payload from analytics.rejected_changes order by 1, 2"
+        )
+        assert [(ordinal, reason) for ordinal, reason, _ in rejected] == [
+            (1, "the payload is not valid JSON"),
+            (1, f"{KEPT_OLD}service_id, template_id, notification_type, notification_status"),
+            (3, "the action is not known"),
+        ]
+        assert rejected[0][2] == "not json"
 
 
 def test_each_fact_lists_what_it_could_not_count(warehouse: Warehouse) -> None:
-    lacks_key_type = {name: value for name, value in row().items() if name != "key_type"}
-    warehouse.append([change("I", LIVE, new=row(id="1"))])
-    warehouse.append([change("D", LIVE, old=lacks_key_type)])
+    """Under the covering index of ft_service_stats the old key_type is not known."""
+    covered = ("service_id", "template_id", "notification_type", "notification_status")
+    old = {name: row()[name] for name in ("id", *covered)}
+    warehouse.append([change("I", LIVE, new=row(key_type="team"))])
+    warehouse.append([change("U", LIVE, old, row(key_type="normal"))])
     warehouse.build()
-    listed = "select fact, reason from analytics.rejected_changes order by 1"
-    reasons = [
-        ("analytics.ft_key_types", "the replica identity does not carry the old key_type"),
+    assert list(warehouse.counts().values()) == [(1, 0)]
+    key_types = "select key_type, count from analytics.ft_key_types"
+    assert warehouse.execute(key_types) == [("team", 1)]
+    assert warehouse.execute(LISTED) == [
+        ("ft_billable_units", f"{KEPT_OLD}billable_units"),
+        ("ft_key_types", f"{KEPT_OLD}key_type"),
     ]
-    assert warehouse.execute(listed) == reasons
     warehouse.append([{"action": "Z"}])
     warehouse.build()
-    # One fact's rebuild lists its own rows anew and leaves the others'.
-    everything = sorted(warehouse.execute(listed))
-    assert len(everything) == len(warehouse.project.facts()) + 1
-    warehouse.build("--full-refresh", *FACT)
-    assert sorted(warehouse.execute(listed)) == everything
+    # One fact's rebuild lists its own rows again and leaves the others'.
+    everything = warehouse.execute(LISTED)
+    assert len(everything) == len(warehouse.project.facts()) + 2
+    warehouse.refresh(FACT)
+    assert warehouse.execute(LISTED) == everything
 
 
-def test_a_rejection_is_listed_by_the_build_that_met_it(warehouse: Warehouse) -> None:
-    listed = "select reason from analytics.rejected_changes"
-    warehouse.append([change("I", LIVE, new=row(id="1"))])
-    warehouse.build("--select", "rejected_changes")
-    warehouse.build(*FACT)
-    warehouse.append([change("I", LIVE, new=row(id="2")), {"action": "Z"}])
-    warehouse.build(*FACT)
-    assert warehouse.execute(listed) == [("the action is not known",)]
-    for words in (("--select", "rejected_changes"), FACT, ("--full-refresh", *FACT)):
-        warehouse.append([change("I", LIVE, new=row(id="3"))])
-        warehouse.build(*words)
-        assert warehouse.execute(listed) == [("the action is not known",)]
-    assert warehouse.execute("select model_name from cdc.model_watermark") == [
-        ("analytics.ft_service_stats",)
-    ]
-
-
-def test_a_rejection_that_cannot_be_listed_is_not_passed_over(warehouse: Warehouse) -> None:
+def test_a_rejection_that_cannot_be_listed_is_not_passed_over(fresh: Warehouse) -> None:
     """A fact that is built alone, before the list is there."""
-    warehouse.append([change("I", LIVE, new=row()), {"action": "Z"}])
-    done = warehouse.dbt("run", "--select", "ft_service_stats")
+    fresh.append([change("I", LIVE, new=row()), {"action": "Z"}])
+    done = fresh.dbt("run", "--select", FACT)
     assert not done.success
     assert "`dbt build` makes what is missing" in messages(done).split("HINT")[1]
-    warehouse.build("--select", "rejected_changes")
-    warehouse.build(*FACT)
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    assert warehouse.execute("select count(*) from analytics.rejected_changes") == [(1,)]
+    for model in ("rejected_changes", FACT):
+        done = fresh.dbt("run", "--select", model)
+        assert done.success, messages(done)
+    assert list(fresh.counts().values()) == [(1, 0)]
+    assert fresh.value("select count(*) from analytics.rejected_changes") == 1
 
 
 def test_a_failing_test_of_the_fact_holds_up_no_rejection(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build()
+    warehouse.build(FACT)
     warehouse.append([change("I", LIVE, new=row(notification_type="fax")), {"action": "Z"}])
-    done = warehouse.dbt("build", *NO_UNIT_TESTS)
-    assert not done.success
+    done = warehouse.dbt("build", *SHIPPED, "test_type:unit")
     results: list[Any] = list(getattr(done.result, "results", []))
     statuses = {each.node.name: str(each.status) for each in results}
-    assert statuses["no_rejected_changes"] == "fail"
-    assert statuses["ft_service_stats"] == "success"
-    listed = "select reason from analytics.rejected_changes where fact like '%%service_stats'"
-    assert warehouse.execute(listed) == [("the action is not known",)]
-    # Nor does a rejection hold up what comes after it.
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.execute("drop view analytics.service_totals")
-    warehouse.execute("delete from analytics.ft_service_stats where notification_type = 'fax'")
-    done = warehouse.dbt("build", *NO_UNIT_TESTS)
-    results = list(getattr(done.result, "results", []))
-    assert [
-        each.node.name for each in results if str(each.status) in ("fail", "error", "skipped")
-    ] == ["no_rejected_changes"]
-    assert list(warehouse.counts().values()) == [(2, 0)]
+    assert (statuses["no_rejected_changes"], statuses[FACT]) == ("fail", "success")
+    assert warehouse.execute(LISTED) == [(FACT, "the action is not known")]
 
 
 def test_rows_of_no_group_are_counted_by_part(warehouse: Warehouse) -> None:
     left_out = "select left_out from cdc.model_watermark"
 
-    def after(*transaction: Row, words: tuple[str, ...] = FACT) -> Any:
+    def after(*transaction: Row, refresh: bool = False) -> Any:
         warehouse.append(list(transaction))
-        warehouse.build(*words)
-        return {"live": 0, "archived": 0} | warehouse.execute(left_out)[0][0]
+        warehouse.build(FACT, refresh=refresh)
+        return {"live": 0, "archived": 0} | warehouse.value(left_out)
 
-    warehouse.build("--select", "rejected_changes")
     nobody = row(service_id=None)
     two = change("I", LIVE, new=nobody), change("I", LIVE, new=row(template_id=None))
     assert after(*two) == {"live": 2, "archived": 0}
@@ -127,7 +94,7 @@ def test_rows_of_no_group_are_counted_by_part(warehouse: Warehouse) -> None:
     assert after({"schema": "public", "table": "notifications"}) == {"live": 1, "archived": 1}
     # A purge of history removes storage, not history.
     assert after(change("D", ARCHIVE, nobody)) == {"live": 1, "archived": 1}
-    assert after(words=("--full-refresh", *FACT)) == {"live": 1, "archived": 1}
+    assert after(refresh=True) == {"live": 1, "archived": 1}
     assert after(change("T", LIVE), change("I", LIVE, new=nobody)) == {"live": 1, "archived": 1}
     warehouse.seed({})
     warehouse.execute(
@@ -135,23 +102,4 @@ def test_rows_of_no_group_are_counted_by_part(warehouse: Warehouse) -> None:
     )
     assert after(change("I", LIVE, new=nobody)) == {"live": 41, "archived": 50}
     assert after(change("T", ARCHIVE)) == {"live": 41, "archived": 0}
-    assert after(words=("--full-refresh", *FACT)) == {"live": 41, "archived": 0}
-
-
-def test_an_old_value_that_is_not_carried_is_not_guessed(warehouse: Warehouse) -> None:
-    """Under the covering index of ft_service_stats the old key_type is not known."""
-    covered = ("service_id", "template_id", "notification_type", "notification_status")
-    old = {name: row()[name] for name in ("id", *covered)}
-    warehouse.append([change("I", LIVE, new=row(key_type="team"))])
-    warehouse.append([change("U", LIVE, old, row(key_type="normal"))])
-    warehouse.build()
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    key_types = "select key_type, count from analytics.ft_key_types"
-    assert warehouse.execute(key_types) == [("team", 1)]
-    assert warehouse.execute("select fact, reason from analytics.rejected_changes order by 1") == [
-        (
-            "analytics.ft_billable_units",
-            "the replica identity does not carry the old billable_units",
-        ),
-        ("analytics.ft_key_types", "the replica identity does not carry the old key_type"),
-    ]
+    assert after(refresh=True) == {"live": 41, "archived": 0}

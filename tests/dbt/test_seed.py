@@ -1,11 +1,12 @@
-"""The baseline and the stream meet without a gap, and a new baseline takes effect by itself."""
+"""Baseline and stream meet without a gap, and a new baseline takes effect by itself; two slots."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from tests.dbt.staged import FACT, SLOT, Warehouse
-from tests.dbt.workload import LIVE, Source, change, row
+from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
+from tests.dbt.workload import LIVE, SERVICES, TEMPLATES, Source, change, row
 from waltally import lsn
 
 
@@ -13,67 +14,57 @@ def test_a_new_seed_replaces_what_was_wrong(warehouse: Warehouse) -> None:
     source = Source(11, truncates=False)
     while len(source.live) < 20 or len(source.history) < 5:
         source.step()
-    before_the_slot = source.counts()
-    at_the_slot = warehouse.position
+    before_the_slot, at_the_slot = source.counts(), warehouse.position
     warehouse.append(*(source.transaction() for _ in range(100)))
-    warehouse.build(*FACT)
+    warehouse.build(FACT)
     assert warehouse.counts() != source.counts(), "history is still missing"
 
     warehouse.seed(before_the_slot, at=at_the_slot)
-    warehouse.build(*FACT)
+    warehouse.build(FACT)
     assert warehouse.counts() == source.counts()
 
     warehouse.seed(source.counts())
     warehouse.append(*(source.transaction() for _ in range(100)))
-    warehouse.build(*FACT)
-    assert warehouse.counts() == source.counts()
-    warehouse.append(*(source.transaction() for _ in range(20)))
-    warehouse.build(*FACT)
-    warehouse.build("--full-refresh", *FACT)
-    assert warehouse.counts() == source.counts()
+    for refresh in (False, True):
+        warehouse.build(FACT, refresh=refresh)
+        assert warehouse.counts() == source.counts()
 
 
 def test_a_seed_ahead_of_the_log_waits_for_it(warehouse: Warehouse) -> None:
     source = Source(12)
     warehouse.append(*(source.transaction() for _ in range(50)))
     staged_later = [source.transaction() for _ in range(50)]
-    warehouse.seed(source.counts(), at=warehouse.position + 50 * 0x30)
-    warehouse.build(*FACT)
-    assert warehouse.counts() == source.counts()
-    for half in (staged_later[:25], staged_later[25:]):
-        warehouse.append(*half)
-        warehouse.build(*FACT)
+    warehouse.seed(source.counts(), at=warehouse.position + 50 * STEP)
+    for batch in ([], staged_later[:25], staged_later[25:]):
+        warehouse.append(*batch)
+        warehouse.build(FACT)
         assert warehouse.counts() == source.counts()
     warehouse.append(source.transaction())
-    warehouse.build(*FACT)
+    warehouse.build(FACT)
     assert warehouse.counts() == source.counts()
 
 
 def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:
-    group = (
-        "00000000-0000-0000-0000-000000000001",
-        "00000000-0000-0000-0000-00000000000a",
-        "email",
-        "created",
-    )
+    group = (SERVICES[0], TEMPLATES[0], "email", "created")
     warehouse.seed({group: (5, 7)})
     warehouse.append([change("T", LIVE), change("I", LIVE, new=row())])
-    warehouse.build(*FACT)
-    assert warehouse.counts() == {group: (1, 7)}
-    warehouse.build("--full-refresh", *FACT)
-    assert warehouse.counts() == {group: (1, 7)}
+    for refresh in (False, True):
+        warehouse.build(FACT, refresh=refresh)
+        assert warehouse.counts() == {group: (1, 7)}
 
 
-def test_a_new_seed_clears_the_rejected_changes(warehouse: Warehouse) -> None:
-    warehouse.append([change("D", LIVE, old={"id": "1"})])
-    warehouse.build()
-    listed = "select count(*) from analytics.rejected_changes where fact = %s"
-    fact, other = "analytics.ft_service_stats", "analytics.ft_key_types"
-    assert warehouse.execute(listed, fact) == [(1,)]
+def test_a_seed_of_one_fact_touches_no_other(warehouse: Warehouse) -> None:
+    """Nor what another could not count."""
+    names = (FACT, "ft_key_types", "ft_billable_units")
+    new = change("I", LIVE, new=row(billable_units=3))
+    warehouse.append([new, change("D", LIVE, old={"id": "1"})])
+    warehouse.build(*names)
+    listed = "select split_part(fact, '.', 2) from analytics.rejected_changes order by 1"
+    assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
     warehouse.seed({})
-    warehouse.build()
-    assert warehouse.execute(listed, fact) == [(0,)]
-    assert warehouse.execute(listed, other) == [(1,)], "the seed of one fact touches no other"
+    warehouse.build(*names)
+    assert warehouse.execute(listed) == [(name,) for name in sorted(names[1:])]
+    assert warehouse.value("select units from analytics.ft_billable_units") == 3
 
 
 def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
@@ -86,45 +77,113 @@ def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
     )
     seeded_at = lsn.show(warehouse.position)
     warehouse.append([{"action": "Z"}])
-    listed = (
-        "select action, commit_lsn::text, ordinal, source_table, reason, "
-        "payload::jsonb -> 'row_count' "
-        "from analytics.rejected_changes where fact = 'analytics.ft_service_stats' order by ordinal"
-    )
-    wanted = [
-        ("baseline", seeded_at, -1, LIVE, "too long", 7),
-        ("Z", seeded_at, 1, None, "the action is not known", None),
-    ]
-    rejected = "select rejected_lsn < applied_lsn from cdc.model_watermark where model_name = %s"
-    for words in ((), ("--full-refresh",)):
-        warehouse.build(*words)
-        assert warehouse.execute(listed) == wanted
-        assert warehouse.execute(rejected, "analytics.ft_service_stats") == [(True,)]
+    for refresh in (False, True):
+        warehouse.build(FACT, "ft_key_types", refresh=refresh)
+        assert warehouse.execute(
+            "select action, commit_lsn::text, ordinal, source_table, reason, payload::jsonb -> "
+            "'row_count' from analytics.rejected_changes "
+            "where fact = 'analytics.ft_service_stats' order by ordinal"
+        ) == [
+            ("baseline", seeded_at, -1, LIVE, "too long", 7),
+            ("Z", seeded_at, 1, None, "the action is not known", None),
+        ]
+        assert warehouse.value(
+            "select rejected_lsn < applied_lsn from cdc.model_watermark "
+            "where model_name = 'analytics.ft_service_stats'"
+        )
     # Another fact has none of them.
-    assert warehouse.execute(
-        "select count(*) from analytics.rejected_changes where action = 'baseline' "
-        "and fact <> 'analytics.ft_service_stats'"
-    ) == [(0,)]
-
-
-def test_a_seed_of_one_fact_touches_no_other(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row(billable_units=3))])
-    warehouse.build()
-    warehouse.seed({})
-    warehouse.build()
-    assert warehouse.execute("select units from analytics.ft_billable_units") == [(3,)]
+    of_baselines = "select count(*) from analytics.rejected_changes where action = 'baseline'"
+    assert warehouse.value(of_baselines) == 1
 
 
 def test_a_rebuild_whose_seed_is_replaced_begins_again(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(*FACT)
+    warehouse.build(FACT)
     before = warehouse.counts()
-    warehouse.execute("update cdc.installed_model set is_refresh_asked = true")
-    with ThreadPoolExecutor() as pool, warehouse.stopping("ft_service_stats"):
+    warehouse.ask_refresh(FACT)
+    with ThreadPoolExecutor() as pool, warehouse.stopping(FACT):
         rebuild = pool.submit(warehouse.apply_apart, "behind")
         warehouse.wait_for_waiting(1)
         warehouse.seed({})
-    assert {each.name: each for each in rebuild.result()}["analytics.ft_service_stats"].is_behind
+    assert {each.name: each for each in rebuild.result()}[f"analytics.{FACT}"].is_behind
     assert warehouse.counts() == before
-    warehouse.build(*FACT)
+    warehouse.build(FACT)
     assert warehouse.counts() == {}
+
+
+OTHER = "another_slot"
+OF_TWO_SLOTS = ("ft_hours", "current_projects")
+ENTRIES, PROJECTS = "time.entries", "time.projects"
+
+
+class Office:
+    """What one slot sends and builds."""
+
+    def __init__(self, warehouse: Warehouse, slot: str) -> None:
+        self.warehouse = warehouse
+        self.slot = slot
+
+    def build(self, *transactions: list[Any], refresh: bool = False) -> None:
+        self.warehouse.slot = self.slot
+        if transactions:
+            self.warehouse.append(*transactions)
+        self.warehouse.install(*OF_TWO_SLOTS, refresh=refresh)
+        self.warehouse.build(*OF_TWO_SLOTS)
+
+    def rows(self) -> list[Any]:
+        """The stored rows of this slot."""
+        return [
+            self.warehouse.execute(
+                f"select xmin::text, * from analytics.{table} where office = %s order by 3, 4",
+                self.slot,
+            )
+            for table in OF_TWO_SLOTS
+        ]
+
+    def hours(self) -> list[Any]:
+        return self.warehouse.execute(
+            "select hours from analytics.ft_hours where office = %s and hours <> 0", self.slot
+        )
+
+
+def entry(hours: float) -> dict[str, Any]:
+    return change("I", ENTRIES, new={"project": 1, "at": "2026-07-01 00:00:00", "hours": hours})
+
+
+def project(name: str) -> dict[str, Any]:
+    return {"id": 1, "Name": name, "notes": None}
+
+
+def test_of_two_slots_that_feed_one_fact_each_has_rows_of_its_own(warehouse: Warehouse) -> None:
+    """No step of one touches rows of the other."""
+    warehouse.add_slot(OTHER)
+    both = [fact for fact in warehouse.project.facts() if fact.name in OF_TWO_SLOTS]
+    warehouse.register(*both, slot=OTHER)
+    first, second = (Office(warehouse, slot) for slot in (SLOT, OTHER))
+    for office, hours, name in ((first, 2.5, "a"), (second, 4.0, "b")):
+        new = change("I", PROJECTS, new=project(name))
+        office.build([entry(hours), new, {"action": "Z"}])
+    assert [len(rows) for rows in first.rows()] == [1, 1]
+    untouched = first.rows()
+    listed = "select count(*) from analytics.rejected_changes where slot_name = %s"
+    assert warehouse.value(listed, SLOT) == 2
+
+    second.build([change("T", ENTRIES), change("T", PROJECTS)])
+    assert second.hours() == []
+    assert second.rows()[1] == []
+    second.build([entry(1), change("I", PROJECTS, new=project("c"))])
+    second.build(refresh=True)
+    assert second.hours() == [(1,)]
+    warehouse.seed_fact("ft_hours", {"entries": {(OTHER, "1", "2026-07-01"): [9, 0, 0]}}, START)
+    warehouse.seed_fact("current_projects", {"rows": {(OTHER, "8", "x", None): [1]}}, START)
+    second.build()
+    assert second.hours() == [(1,)], "the TRUNCATE came after the baseline"
+    assert [row[3] for row in second.rows()[1]] == ["c"]
+    warehouse.execute("delete from cdc.model_watermark where slot_name = %s", OTHER)
+    second.build()
+
+    assert first.rows() == untouched
+    assert warehouse.value(listed, SLOT) == 2
+    first.build([change("U", PROJECTS, project("a"), project("d"))])
+    assert [row[3] for row in first.rows()[1]] == ["d"]
+    assert second.hours() == [(1,)]

@@ -24,7 +24,7 @@ def image(row: Row) -> list[Row]:
 
 def change(action: str, table: str, old: Row | None = None, new: Row | None = None) -> Row:
     """One wal2json change; `old` holds what the replica identity carries."""
-    schema, name = table.split(".")
+    schema, _, name = table.partition(".")
     parts = {"columns": new, "identity": old}
     images = {key: image(row) for key, row in parts.items() if row is not None}
     return {"action": action, "schema": schema, "table": name, **images}

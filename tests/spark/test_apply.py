@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 
 from testkit import commands
 from testkit.commands import LOADER
-from testkit.servers import Cluster
+from testkit.servers import Cluster, Server
 from tests.dbt.project import Project
-from tests.dbt.staged import DATABASE, SLOT, Warehouse, set_environment, warehouse_cluster
-from tests.dbt.test_facts import change
+from tests.dbt.staged import DATABASE, SLOT, Warehouse, set_environment
 from tests.dbt.test_roll_ups import MODELS, REGIONS_QUERY, REGIONS_TABLE, Shop
+from tests.dbt.workload import change
 from tests.fact_oracle import Totals, Transaction
 from tests.properties import declared, histories
 from tests.properties.test_declared import found, rejected
@@ -58,7 +58,7 @@ FEW = settings(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with warehouse_cluster() as server:
+    with Server({"fsync": "off"}) as server:
         yield server
 
 
@@ -67,7 +67,7 @@ def warehouse(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with pytest.MonkeyPatch.context() as patch:
         set_environment(cluster, patch)
         made = Warehouse(cluster, Project(tmp_path_factory.mktemp("project")))
-        made.build("--select", *FACTS, *MODELS, "rejected_changes")
+        made.build(*FACTS, *MODELS)
         yield made
         made.close()
 
@@ -143,7 +143,7 @@ def order(day: int, channel: str, customer: int, amount: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-ORDERS = ("sales", "orders")
+ORDERS = "sales.orders"
 DAYS = "select sum(order_count), sum(amount) from analytics.ft_customer_days"
 
 
@@ -275,12 +275,13 @@ def test_a_truncate_whose_share_nobody_knows_starts_from_the_baseline_once(
     images = [{**row, "id": number, "is_test": False} for number in range(3)]
     fact = fact_of(warehouse, "ft_orders")
     for part in fact.tables:
-        place = (part.table.schema, part.table.name)
+        place = f"{part.table.schema}.{part.table.name}"
         own = [{part.column(name): value for name, value in each.items()} for each in images]
         warehouse.append(*([change("I", place, new=each)] for each in own))
     first = fact.tables[0].table
     run(cluster, max_changes=1)
-    warehouse.append([change("T", (first.schema, first.name))], [change("T", ("public", "x"))])
+    truncate = change("T", f"{first.schema}.{first.name}")
+    warehouse.append([truncate], [change("T", "public.x")])
     run(cluster, max_changes=1)
     by_spark = found(warehouse, fact)
     give_to(warehouse, "database")

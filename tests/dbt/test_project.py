@@ -1,0 +1,248 @@
+"""The shipped project: its data tests, its descriptions, and what the scheduled commands choose."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+from dbt.artifacts.schemas.run import RunExecutionResult
+from dbt.contracts.graph.manifest import Manifest
+from dbt.contracts.graph.nodes import ModelNode
+
+from demo import example
+from testkit.commands import ROOT
+from tests.dbt.project import Project, messages
+from tests.dbt.staged import FACT, SHIPPED, Warehouse
+from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
+
+TABLE = "analytics.ft_service_stats"
+# Two rounds: what the constraints allow, and what only a lost constraint lets in.
+BREAKAGES = {
+    (
+        f"update {TABLE} set count = count + 1, live_count = live_count - 1, "
+        "notification_type = 'fax', notification_status = 'unheard of', template_id = service_id; "
+        "insert into analytics.rejected_changes values "
+        "('f', 's', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
+    ): {
+        "accepted_values_ft_service_stats_notification_type",
+        "follows_expressions_ft_service_stats",
+        "no_rejected_changes",
+    },
+    (
+        f"alter table {TABLE} drop constraint uix_ft_service_stats_dimensions; "
+        f"insert into {TABLE} select gen_random_uuid(), service_id, template_id, "
+        f"notification_type, notification_status, 0, 0, 0 from {TABLE}; "
+        f"alter table {TABLE} alter service_id drop not null; "
+        f"insert into {TABLE} select gen_random_uuid(), null, template_id, "
+        f"notification_type, notification_status, 0, 0, 0 from {TABLE} limit 1"
+    ): {
+        "not_null_ft_service_stats_service_id",
+        "unique_dimensions_ft_service_stats",
+    },
+}
+LOOK_UP = "belongs_to_source_ft_service_stats_template_id__templates_table"
+
+
+@pytest.fixture
+def counted(warehouse: Warehouse) -> Warehouse:
+    """Two live rows and one archived of a service and a template that the application has."""
+    warehouse.execute("insert into services values (%s, 'a service')", SERVICES[0])
+    warehouse.execute(
+        "insert into templates values (%s, %s, 'email', 'a template')", TEMPLATES[0], SERVICES[0]
+    )
+    new = [change("I", table, new=row()) for table in (LIVE, LIVE, ARCHIVE)]
+    warehouse.append(new)
+    warehouse.build(FACT)
+    return warehouse
+
+
+def statuses(warehouse: Warehouse, tests: str = "test_type:data") -> dict[str, str]:
+    """Each data test of the shipped models with its status."""
+    done = warehouse.dbt("test", "--select", tests, *SHIPPED)
+    assert isinstance(done.result, RunExecutionResult), done.exception
+    results: list[Any] = list(done.result.results)
+    return {each.node.name: str(each.status) for each in results}
+
+
+def test_each_data_test_fails_when_its_claim_is_broken(counted: Warehouse) -> None:
+    assert set(statuses(counted).values()) == {"pass"}
+    for statement, claims in BREAKAGES.items():
+        counted.execute("begin; " + statement + "; commit")
+        broken = {name for name, status in statuses(counted).items() if status == "fail"}
+        silent = [each for each in claims if not any(name.startswith(each) for name in broken)]
+        assert not silent
+
+
+def test_an_id_that_has_no_name_is_a_warning_where_names_can_be_read(
+    counted: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def status() -> str:
+        return statuses(counted, tests=LOOK_UP)[LOOK_UP]
+
+    counted.execute(f"update {TABLE} set template_id = service_id")
+    assert status() == "warn"
+    # The one role of docs/roles.md reads neither services nor templates.
+    counted.execute(
+        "drop role if exists looker; create role looker login; "
+        "grant usage on schema cdc, analytics to looker; "
+        "grant select on all tables in schema cdc, analytics to looker"
+    )
+    monkeypatch.setenv("PGUSER", "looker")
+    assert status() == "pass"
+    counted.execute("grant select (id) on templates to looker")
+    assert status() == "warn"
+    counted.execute("drop owned by looker; drop role looker")
+    monkeypatch.setenv("PGUSER", "postgres")
+    counted.execute("alter table templates rename to elsewhere")
+    assert status() == "pass"
+    # Also where the ids are of another type.
+    counted.execute("create table templates as select 'none'::text as id")
+    assert status() == "warn"
+
+
+def test_everything_works_on_an_empty_database(fresh: Warehouse) -> None:
+    build = ("build", "--exclude", "test_type:unit")
+    for words in (build, ("docs", "generate", "--static"), ("source", "freshness")):
+        done = fresh.dbt(*words)
+        assert done.success, messages(done)
+    assert (fresh.project.home / "target/static_index.html").exists()
+
+
+def test_source_freshness_tells_of_a_fact_that_stands_still(counted: Warehouse) -> None:
+    for since, expected in (("0", "pass"), ("20 minutes", "warn"), ("2 hours", "error")):
+        counted.execute(
+            "update cdc.model_watermark set applied_lsn = '0/1', "
+            f"moved_at = now() - interval '{since}' where model_name = '{TABLE}'"
+        )
+        done = counted.dbt("source", "freshness", "--select", "source:waltally.cdc.model_watermark")
+        (result,) = cast("Any", done.result).results
+        assert str(result.status) == expected
+
+
+def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:
+    counts = f"select count, archived_count from {TABLE} order by 1, 2"
+    assert counted.execute(counts) == [(3, 1)]
+    live_alone = ("--select", FACT, "--vars", "{count_archived: false}")
+    # With nothing new, with a change of another group, and in a rebuild: every group at once.
+    for change_, words, expected in (
+        (None, live_alone, [(2, 1)]),
+        (change("I", ARCHIVE, new=row(notification_type="sms")), (), [(0, 1), (2, 1)]),
+        (None, (*live_alone, "--full-refresh"), [(0, 1), (2, 1)]),
+    ):
+        if change_:
+            counted.append([change_])
+        if words:
+            done = counted.dbt("run", *words)
+            assert done.success, messages(done)
+        counted.apply()
+        assert counted.execute(counts) == expected
+
+
+def undescribed(manifest: Manifest) -> list[str]:
+    """Return what a manifest has no description of: models, sources, columns, exposures."""
+    described: list[Any] = [
+        *(node for node in manifest.nodes.values() if isinstance(node, ModelNode)),
+        *manifest.sources.values(),
+        *manifest.exposures.values(),
+    ]
+    missing = [each.unique_id for each in described if not each.description.strip()]
+    for each in described:
+        columns = getattr(each, "columns", {})
+        missing += [
+            f"{each.unique_id}.{name}"
+            for name, column in columns.items()
+            if not column.description.strip()
+        ]
+        missing += [f"{each.unique_id}.{name}" for name in declared(each) - set(columns)]
+    return missing
+
+
+def declared(node: Any) -> set[str]:
+    """Return the columns that a node declares as a fact or as current rows."""
+    meta = getattr(node.config, "meta", {}) or {}
+    declaration = meta.get("waltally")
+    if declaration is None:
+        return set()
+    names = {each["name"] for each in declaration["dimensions"]}
+    if declaration["kind"] == "current_rows":
+        return names
+    return names | {each["name"] for each in declaration["measures"]} | {"id", *meta["derived"]}
+
+
+@pytest.mark.parametrize("name", example.names())
+def test_everything_of_the_examples_and_the_package_is_described(name: str, tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    shutil.copytree(example.FOLDER / name / "models", tmp_path / "models")
+    shutil.copy(example.FOLDER / name / "dbt_project.yml", tmp_path)
+    (tmp_path / "packages.yml").write_text(f"packages:\n  - local: {ROOT}\n")
+    (tmp_path / "dbt_packages").mkdir()
+    (tmp_path / "dbt_packages" / "waltally").symlink_to(ROOT)
+    done = project.invoke("parse")
+    assert done.success, messages(done)
+    manifest = cast("Manifest", done.result)
+    assert undescribed(manifest) == []
+    for node in manifest.nodes.values():
+        if isinstance(node, ModelNode):
+            assert node.config.persist_docs == {"relation": True, "columns": True}, node.name
+
+
+COMMENTS = """
+    select a.attname::text, col_description(a.attrelid, a.attnum)
+    from pg_attribute as a
+    where a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped
+"""
+
+
+def test_the_database_has_the_descriptions_and_the_sources_have_its_columns(
+    warehouse: Warehouse,
+) -> None:
+    manifest = warehouse.project.invoke("parse").result
+    assert isinstance(manifest, Manifest)
+    built = [
+        node
+        for node in manifest.nodes.values()
+        if isinstance(node, ModelNode) and not node.original_file_path.startswith("examples/")
+    ]
+    materialized = {node.config.materialized for node in built}
+    assert materialized == {"waltally_fact", "kept_table", "kept_view"}
+    for node in built:
+        table = f"{node.schema}.{node.name}"
+        assert warehouse.value("select obj_description(%s::regclass)", table) == node.description
+        described = [(name, column.description) for name, column in node.columns.items()]
+        assert sorted(warehouse.execute(COMMENTS, table)) == sorted(described)
+    for source in manifest.sources.values():
+        columns = [name for name, _ in warehouse.execute(COMMENTS, f"cdc.{source.name}")]
+        assert sorted(columns) == sorted(source.columns), source.name
+
+
+SCHEDULED = ("--exclude-resource-type", "unit_test")
+
+
+def listed(project: Project, *words: str) -> set[tuple[str, str]]:
+    """Return kind and name of what dbt would build."""
+    output = ("--output", "json", "--output-keys", "resource_type", "name")
+    done = project.invoke("ls", *output, *words)
+    assert done.success, messages(done)
+    lines = [yaml.safe_load(line) for line in done.result]  # type: ignore[union-attr]
+    return {(each["resource_type"], each["name"]) for each in lines}
+
+
+def test_the_options_and_selectors_of_the_service_files(tmp_path: Path) -> None:
+    project = Project(tmp_path, models="dbt_project/models")
+    (tmp_path / "selectors.yml").symlink_to(ROOT / "selectors.yml")
+    everything = listed(project)
+    scheduled = listed(project, *SCHEDULED)
+    assert {kind for kind, _ in everything - scheduled} <= {"unit_test"}
+    assert {"model", "test"} <= {kind for kind, _ in scheduled}
+    facts = listed(project, "--selector", "facts")
+    assert facts == {("model", "ft_service_stats"), ("model", "rejected_changes")}
+    checks = listed(project, "--selector", "checks")
+    assert checks == {each for each in everything if each[0] == "test"} != set()
+    for file in ("crontab.example", "systemd/waltally-dbt.service", "kubernetes/jobs.yaml"):
+        text = (ROOT / "ops" / file).read_text()
+        (line,) = re.findall(r"^.*dbt(?: --quiet)?,? build.*$", text, re.MULTILINE)
+        assert all(word in line for word in SCHEDULED), line
