@@ -39,7 +39,9 @@ def test_killed_before_the_commit_of_an_apply_it_has_applied_nothing(pipeline: P
     assert pipeline.rejected() == []
 
 
-@pytest.mark.parametrize("call", [1, 4, 9])
+@pytest.mark.parametrize(
+    "call", [4, *(pytest.param(call, marks=pytest.mark.slow) for call in (1, 9))]
+)
 def test_killed_while_it_follows_it_applies_each_change_once(pipeline: Pipeline, call: int) -> None:
     pipeline.begin()
     with pipeline.start("--build", WALTALLY_KILL_AT=f"{POINT}:{call}") as running:

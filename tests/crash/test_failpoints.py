@@ -16,7 +16,10 @@ from tests.acceptance.pipeline import Pipeline
 FAILPOINTS = ["copy-chunk", "copy-chunk:2", "before-commit", "after-commit"]
 
 
-@pytest.mark.parametrize("failpoint", FAILPOINTS)
+@pytest.mark.parametrize(
+    "failpoint",
+    [pytest.param(each, marks=pytest.mark.slow) if ":" in each else each for each in FAILPOINTS],
+)
 def test_small_transactions_are_staged_once(source: Database, failpoint: str) -> None:
     other = other_slot(source)
     source.must("setup")

@@ -23,7 +23,14 @@ def database(cluster: Cluster, name: str, encoding: str) -> Database:
     return empty_database(cluster, name, options)
 
 
-@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP"])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        pytest.param("LATIN1", marks=pytest.mark.slow),
+        "SQL_ASCII",
+        pytest.param("EUC_JP", marks=pytest.mark.slow),
+    ],
+)
 def test_the_source_may_have_any_encoding_the_target_shares(
     cluster: Cluster, models: Models, tmp_path: Path, encoding: str
 ) -> None:

@@ -22,7 +22,7 @@ def covering_identity(pipeline: Pipeline) -> None:
         )
 
 
-@pytest.mark.parametrize("identity", ["full", "covering"])
+@pytest.mark.parametrize("identity", [pytest.param("full", marks=pytest.mark.slow), "covering"])
 def test_an_unchanged_large_column_changes_no_count(pipeline: Pipeline, identity: str) -> None:
     if identity == "covering":
         covering_identity(pipeline)

@@ -19,7 +19,7 @@ def quoted(name: str) -> str:
 @pytest.mark.parametrize(
     ("schema", "live", "archive"),
     [
-        ("Mixed", "Notifications", "History"),
+        pytest.param("Mixed", "Notifications", "History", marks=pytest.mark.slow),
         ('Notify, the "App".v2', "live rows, it's", "archive\\rows *"),
     ],
 )

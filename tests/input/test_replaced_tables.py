@@ -42,7 +42,16 @@ def problems(pipeline: Pipeline) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("ddl", REPLACEMENTS.values(), ids=REPLACEMENTS)
+QUICK = ("dropped and made again", "two columns swapped")
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        pytest.param(ddl, id=kind, marks=() if kind in QUICK else pytest.mark.slow)
+        for kind, ddl in REPLACEMENTS.items()
+    ],
+)
 def test_a_replaced_table_or_column_is_reported_by_every_command(
     pipeline: Pipeline, ddl: str, caplog: pytest.LogCaptureFixture
 ) -> None:

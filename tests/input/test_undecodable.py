@@ -14,7 +14,10 @@ from testkit.servers import Cluster
 from tests.input.test_encodings import SOURCE, database
 
 
-@pytest.mark.parametrize(("encoding", "byte"), [("WIN1252", b"\x81"), ("EUC_JP", b"\xfe\xfe")])
+@pytest.mark.parametrize(
+    ("encoding", "byte"),
+    [("WIN1252", b"\x81"), pytest.param("EUC_JP", b"\xfe\xfe", marks=pytest.mark.slow)],
+)
 def test_the_rest_goes_on(
     cluster: Cluster,
     models: Models,

@@ -34,8 +34,9 @@ WITHOUT_CHANGES = {
 }
 
 
-QUICK = ("attached", "dropped", "truncated")
-"""What `make test` tries with a loader that is stopped."""
+RUNNING = ("detached and attached", "dropped", "truncated", "renamed")
+STOPPED = ("attached",)
+"""What `make test` tries with a loader that runs, and with one that is stopped."""
 
 
 def begin(pipeline: Pipeline) -> None:
@@ -51,11 +52,9 @@ def begin(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize(
     ("kind", "is_running"),
     [
-        *((kind, True) for kind in WITHOUT_CHANGES),
-        *(
-            pytest.param(kind, False, marks=() if kind in QUICK else pytest.mark.slow)
-            for kind in WITHOUT_CHANGES
-        ),
+        pytest.param(kind, is_running, marks=() if kind in quick else pytest.mark.slow)
+        for is_running, quick in ((True, RUNNING), (False, STOPPED))
+        for kind in WITHOUT_CHANGES
     ],
 )
 def test_a_fact_waits_where_rows_came_or_went_without_changes(

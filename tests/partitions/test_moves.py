@@ -21,7 +21,7 @@ def archived(pipeline: Pipeline) -> dict[str, int]:
     return dict(found)
 
 
-@pytest.mark.parametrize("columns", ["", "created_at"], ids=["all columns", "chosen columns"])
+@pytest.mark.parametrize("columns", [pytest.param("", marks=pytest.mark.slow), "created_at"])
 def test_archived_rows_that_move_count_once(partitioned: Pipeline, columns: str) -> None:
     partitioned.source.execute(KEY)
     partitioned.set_up()

@@ -15,7 +15,13 @@ ARCHIVE = (
 )
 
 
-@pytest.mark.parametrize("ddl", ["drop table history_sent", "truncate history_sent"])
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "drop table history_sent",
+        pytest.param("truncate history_sent", marks=pytest.mark.slow),
+    ],
+)
 def test_purged_leaves_stay_counted(partitioned: Pipeline, ddl: str) -> None:
     partitioned.source.insert(3, "sent")
     partitioned.source.insert(2)

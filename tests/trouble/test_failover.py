@@ -77,6 +77,7 @@ def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
     assert (code, "former primary" in said) == (25, True), said
 
 
+@pytest.mark.slow
 def test_two_copies_that_were_promoted_apart_are_told_apart(
     family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:

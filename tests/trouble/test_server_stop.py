@@ -28,7 +28,9 @@ def database_of_its_own(stack: ExitStack) -> Database:
     return database
 
 
-@pytest.mark.parametrize("target", ["the same server", "another server"])
+@pytest.mark.parametrize(
+    "target", [pytest.param("the same server", marks=pytest.mark.slow), "another server"]
+)
 def test_an_idle_loader_does_not_keep_the_server_from_stopping(
     stack: ExitStack, target: str
 ) -> None:

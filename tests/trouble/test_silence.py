@@ -25,9 +25,9 @@ BUSY = "busy with a transaction that has no changes for us"
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits of seconds instead of a minute."""
-    monkeypatch.setattr(reader, "_SILENCE_TO_ASK", 0.3)
-    monkeypatch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.6)
-    monkeypatch.setattr(reader, "_EXPLAIN_AGAIN", 0.6)
+    monkeypatch.setattr(reader, "_SILENCE_TO_ASK", 0.1)
+    monkeypatch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.2)
+    monkeypatch.setattr(reader, "_EXPLAIN_AGAIN", 0.2)
     monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(source_monitor, "MAX_SECONDS_WITHOUT_ANSWER", 5.0)
 
@@ -66,7 +66,7 @@ def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     with background(apart) as loader:
         loader.wait_until_following()
         apart.source.execute(
-            "insert into unrelated (note) select 'x' from generate_series(1, 1500000)"
+            "insert into unrelated (note) select 'x' from generate_series(1, 600000)"
         )
         apart.source.insert(3)
         loader.wait_for(BUSY)
@@ -80,7 +80,7 @@ def test_a_loader_that_stops_frees_a_slot_whose_walsender_is_busy(apart: Pipelin
     with background(apart) as loader:
         loader.wait_until_following()
         apart.source.execute(
-            "insert into unrelated (note) select 'x' from generate_series(1, 1500000)"
+            "insert into unrelated (note) select 'x' from generate_series(1, 600000)"
         )
         loader.wait_for(BUSY)
     apart.source.insert(3)

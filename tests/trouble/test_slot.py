@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from testkit.commands import wait_until
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
@@ -84,75 +86,52 @@ def test_a_slot_dropped_while_the_loader_runs(pipeline: Pipeline) -> None:
     pipeline.recovers_from(said)
 
 
-def test_a_slot_dropped_while_the_loader_is_stopped(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    free_the_slot(pipeline.source)
-    pipeline.source.insert(3)
-    code, said = pipeline.refused("run")
-    assert code == 21
-    assert f"everything before {pipeline.position()} is stored" in said
-    pipeline.recovers_from(said)
+DROP = "select pg_drop_replication_slot('{slot}')"
+MAKE = "select pg_create_logical_replication_slot('{slot}', '{plugin}')"
+WHILE_STOPPED = {
+    "dropped": ((DROP, "{insert}"), 21, "is stored, what came after it may be lost"),
+    "made again": ((DROP, "{insert}", MAKE), 22, "is stored, changes between are lost"),
+    "made again at once": ((DROP, MAKE), 22, ""),
+    "made again with another plugin": (
+        (DROP, MAKE.replace("{plugin}", "test_decoding")),
+        22,
+        "test_decoding",
+    ),
+    # pg_logical_slot_get_changes takes the changes with it.
+    "read by somebody else": (
+        ("{insert}", "select count(*) from pg_logical_slot_get_changes('{slot}', null, null)"),
+        22,
+        "",
+    ),
+    "advanced": (
+        ("{insert}", "select pg_replication_slot_advance('{slot}', pg_current_wal_lsn())"),
+        22,
+        "",
+    ),
+}
+QUICK = ("dropped", "made again")
+"""What `make test` tries: one for each exit code."""
 
 
-def test_a_slot_made_again_behind_our_back(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    free_the_slot(pipeline.source)
-    pipeline.source.insert(3)
-    pipeline.source.execute(
-        "select pg_create_logical_replication_slot(%s, 'wal2json')", pipeline.slot
-    )
-    code, said = pipeline.refused("run")
-    assert code == 22
-    assert f"everything before {pipeline.position()} is stored, changes between are lost" in said
-    assert pipeline.refused("setup") == (22, said)
-    pipeline.recovers_from(said)
-
-
-def test_a_slot_made_again_at_once_with_nothing_written(pipeline: Pipeline) -> None:
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in WHILE_STOPPED],
+)
+def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline, case: str) -> None:
+    statements, expected, words = WHILE_STOPPED[case]
     pipeline.begin()
     pipeline.must("run", "--once")
-    free_the_slot(pipeline.source)
-    pipeline.source.execute(
-        "select pg_create_logical_replication_slot(%s, 'wal2json')", pipeline.slot
-    )
-    assert pipeline.refused("run")[0] == 22
-
-
-def test_a_slot_made_again_with_another_plugin(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    free_the_slot(pipeline.source)
-    pipeline.source.execute(
-        "select pg_create_logical_replication_slot(%s, 'test_decoding')", pipeline.slot
-    )
+    for statement in statements:
+        if statement == "{insert}":
+            pipeline.source.insert(3)
+        else:
+            pipeline.source.execute(statement.format(slot=pipeline.slot, plugin="wal2json"))
     code, said = pipeline.refused("run")
-    assert code == 22
-    assert "test_decoding" in said
-    pipeline.recovers_from(said)
-
-
-def test_a_slot_read_by_somebody_else(pipeline: Pipeline) -> None:
-    """pg_logical_slot_get_changes takes the changes with it."""
-    pipeline.begin()
-    pipeline.source.insert(3)
-    taken = pipeline.source.execute(
-        "select 1 from pg_logical_slot_get_changes(%s, null, null)", pipeline.slot
-    )
-    assert taken
-    code, said = pipeline.refused("run")
-    assert code == 22
-    pipeline.recovers_from(said)
-
-
-def test_a_slot_advanced_between_two_runs_of_a_loader(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    with pipeline.follow() as running:
-        running.end()
-    pipeline.source.insert(3)
-    pipeline.source.execute(
-        "select pg_replication_slot_advance(%s, pg_current_wal_lsn())", pipeline.slot
-    )
-    code, said = pipeline.refused("run", "--once")
-    assert code == 22
+    assert code == expected
+    assert words in said
+    assert f"everything before {pipeline.position()} is stored" in said
+    if expected == 22:
+        assert pipeline.refused("setup") == (22, said)
     pipeline.recovers_from(said)
 
 
