@@ -13,9 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 
 from testkit import run_folder
-from tests.soak.failure import SoakFailed
-from tests.soak.plan import Plan
-from tests.soak.soak import Soak
+from tests.soak.programs import SoakFailed
+from tests.soak.soak import Plan, Soak
 
 
 def options() -> argparse.Namespace:

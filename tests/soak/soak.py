@@ -2,21 +2,102 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from testkit import recount
 from tests.soak import world
-from tests.soak.commit_timer import LONGEST_SECONDS
-from tests.soak.failure import SoakFailed
-from tests.soak.faults import BLOCKS_COMMITS, Fault
-from tests.soak.plan import Plan
-from tests.soak.progress import Progress
+from tests.soak.faults import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
+from tests.soak.programs import SoakFailed
 from tests.soak.system import System
+from tests.soak.watchers import LONGEST_SECONDS
 from waltally.settings import DEFAULT_SLOT as SLOT
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One system's faults; their order depends on the seed alone."""
+
+    seed: int = 1
+    minutes: float = 10.0
+    fault_count: int | None = None
+    """The most faults; None means as many as the minutes allow."""
+    faults_per_check: int = 10
+    rate: float = 10.0
+    """Transactions per second in each writing session."""
+    keep: bool = False
+    """Leave the servers and the log files."""
+    weights: Mapping[Fault, int] | None = None
+    """How often each kind of fault occurs per round; None means all that the system can have."""
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield the faults in their order, without end."""
+        random = Random(f"{self.seed} order")
+        weights = self.weights or (WEIGHTS if self.seed % 2 else WEIGHTS | OF_SPARK)
+        while True:
+            faults = [fault for fault, weight in weights.items() for _ in range(weight)]
+            random.shuffle(faults)
+            yield from faults
+
+    def is_over(self, done: int, seconds: float) -> bool:
+        """Return whether so many faults in so many seconds complete the plan."""
+        return done == self.fault_count or seconds > self.minutes * 60
+
+    def seconds_left(self, done: int, seconds: float) -> float:
+        """Estimate the rest from what was done so far."""
+        left = self.minutes * 60 - seconds
+        if self.fault_count is not None and done:
+            left = min(left, seconds / done * (self.fault_count - done))
+        return max(left, 0.0)
+
+
+_ERASE_LINE = "\r\033[K"
+
+
+class Progress:
+    """Prints where one system's plan stands, to stderr."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._is_terminal = sys.stderr.isatty()
+
+    def fault(self, number: int, name: str, seconds: float) -> None:
+        """Say which fault begins; on a terminal the next line replaces this one."""
+        done = number - 1
+        count = "" if self._plan.fault_count is None else f" of {self._plan.fault_count}"
+        left = _minutes(self._plan.seconds_left(done, seconds))
+        line = f"{self._prefix(seconds)} fault {number}{count}, about {left} left: {name}"
+        if self._is_terminal:
+            print(f"{_ERASE_LINE}{line}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def check(self, number: int, changes: int, seconds: float) -> None:
+        """Say that a check has found everything right."""
+        erase = _ERASE_LINE if self._is_terminal else ""
+        print(
+            f"{erase}{self._prefix(seconds)} check {number}: {changes:,} changes, no difference",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def close(self) -> None:
+        """Leave an empty line on a terminal to what is printed next."""
+        if self._is_terminal:
+            print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
+
+    def _prefix(self, seconds: float) -> str:
+        return f"seed {self._plan.seed} {_minutes(seconds)}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 class Soak:

@@ -22,13 +22,11 @@ from testkit.commands import wait_until
 from testkit.proxy import Proxy
 from testkit.source import Identity
 from testkit.spark_cluster import spark_cluster
-from tests.soak import commands, servers
-from tests.soak.commit_timer import CommitTimer
+from tests.soak import programs, servers
 from tests.soak.comparison import Comparison
-from tests.soak.failure import SoakFailed
-from tests.soak.loader_service import DRIVER_NEEDS_OPERATOR, LoaderService
-from tests.soak.position_watcher import PositionWatcher
+from tests.soak.programs import DRIVER_NEEDS_OPERATOR, LoaderService, SoakFailed
 from tests.soak.servers import ROLE, dsn_of_role
+from tests.soak.watchers import CommitTimer, PositionWatcher
 from tests.soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
 from tests.soak.writers import Writers
 from waltally.settings import DEFAULT_SLOT as SLOT
@@ -37,6 +35,10 @@ SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"
 _RECOVERY_SECONDS = 120.0
 _NICE = 5
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+IS_COMPUTED = "select true from cdc.computed_group limit 1"
+"""Whether Spark has written what the database is to add."""
 
 
 def apply_by_spark(master: str, *options: str) -> tuple[str, ...]:
@@ -99,7 +101,7 @@ class System:
         self.target_dsn = self.target.dsn(application_name="soak")
         self.source_proxy = self._stack.enter_context(Proxy(self.cluster.port))
         self.target_proxy = self._stack.enter_context(Proxy(self.target.port))
-        self.environment = commands.environment(
+        self.environment = programs.environment(
             self.home,
             self.target.environment(user=ROLE)
             | {
@@ -223,6 +225,15 @@ class System:
         )
         return pid
 
+    def wait_at_most(self, condition: Callable[[], object], seconds: float) -> None:
+        """Wait for the condition or for so long: a fault at another moment is useful too."""
+        try:
+            wait_until(condition, "", seconds)
+        except SoakFailed:
+            raise
+        except AssertionError:
+            self.check_services()
+
     def wait_until_streaming(self) -> None:
         """Wait until the loader streams. Raises SoakFailed where it does not return."""
         self._wait_for_loader(
@@ -301,8 +312,8 @@ class System:
 
     def run(self, *command: str, more: dict[str, str] | None = None) -> None:
         """Run a command of the project to its end. Raises SoakFailed where it fails."""
-        commands.run_to_end(command, self.environment | (more or {}))
+        programs.run_to_end(command, self.environment | (more or {}))
 
     def spawn(self, *command: str) -> subprocess.Popen[bytes]:
         """Start a command of the project in a process group of its own."""
-        return commands.spawn(command, self.environment, self.home)
+        return programs.spawn(command, self.environment, self.home)

@@ -14,7 +14,7 @@ from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import Change, Mix, mix
 from testkit.source import Identity
 from testkit.traffic import Worker
-from tests.soak.failure import SoakFailed
+from tests.soak.programs import SoakFailed
 from tests.soak.world import OddTable
 
 _RECONNECT_SECONDS = 0.1

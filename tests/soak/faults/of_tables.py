@@ -1,8 +1,9 @@
-"""DDL under load: of the kind that changes nothing that is counted, and of the kind that does."""
+"""Faults of tables: DDL at the source; locks and a constraint at the facts."""
 
 from __future__ import annotations
 
-from tests.soak.failure import SoakFailed
+from tests.soak.faults.fault import fault
+from tests.soak.programs import SoakFailed
 from tests.soak.system import System
 from tests.soak.world import KINDS, MODELS, NOTIFY, ODD, ODD_ROWS
 from waltally.tables import quoted
@@ -37,6 +38,7 @@ _SWAP = (
 )
 
 
+@fault(4)
 def harmless_ddl(system: System) -> None:
     """Alter tables in ways that change no count: every model goes on."""
     odd = system.odd.table
@@ -49,6 +51,7 @@ def harmless_ddl(system: System) -> None:
             raise SoakFailed(f"{model} waits after harmless DDL: {system.reason(model)}")
 
 
+@fault(1)
 def silent_ddl(system: System) -> None:
     """Change rows by DDL without changes of rows: the models wait for a seed, which is taken."""
     odd = system.odd
@@ -69,4 +72,51 @@ def silent_ddl(system: System) -> None:
     system.wait_until_applied(NOTIFY, KINDS)
     with system.writers.without_truncates():
         system.run("spark-submit", "spark/seed.py")
+    system.wait_until_applied(*MODELS)
+
+
+@fault(2)
+def lock_shared(system: System) -> None:
+    """Read a model in a long transaction: all models go on, and the reader sees one moment."""
+    model = system.random.choice(MODELS)
+    rows = (
+        "select count(*), md5(string_agg(kept::text, '|' order by kept::text)) "
+        f"from analytics.{model} as kept"
+    )
+    system.must_build()
+    with system.transaction(system.target_dsn) as cursor:
+        cursor.execute("set transaction isolation level repeatable read")
+        cursor.execute(rows)
+        before = cursor.fetchall()
+        system.wait_until_applied(*MODELS)
+        cursor.execute(rows)
+        if cursor.fetchall() != before:
+            raise SoakFailed(f"a reader saw {model} change within its snapshot")
+
+
+@fault(2)
+def lock_exclusively(system: System) -> None:
+    """Keep everybody from a model for seconds: the others go on, and it catches up."""
+    model, *others = system.random.sample(MODELS, len(MODELS))
+    system.must_build()
+    with system.transaction(system.target_dsn) as cursor:
+        cursor.execute(f"lock table analytics.{model} in access exclusive mode")
+        system.wait_until_applied(*others)
+        system.pause_randomly(0, 3)
+    system.wait_until_applied(*MODELS)
+
+
+@fault(2)
+def constrain(system: System) -> None:
+    """Let a model take no row: it fails alone, and catches up without the constraint."""
+    model, *others = system.random.sample(MODELS, len(MODELS))
+    table = f"analytics.{model}"
+    system.must_build()
+    system.ask_target(f"alter table {table} add constraint no_row check (false) not valid")
+    try:
+        system.wait_for_model(model, "failed")
+        system.wait_until_applied(*others)
+        system.pause_randomly(0, 3)
+    finally:
+        system.ask_target(f"alter table {table} drop constraint no_row")
     system.wait_until_applied(*MODELS)

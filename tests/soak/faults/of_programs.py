@@ -1,0 +1,240 @@
+"""Faults of programs: the loader, dbt, Spark and its driver, and what operators run beside them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from contextlib import suppress
+
+import psutil
+
+from testkit.commands import LOADER, ROOT, run
+from tests.soak.faults.fault import fault
+from tests.soak.programs import DRIVER_NEEDS_OPERATOR, SoakFailed, kill_group
+from tests.soak.servers import ROLE
+from tests.soak.system import IS_COMPUTED, System, apply_by_spark
+from tests.soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
+
+IS_BUILDING = (
+    "select true from pg_stat_activity "
+    "where application_name in ('dbt', 'waltally apply') and state <> 'idle'"
+)
+
+
+@fault(6)
+def kill_loader(system: System) -> None:
+    """Kill the loader; the next one runs with or without --build."""
+    system.loader.arguments = system.random.choice([[], [], ["--build"]])
+    system.loader.signal(signal.SIGKILL)
+
+
+@fault(2)
+def kill_second_loader(system: System) -> None:
+    """Kill the loader of the second slot; the first one must go on."""
+    system.second_loader.signal(signal.SIGKILL)
+
+
+@fault(2)
+def kill_loader_building(system: System) -> None:
+    """Kill the loader while it applies the models."""
+    if system.loader.arguments != ["--build"]:
+        system.loader.arguments = ["--build"]
+        system.loader.signal(signal.SIGKILL)
+    system.wait_at_most(lambda: system.ask_target(IS_BUILDING), 30)
+    system.pause_randomly(0, 0.3)
+    system.loader.arguments = []
+    system.loader.signal(signal.SIGKILL)
+
+
+@fault(2)
+def freeze_loader(system: System) -> None:
+    """Freeze the loader until the server ends its session."""
+    pid = system.walsender_pid()
+    system.loader.signal(signal.SIGSTOP)
+    system.wait_at_most(lambda: system.walsender_pid() != pid, system.random.uniform(2, 6))
+    system.loader.signal(signal.SIGCONT)
+
+
+@fault(1)
+def replace_loader(system: System) -> None:
+    """Freeze the loader, let another one take the slot, and wake the first one up."""
+    pid = system.walsender_pid()
+    system.loader.signal(signal.SIGSTOP)
+    system.wait_at_most(lambda: system.walsender_pid() != pid, 10)
+    with (system.home / "other loader.log").open("ab") as output:
+        other = subprocess.Popen(
+            [str(LOADER), "run"],
+            env=system.environment,
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
+        system.pause_randomly(0, 0.5)
+        system.loader.signal(signal.SIGCONT)
+        system.pause_randomly(0.5, 1.5)
+        if other.poll() is not None:
+            raise SoakFailed(f"the other loader ended with exit code {other.returncode}")
+    finally:
+        system.loader.signal(signal.SIGCONT)
+        other.kill()
+        other.wait()
+
+
+@fault(2)
+def kill_dbt(system: System) -> None:
+    """Kill a `dbt run` during its transactions."""
+    build = start_build(system)
+    system.pause_randomly(0, 0.5)
+    kill_group(build)
+
+
+@fault(1)
+def kill_spark(system: System) -> None:
+    """Kill a seed while it starts, reads or writes; sometimes it ends before."""
+    seed = system.spawn("spark-submit", "spark/seed.py")
+    try:
+        if system.random.random() < 0.8:
+            temporary = "select true from pg_replication_slots where temporary"
+            system.wait_at_most(lambda: system.ask(temporary) or seed.poll() is not None, 60)
+        system.wait_at_most(lambda: seed.poll() is not None, system.random.uniform(0.1, 6))
+    finally:
+        kill_group(seed)
+
+
+def start_build(system: System) -> subprocess.Popen[bytes]:
+    """Start a `dbt run`; return it once it works on the server or has ended."""
+    options = ["--full-refresh"] if system.random.random() < 0.2 else []
+    build = system.spawn("dbt", "run", *options)
+    if system.ask_target(IS_BUILDING):
+        # The loader's own build is running and hides this one, so any moment will do.
+        system.pause_randomly(0, 4)
+    else:
+        system.wait_at_most(lambda: system.ask_target(IS_BUILDING) or build.poll() is not None, 30)
+    return build
+
+
+_START_SECONDS = 30
+_END_SECONDS = 240
+
+
+@fault(2, of_spark=True)
+def kill_driver(system: System) -> None:
+    """Kill the driver's Java or its Python, often just before its batch is added or after."""
+    if system.random.random() < 0.7:
+        system.wait_at_most(lambda: system.ask_target(IS_COMPUTED), _START_SECONDS)
+    system.pause_randomly(0, 0.3)
+    _kill_one(system, system.driver.processes())
+
+
+@fault(2, of_spark=True)
+def kill_executor(system: System) -> None:
+    """Kill the executor's Java, or a Python of it."""
+    system.wait_at_most(system.worker.children, _START_SECONDS)
+    system.pause_randomly(0, 1)
+    _kill_one(system, system.worker.children(recursive=True))
+
+
+@fault(1, of_spark=True)
+def second_driver(system: System) -> None:
+    """Let another driver apply at once; often kill it. Raises SoakFailed where it does not end."""
+    job = system.spawn(*apply_by_spark("local[1]", "--once"))
+    try:
+        is_killed = system.random.random() < 0.5
+        seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
+        system.wait_at_most(lambda: job.poll() is not None, seconds)
+        if job.poll() in DRIVER_NEEDS_OPERATOR or (not is_killed and job.poll() is None):
+            raise SoakFailed(f"the second driver ended with exit code {job.poll()}")
+    finally:
+        kill_group(job)
+
+
+@fault(1, of_spark=True)
+def change_engine(system: System) -> None:
+    """Give the fact to the database and back, as a user does who edits it."""
+    models = ("dbt", "run", "--select", BY_SPARK, BY_SPARK_ROLL_UP)
+    system.run(*models, "--vars", '{"engine": "database"}')
+    system.must_build()
+    system.run(*models)
+    system.wait_until_applied(*MODELS)
+
+
+def _kill_one(system: System, processes: list[psutil.Process]) -> None:
+    if processes:
+        with suppress(psutil.NoSuchProcess):
+            system.random.choice(processes).kill()
+
+
+# An empty partition before the present one, as if the log had begun there. With a seed nobody
+# needs it; without a seed the prune keeps it and says why.
+_OLD_PARTITION = """
+do $$
+begin
+    if to_regclass('cdc.change_log_0000000000') is null then
+        create table cdc.change_log_0000000000 (like cdc.change_log including all);
+        alter table cdc.change_log_0000000000 owner to {role};
+        alter table cdc.change_log
+            attach partition cdc.change_log_0000000000 for values from ('0/0') to ('0/1000000');
+    end if;
+end $$
+"""
+
+
+@fault(3)
+def prune(system: System) -> None:
+    """Prune an old partition; often kill the prune."""
+    system.ask_target(_OLD_PARTITION.format(role=ROLE))
+    job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
+    seconds = system.random.choice([system.random.uniform(0.5, 3), 30])
+    system.wait_at_most(lambda: job.poll() is not None, seconds)
+    kill_group(job)
+
+
+@fault(1)
+def archive(system: System) -> None:
+    """Archive the change log; often kill the job."""
+    job = system.spawn("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
+    system.wait_at_most(lambda: job.poll() is not None, system.random.uniform(5, 60))
+    kill_group(job)
+
+
+@fault(1)
+def rename_away(system: System) -> None:
+    """Write to a table under another name; the status reports it, renewal and seed repair it."""
+    system.writers.pause()
+    try:
+        system.loader.stop()
+        # The fact must be complete: the new seed reads from it what was purged.
+        system.run("loader", "run", "--once", "--build")
+        system.wait_for_spark()
+        system.comparison.check()
+        system.ask("alter table notifications rename to elsewhere")
+        system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
+        system.ask("alter table elsewhere rename to notifications")
+        status = run(["loader", "status", "--json"], system.environment)
+        if '"TableReplaced"' not in status.stdout:
+            raise SoakFailed(
+                f"the status does not report the renamed table:\n{status.stdout}{status.stderr}"
+            )
+        system.position_watcher.is_renewing = True
+        system.run("loader", "setup", "--renew")
+        system.position_watcher.is_renewing = False
+        system.run("spark-submit", "spark/seed.py")
+        system.run("dbt", "run")
+        system.comparison.skip()
+        # The second slot missed the renamed table too; it has no fact to seed.
+        system.second_loader.stop()
+        system.run("loader", "setup", "--renew", more=system.second)
+        system.second_comparison.skip()
+        system.second_loader.start()
+        system.loader.start()
+    finally:
+        system.position_watcher.is_renewing = False
+        system.writers.resume()
+
+
+@fault(1)
+def nothing(system: System) -> None:
+    """Do nothing for a while."""
+    system.pause_randomly(0.5, 2)

@@ -1,0 +1,167 @@
+"""Faults of servers, of their sessions and of the network before them."""
+
+from __future__ import annotations
+
+import signal
+
+from testkit.commands import wait_until
+from testkit.proxy import Proxy
+from tests.soak.faults.fault import fault
+from tests.soak.faults.of_programs import start_build
+from tests.soak.programs import SoakFailed, kill_group
+from tests.soak.servers import ROLE
+from tests.soak.system import IS_COMPUTED, System
+
+END_SESSIONS = "select count(pg_terminate_backend(pid)) from pg_stat_activity where "
+
+ROLE_SETTINGS = (
+    ("statement_timeout", "'100ms'"),
+    ("lock_timeout", "'10ms'"),
+    ("idle_session_timeout", "'500ms'"),
+    ("idle_in_transaction_session_timeout", "'100ms'"),
+    ("default_transaction_read_only", "on"),
+    ("default_transaction_isolation", "'serializable'"),
+    ("standard_conforming_strings", "off"),
+    ("synchronous_commit", "off"),
+    ("search_path", "''"),
+    ("datestyle", "'German'"),
+    ("intervalstyle", "'sql_standard'"),
+    ("timezone", "'Asia/Kathmandu'"),
+    ("bytea_output", "'escape'"),
+    ("extra_float_digits", "-15"),
+    ("client_encoding", "'LATIN1'"),
+    ("quote_all_identifiers", "on"),
+    ("row_security", "off"),
+    ("array_nulls", "off"),
+    ("work_mem", "'64kB'"),
+    ("client_min_messages", "'error'"),
+    ("tcp_user_timeout", "1000"),
+)
+"""Parameters that would break or stall a session that relies on their defaults."""
+
+
+@fault(5)
+def end_walsender(system: System) -> None:
+    """End the WAL sender of the slot."""
+    system.ask(END_SESSIONS + "pid = %s", system.walsender_pid())
+
+
+@fault(5)
+def end_target_backend(system: System) -> None:
+    """End the loader's session on the target."""
+    system.ask_target(
+        END_SESSIONS + "application_name = 'waltally loader' and backend_type = 'client backend'"
+    )
+
+
+@fault(1)
+def end_dbt_backend(system: System) -> None:
+    """End all sessions of dbt, also those of the loader's builds."""
+    build = start_build(system)
+    system.pause_randomly(0, 0.3)
+    system.ask_target(END_SESSIONS + "application_name in ('dbt', 'waltally apply')")
+    system.wait_at_most(lambda: build.poll() is not None, 60)
+    kill_group(build)
+
+
+@fault(5)
+def role_setting(system: System) -> None:
+    """Set a parameter for the role, and end its sessions so that they return with it."""
+    name, value = system.random.choice(ROLE_SETTINGS)
+    places = {system.dsn, system.target_dsn}
+    try:
+        for dsn in places:
+            system.ask(f"alter role {ROLE} set {name} = {value}", dsn=dsn)
+            system.ask(END_SESSIONS + "usename = %s", ROLE, dsn=dsn)
+        system.wait_until_streaming()
+        system.wait_until_staged()
+    finally:
+        for dsn in places:
+            system.ask(f"alter role {ROLE} reset all", dsn=dsn)
+            system.ask(END_SESSIONS + "usename = %s", ROLE, dsn=dsn)
+
+
+@fault(3, blocks_commits=True)
+def restart_fast(system: System) -> None:
+    """Restart the source as a service manager does."""
+    system.cluster.stop("fast")
+    system.pause_randomly(0, 0.5)
+    system.cluster.start()
+
+
+@fault(3, blocks_commits=True)
+def restart_immediate(system: System) -> None:
+    """Crash the source; it recovers."""
+    system.cluster.stop("immediate")
+    system.pause_randomly(0, 0.5)
+    system.cluster.start()
+
+
+@fault(3, blocks_commits=True)
+def crash_target(system: System) -> None:
+    """Crash the target, which loses the last seconds of asynchronous commits."""
+    if system.has_spark and system.random.random() < 0.5:
+        system.wait_at_most(lambda: system.ask_target(IS_COMPUTED), 10)
+    system.target.stop("immediate")
+    system.pause_randomly(0, 0.5)
+    system.target.start()
+
+
+@fault(2, blocks_commits=True)
+def synchronous_standbys(system: System) -> None:
+    """Make the source wait for every standby; the loader must not count as one."""
+    system.ask("alter system set synchronous_standby_names = '*'")
+    system.ask("select pg_reload_conf()")
+    not_a_standby = (
+        "select count(*) = 0 from pg_stat_replication where sync_state in ('sync', 'quorum')"
+    )
+    try:
+        wait_until(lambda: system.ask(not_a_standby), "the loader is no synchronous standby", 30)
+    except AssertionError as error:
+        raise SoakFailed(f"{error}:\n{system.loader.last_log_lines()}") from error
+    finally:
+        system.ask("alter system reset synchronous_standby_names")
+        system.ask("select pg_reload_conf()")
+
+
+@fault(1)
+def unrelated_rows(system: System) -> None:
+    """Write many rows to a table that is not counted: the WAL sender is silent meanwhile."""
+    system.ask("insert into unrelated (note) select 'many' from generate_series(1, 400000)")
+    system.ask("truncate unrelated")
+    system.wait_until_staged()
+
+
+@fault(6)
+def cut(system: System) -> None:
+    """Reset the loader's connections to the source, the target, or both."""
+    for proxy in _some_proxies(system):
+        proxy.cut()
+
+
+@fault(2)
+def blackhole(system: System) -> None:
+    """Hold all data for seconds; then pass it on or reset the connections."""
+    proxies = _some_proxies(system)
+    for proxy in proxies:
+        proxy.blackhole()
+    system.pause_randomly(1, 5)
+    for proxy in proxies:
+        if system.random.random() < 0.5:
+            proxy.cut()
+        proxy.restore()
+
+
+@fault(2)
+def slow_target(system: System) -> None:
+    """Slow the target down: a confirmation before the commit would be seen."""
+    system.target_proxy.delay(system.random.uniform(0.05, 0.4))
+    system.pause_randomly(2, 4)
+    if system.random.random() < 0.5:
+        system.loader.signal(signal.SIGKILL)
+    system.target_proxy.restore()
+
+
+def _some_proxies(system: System) -> list[Proxy]:
+    source, target = system.source_proxy, system.target_proxy
+    return system.random.choice([[source], [target], [source, target]])
