@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
 import pyarrow as pa
 from common import session
-from common.arrow_source import map_batches
+from common.arrow import map_batches
 from deltas import rules, sums
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql

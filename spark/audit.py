@@ -1,6 +1,6 @@
 """Compare the fact with the tables while writers go on: `spark-submit spark/audit.py`."""
 
-from auditing.cli import main
+from auditing.job import main
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
 """Compute the fact as of any position of an archive: `spark-submit spark/replay.py --from PATH`."""
 
-from replaying.cli import main
+from replaying.job import main
 
 if __name__ == "__main__":
     main()

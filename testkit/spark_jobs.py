@@ -7,11 +7,11 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-import applying.cli
-import archiving.cli
-import auditing.cli
+import applying.job
+import archiving.job
+import auditing.job
 import pytest
-import seeding.cli
+import seeding.job
 from common import session
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -28,10 +28,10 @@ OPTIONS = (
 
 
 _JOBS = {
-    "spark/seed.py": seeding.cli.app,
-    "spark/apply.py": applying.cli.app,
-    "spark/audit.py": auditing.cli.app,
-    "spark/archive.py": archiving.cli.app,
+    "spark/seed.py": seeding.job.app,
+    "spark/apply.py": applying.job.app,
+    "spark/audit.py": auditing.job.app,
+    "spark/archive.py": archiving.job.app,
 }
 
 

@@ -22,7 +22,7 @@ class Connection(extensions.connection):
     """A connection in autocommit mode: each statement is a transaction, or `transaction` is."""
 
     place = "target"
-    """`source` or `target`, for errors."""
+    """`source`, `target` or `standby`, for errors."""
 
     def ask(self, query: str, values: Values = None, *names: str) -> list[Row]:
         """Run a statement and return its rows. Raises LoaderError.
@@ -46,7 +46,7 @@ class Connection(extensions.connection):
 
 
 def connect(dsn: str, place: str) -> Connection:
-    """Open a connection with every setting pinned; `place` is `source` or `target`.
+    """Open a connection with every setting pinned; `place` is `source`, `target` or `standby`.
 
     Raises LoginRefused or CannotConnect.
     """

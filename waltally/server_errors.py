@@ -34,9 +34,10 @@ what libpq says itself."""
 _NO_SUCH_CHARACTER = ("22P05", "22021")
 _DISK_FULL = "53100"
 _MISSING_RIGHT = "42501"
-_MISSING_OBJECT = ("42P01", "3F000", "42703")
-"""A table, a schema or a column."""
-_TRANSACTION_BROKEN = ("55P03", "40P01", "40001", "23505", "57014")
+_MISSING_OBJECT = ("42P01", "3F000", "42703", "42883")
+"""A table, a schema, a column or a function."""
+_DEADLOCK = "40P01"
+_TRANSACTION_BROKEN = ("55P03", _DEADLOCK, "40001", "23505", "57014")
 """Lock timeout, deadlock, serialization failure, unique violation, canceled statement."""
 _SESSION_ENDED = re.compile("57P..|080..|53300")
 _LOST_KINDS = {"OperationalError", "InterfaceError"}
@@ -56,6 +57,8 @@ class ServerError:
     """Whether the driver's kind of error is that of a connection that broke."""
     text: str = ""
     """All that was said, detail and hint included."""
+    detail: str = ""
+    """May quote a row."""
 
     @classmethod
     def of(cls, error: Exception) -> ServerError:
@@ -72,6 +75,7 @@ class ServerError:
             getattr(diag, "source_file", None),
             is_bare or bool(kinds & _LOST_KINDS),
             str(error),
+            " ".join((getattr(diag, "message_detail", None) or "").split()),
         )
 
 
@@ -103,6 +107,8 @@ def explain(error: ServerError, place: str) -> LoaderError:
             "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
             "the slot still holds what was not stored",
         )
+    if code == _DEADLOCK:
+        said = f"{said}. {error.detail}"
     if code in _TRANSACTION_BROKEN:
         return Interrupted(
             f"The {place} interrupted the transaction: {said}",

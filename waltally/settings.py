@@ -99,9 +99,12 @@ def parse_conninfo(dsn: str, setting: str) -> dict[str, str]:
     return found
 
 
-def complete_conninfo(dsn: str, setting: str) -> str:
-    """Return the connection string with keepalives and timeouts added. Raises SettingError."""
-    defaults: dict[str, str] = {**_DETECT_DEAD_PEER, "application_name": "waltally loader"}
+def complete_conninfo(dsn: str, setting: str, work: str = "loader") -> str:
+    """Return the connection string with keepalives and timeouts added. Raises SettingError.
+
+    The session names itself after `work`.
+    """
+    defaults: dict[str, str] = {**_DETECT_DEAD_PEER, "application_name": f"waltally {work}"}
     if "PGCONNECT_TIMEOUT" in os.environ:
         del defaults["connect_timeout"]
     return make_conninfo("", **{**defaults, **parse_conninfo(dsn, setting)})

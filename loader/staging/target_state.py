@@ -14,6 +14,8 @@ from waltally.database import Connection
 from waltally.errors import NotSetUp
 from waltally.tables import Table
 
+SETUP_REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
+
 _SLOT_POSITION = """
 slot_name,
 system_identifier,
@@ -90,6 +92,14 @@ def read_slot_position(target: Connection, schema: str, slot: str) -> SlotPositi
             "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
         ) from None
     return slot_position(rows[0]) if rows else None
+
+
+def require_slot_position(target: Connection, schema: str, slot: str) -> SlotPosition:
+    """Return a slot's row in slot_position. Raises NotSetUp where it has none."""
+    position = read_slot_position(target, schema, slot)
+    if position is None:
+        raise NotSetUp(f"slot {slot} has no row in {schema}.slot_position", SETUP_REMEDY)
+    return position
 
 
 def slot_position(row: Sequence[Any]) -> SlotPosition:

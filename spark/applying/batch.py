@@ -11,17 +11,16 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from common import arrow_sink, changes, session
-from common.arrow_sink import Written
-from common.connections import Connection
+from common import arrow, changes, session
+from common.arrow import Written
 from deltas import rules
 from deltas.rules import Position
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from applying.plans import Plan
-from applying.settings import ApplySettings
+from applying.plans import ApplySettings, Plan
 from waltally import failpoints, lsn
+from waltally.database import Connection
 from waltally.facts import Fact
 from waltally.tables import Table
 
@@ -49,7 +48,7 @@ def apply(
         with session.fitted(spark, 0 if few == to_lsn else session.FEW_ROWS + 1):
             computed = compute(spark, target, settings, plan, to_lsn, batch)
     failpoints.reach("computed")
-    row = target.execute(
+    merged = target.ask(
         f"select {Table(settings.schema, 'apply_computed').quoted}"
         "(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",
         (
@@ -65,20 +64,20 @@ def apply(
             None if computed.rejected_lsn is None else lsn.show(computed.rejected_lsn),
             computed.left_out,
         ),
-    ).fetchone()
+    )
     failpoints.reach("merged")
-    return row == (True,)
+    return merged == [(True,)]
 
 
 def fill_roll_ups(target: Connection, settings: ApplySettings) -> None:
     """Have the database fill the roll-ups that can be filled now, as those of a new fact."""
     due = (
-        f"select from {Table(settings.schema, 'plan_roll_ups').quoted}(%s)"
+        f"select 1 from {Table(settings.schema, 'plan_roll_ups').quoted}(%s)"
         " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
     )
     fill = f"select from {Table(settings.schema, 'apply').quoted}(%s, 'behind')"
-    while target.execute(due, (settings.slot,)).fetchall():
-        target.execute(fill, (settings.slot,))
+    while target.ask(due, (settings.slot,)):
+        target.ask(fill, (settings.slot,))
 
 
 def end_of(target: Connection, settings: ApplySettings, plan: Plan) -> int:
@@ -104,7 +103,7 @@ def compute(
     truncates = rules.truncate_positions(found, fact) if may_truncate else {}
     classified = rules.classify(found, fact, settings.slot).persist()
     try:
-        written = arrow_sink.append(
+        written = arrow.append(
             _rows(classified, truncates, fact, settings.slot, batch),
             target,
             Table(settings.schema, "computed_group"),
@@ -153,13 +152,13 @@ def _left_out(classified: DataFrame, truncates: Mapping[str, Position]) -> str:
 
 def _any(target: Connection, settings: ApplySettings, begin: int, end: int, condition: str) -> bool:
     """Return whether the log has a change in between for which the condition holds."""
-    row = target.execute(
+    rows = target.ask(
         f"select exists (select from {Table(settings.schema, 'change_log').quoted}"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
-        f" and ({condition}))".encode(),
+        f" and ({condition}))",
         (settings.slot, lsn.show(begin), lsn.show(end)),
-    ).fetchone()
-    return row == (True,)
+    )
+    return rows == [(True,)]
 
 
 def _end(target: Connection, settings: ApplySettings, begin: int, end: int, size: int) -> int:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
-from common import executors, session, slot_position
-from common.connections import Connection, connect, database_errors
+import typer
+from common import session
+from common.command import AsJson, Facts, run_job
+from common.connections import connect
+from common.progress import print_lines, print_status
+from common.settings import DEFAULT_TIMEOUT
 from common.spark_errors import spark_errors
 from pyspark.sql import SparkSession
 
 from applying import batch, plans
-from applying.plans import Plan
-from applying.settings import ApplySettings
+from applying.plans import MAX_CHANGES, ApplySettings, Plan
+from loader.staging.target_state import require_slot_position
 from waltally import lsn
+from waltally.database import Connection
 from waltally.errors import LoaderError, combine
+from waltally.options import Schema, Slot, Source, Target
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 _PAUSE_SECONDS = 0.5
 """Before a fact that could not be applied now is tried again."""
@@ -58,15 +67,14 @@ def apply(settings: ApplySettings, report: Report) -> None:
     Raises LoaderError: without an interval also where a fact waits or has failed, once the others
     hold what was staged at the start.
     """
-    with database_errors("apply"), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         target = stack.enter_context(
-            contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "apply"))
+            contextlib.closing(connect(settings.target, "target", "apply"))
         )
-        slot_position.read(target, settings.schema, settings.slot)
+        require_slot_position(target, settings.schema, settings.slot)
         plans.read(target, settings)
         spark = stack.enter_context(session.running("apply", settings.timeout))
-        executors.wait_for_one(spark, settings.timeout)
-        with spark_errors("apply", lambda: None):
+        with spark_errors("apply"):
             if settings.interval is None:
                 _once(spark, target, settings, report)
             else:
@@ -74,7 +82,7 @@ def apply(settings: ApplySettings, report: Report) -> None:
 
 
 def _once(spark: SparkSession, target: Connection, settings: ApplySettings, report: Report) -> None:
-    end = slot_position.read(target, settings.schema, settings.slot).position_lsn
+    end = require_slot_position(target, settings.schema, settings.slot).position_lsn
     deadline = time.monotonic() + settings.timeout
     while True:
         found = plans.read(target, settings)
@@ -132,3 +140,59 @@ def _step(
         # It failed, or another job, a seed or dbt holds it at this moment.
         time.sleep(_PAUSE_SECONDS)
     return is_applied
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+    fact: Facts = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="End once what is staged now is applied.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.01, help="Seconds of rest where nothing is staged.")
+    ] = 1.0,
+    max_changes: Annotated[
+        int, typer.Option(min=1, help="Changes of a batch, about; a transaction goes whole.")
+    ] = MAX_CHANGES,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for an executor and for locks.")
+    ] = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Apply what is staged to the facts that say engine='spark'.
+
+    For instance: spark-submit spark/apply.py --interval 5 --fact ft_service_stats
+    """
+
+    def report(event: Applied | LoaderError) -> None:
+        if isinstance(event, LoaderError):
+            print_status(event.sentence)
+        elif as_json:
+            print_lines([json.dumps(event.as_json())])
+        else:
+            print_lines([event.line()])
+
+    apply(
+        ApplySettings(
+            target or source,
+            slot,
+            schema,
+            tuple(fact or ()),
+            None if once else interval,
+            max_changes,
+            timeout,
+        ),
+        report,
+    )
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence on stderr and an exit code."""
+    run_job(app, "What was applied before is intact; run it again to go on.")

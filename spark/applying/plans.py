@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from common.connections import Connection
 from common.registration import registered_facts
+from common.settings import DEFAULT_TIMEOUT
 from warehouse import fact_state
 from warehouse.fact_state import FactState
 
-from applying.settings import ApplySettings
 from waltally import lsn
+from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.facts import Fact
+from waltally.settings import check_names
 from waltally.tables import Table
+
+MAX_CHANGES = 2_000_000
+
+
+@dataclass(frozen=True)
+class ApplySettings:
+    """What the job needs to know; `target` may hold a password. Raises SettingError.
+
+    `facts` are the names of facts, empty for all. `interval` is how many seconds it rests where
+    there is nothing to do, None to end once everything that was staged at the start is applied. A
+    batch has about `max_changes` changes, and whole transactions. `timeout` is in seconds.
+    """
+
+    target: str = field(repr=False)
+    slot: str
+    schema: str
+    facts: tuple[str, ...] = ()
+    interval: float | None = None
+    max_changes: int = MAX_CHANGES
+    timeout: float = DEFAULT_TIMEOUT
+
+    def __post_init__(self) -> None:
+        check_names(self.slot, self.schema)
 
 
 @dataclass(frozen=True)
@@ -44,7 +68,7 @@ def read(target: Connection, settings: ApplySettings) -> list[Plan]:
     Raises SettingError where there is none, or where --fact names another one.
     """
     facts = {fact.name: fact for fact in registered_facts(target, settings.schema, settings.slot)}
-    rows = target.execute(
+    rows = target.ask(
         "select fact_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
         " step is not distinct from 'rebuild',"
         " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
@@ -52,17 +76,17 @@ def read(target: Connection, settings: ApplySettings) -> list[Plan]:
         f" {fact_state.COLUMNS} from {Table(settings.schema, 'plan_models').quoted}(%s)"
         " where engine = 'spark' order by model_name",
         (settings.slot,),
-    ).fetchall()
+    )
     found = [
         Plan(
-            facts[str(name)],
-            fact_state.of(facts[str(name)], state),
+            facts[name],
+            fact_state.of(facts[name], state),
             lsn.parse(str(begin)),
             lsn.parse(str(position)),
-            None if baseline is None else str(baseline),
-            bool(is_rebuild),
-            bool(is_ready),
-            bool(is_locked),
+            baseline,
+            is_rebuild,
+            is_ready,
+            is_locked,
         )
         for name, begin, position, baseline, is_rebuild, is_ready, is_locked, *state in rows
         if name in facts

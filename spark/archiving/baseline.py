@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
-from common.arrow_source import Snapshot
-from common.connections import Connection, exported_snapshot, resolved
+from common.arrow import Snapshot
+from common.connections import exported_snapshot, resolved
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import groups
 
+from archiving.continuity import ArchiveSettings
 from archiving.manifests import Baseline, Origin
-from archiving.settings import ArchiveSettings
 from waltally import lsn
-from waltally.facts import Declaration, Fact, parse
+from waltally.database import Connection
+from waltally.facts import Fact, parse
 from waltally.tables import Table, literal, quoted
 
 SCHEMA = "part string, dimensions array<string>, sums array<string>"
@@ -82,38 +82,32 @@ def open_baselines(
 ) -> Iterator[Sequence[OpenBaseline]]:
     """Yield the slot's baselines of registered facts; they do not change within the block."""
     with exported_snapshot(target) as snapshot:
-        found = target.execute(
-            _FOUND.format(schema=quoted(settings.schema)).encode(), (settings.slot,)
-        ).fetchall()
+        found = target.ask(_FOUND.format(schema=quoted(settings.schema)), (settings.slot,))
         opened = []
         snapshot_of = Snapshot(resolved(target), snapshot)
         for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
             left_out, identities, rejections, keeps_archived = counted
-            fact = parse(
-                str(name),
-                Table(str(relation_schema), str(relation_name)),
-                cast(Declaration, declaration),
-            )
+            fact = parse(name, Table(relation_schema, relation_name), declaration)
             query = groups.baseline_query(fact, settings.schema, settings.slot)
             # The seed has put all that were before its snapshot into one row a group; of a fact
             # that was declared otherwise it has kept none.
             archived = (
                 groups.archived_query(fact, settings.schema, settings.slot)
-                + f" and {keeps_archived} and commit_lsn < {literal(str(at))}"
+                + f" and {keeps_archived} and commit_lsn < {literal(at)}"
             )
             count, totals = _size(target, query, fact)
             baseline = Baseline(
-                Origin(str(system), origin.source_database),
+                Origin(system, origin.source_database),
                 fact,
-                str(id_),
-                lsn.parse(str(at)),
+                id_,
+                lsn.parse(at),
                 count,
                 totals,
                 (),
                 (),
-                cast("dict[str, int]", left_out),
-                cast("dict[str, Any]", identities),
-                tuple(cast("list[dict[str, Any]]", rejections)),
+                left_out,
+                identities,
+                tuple(rejections),
             )
             archived_count, _ = _size(target, archived, fact)
             opened.append(OpenBaseline(baseline, snapshot_of, query, archived, archived_count))
@@ -126,7 +120,5 @@ def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, .
         f"coalesce(trim_scale(sum(sum_{place}::numeric)), 0)::text"
         for place in range(len(fact.measures))
     )
-    row = target.execute(f"select count(*), {totals} from ({query}) as groups".encode()).fetchone()
-    assert row is not None
-    count, *found = row
-    return int(str(count)), tuple(map(str, found))
+    ((count, *found),) = target.ask(f"select count(*), {totals} from ({query}) as groups")
+    return count, tuple(found)

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from common.connections import Connection
+from dataclasses import dataclass, field
+
 from common.errors import AnotherArchive, ArchiveIncomplete
 
 from archiving.manifests import Contents, Origin
-from archiving.settings import ArchiveSettings
 from loader.staging.records import SlotPosition
 from waltally import locks, lsn
+from waltally.database import Connection
 from waltally.errors import AnotherCluster, SourceBehind
+from waltally.settings import check_names
 from waltally.tables import Table
+
+CHANGES_PER_SLICE = 3_200_000
+"""One or two minutes of work; a killed run loses at most one slice."""
+
+
+@dataclass(frozen=True)
+class ArchiveSettings:
+    """Which slot's change log goes where; the connection string may hold a password.
+
+    `path` is of any file system that Spark reaches. With `is_delta` the changes are a Delta table
+    too. Raises SettingError.
+    """
+
+    target: str = field(repr=False)
+    slot: str
+    schema: str
+    path: str
+    slice_changes: int = CHANGES_PER_SLICE
+    is_delta: bool = False
+
+    def __post_init__(self) -> None:
+        check_names(self.slot, self.schema)
+
 
 _NEW_PLACE = "archive to a new place: give another --to"
 
 
 def acquire_archive_lock(target: Connection, settings: ArchiveSettings) -> None:
     """Keep other archives of the slot away while the session lives. Raises AnotherArchive."""
-    key = {"key": locks.key("archive", settings.schema, settings.slot)}
-    if target.execute(locks.TRY, key).fetchone() != (True,):
+    if not locks.acquire(target, "archive", settings.schema, settings.slot):
         raise AnotherArchive(
             f"another archive of slot {settings.slot} is running", "let it end, then run it again"
         )
@@ -65,12 +89,12 @@ def check(slot: SlotPosition, contents: Contents, recorded_lsn: int | None, loca
 
 def recorded_lsn(target: Connection, settings: ArchiveSettings, location: str) -> int | None:
     """Return the recorded start of the archive at the location, None where none is recorded."""
-    row = target.execute(
+    rows = target.ask(
         f"select from_lsn::text from {Table(settings.schema, 'archive_position').quoted}"
         " where slot_name = %s and location = %s",
         (settings.slot, location),
-    ).fetchone()
-    return None if row is None else lsn.parse(str(row[0]))
+    )
+    return lsn.parse(rows[0][0]) if rows else None
 
 
 def held(target: Connection, settings: ArchiveSettings) -> dict[str, int]:
@@ -78,7 +102,7 @@ def held(target: Connection, settings: ArchiveSettings) -> dict[str, int]:
 
     Of a table whose deletes are ignored, what went with a partition is in no change.
     """
-    rows = target.execute(
+    rows = target.ask(
         f"""
         with needing as (
             select
@@ -100,10 +124,10 @@ def held(target: Connection, settings: ArchiveSettings) -> dict[str, int]:
         ))::text
         from needing
         where held is not null
-        """.encode(),
+        """,
         (settings.slot, settings.slot),
-    ).fetchall()
-    return {str(name): lsn.parse(str(at)) for name, at in rows}
+    )
+    return {name: lsn.parse(at) for name, at in rows}
 
 
 def record(
@@ -118,13 +142,13 @@ def record(
     }
     table = Table(settings.schema, "archive_position").quoted
     if not contents.slices:
-        target.execute(
+        target.ask(
             f"update {table} set archived_lsn = from_lsn"
             " where slot_name = %(slot)s and location = %(location)s",
             positions,
         )
         return
-    target.execute(
+    target.ask(
         f"insert into {table} as stored (slot_name, location, from_lsn, archived_lsn)"
         " values (%(slot)s, %(location)s, %(begin)s, %(end)s)"
         " on conflict (slot_name, location) do update set from_lsn = excluded.from_lsn,"

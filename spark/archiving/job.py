@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from common import changes, slot_position
-from common.connections import Connection, connect, database_errors
+import typer
+from common import changes, session
+from common.command import AsJson, run_job
+from common.connections import connect
 from common.errors import ArchiveIncomplete, CountingFailed
-from common.progress import print_status
+from common.progress import print_lines, print_status
 from common.registration import registered_facts
 from common.spark_errors import spark_errors
 from deltas import sums
@@ -19,13 +22,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from archiving import baseline, continuity, delta, files, manifests
+from archiving.continuity import CHANGES_PER_SLICE, ArchiveSettings
 from archiving.folder import Folder
 from archiving.manifests import Contents, Origin, Slice
-from archiving.settings import ArchiveSettings
 from loader.staging.records import SlotPosition
+from loader.staging.target_state import require_slot_position
 from waltally import failpoints, lsn
+from waltally.database import Connection
 from waltally.errors import NotSetUp
 from waltally.facts import Fact
+from waltally.options import Schema, Slot, Source, Target
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
 
 
@@ -74,14 +81,13 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with (
-        database_errors("archive"),
-        contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "archive")) as target,
-        spark_errors("archive", lambda: None),
+        contextlib.closing(connect(settings.target, "target", "archive")) as target,
+        spark_errors("archive"),
     ):
         continuity.acquire_archive_lock(target, settings)
         folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
         contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
-        slot = slot_position.read(target, settings.schema, settings.slot)
+        slot = require_slot_position(target, settings.schema, settings.slot)
         recorded = continuity.recorded_lsn(target, settings, folder.uri)
         # Also before a refusal: a prune must not rely on files that are missing or of another log.
         continuity.record(
@@ -163,7 +169,7 @@ def store_changes(
     names = folder.names(f"{files.CHANGES}/date=*/range={part.name}/*.parquet")
     stored = len(names) and files.read_changes(spark, folder, names).count()
     # On the session that holds the lock: had it ended, another archive could be running.
-    now = slot_position.read(target, settings.schema, settings.slot)
+    now = require_slot_position(target, settings.schema, settings.slot)
     if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
         raise ArchiveIncomplete(
             f"the change log was pruned or made anew while it was read: it starts at"
@@ -225,3 +231,48 @@ def store_baselines(
         whole = replace(each, files=tuple(names), archived_files=tuple(archived))
         folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
     return {each.baseline.fact.name: each.baseline.baseline_id for each in written}
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    to: Annotated[
+        str, typer.Option(help="The folder to archive to, on any file system that Spark reaches.")
+    ],
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+    slice_changes: Annotated[
+        int, typer.Option(min=1, help="About how many changes become durable at a time.")
+    ] = CHANGES_PER_SLICE,
+    format: Annotated[
+        Literal["parquet", "delta"],
+        typer.Option(help="delta: let the Parquet files of the changes be a Delta table too."),
+    ] = "parquet",
+    as_json: AsJson = False,
+) -> None:
+    """Copy the new changes and the present baseline to Parquet; each change once.
+
+    For instance: spark-submit spark/archive.py --to s3a://backups/waltally
+    """
+    settings = ArchiveSettings(
+        target or source,
+        slot,
+        schema,
+        to,
+        slice_changes,
+        format == "delta",
+    )
+    if settings.is_delta:
+        delta.check()
+    with session.running("archive") as spark:
+        summary = archive(settings, spark)
+    print_lines([json.dumps(summary.as_json()) if as_json else str(summary)])
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence on stderr and an exit code."""
+    run_job(app, "What was archived before is intact.")

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence, Set
 
 from common.errors import AuditIncomplete
 from deltas import current_rows, rules, sums
+from deltas.rules import Rejected
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
-from warehouse.rejected import Rejected
 
 from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally.facts import Fact

@@ -7,31 +7,43 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from shutil import get_terminal_size
+from typing import Annotated
 
-from common import changes, executors, session
-from common.connections import Connection, connect, database_errors
-from common.errors import AuditIncomplete
-from common.progress import print_status
+import typer
+from common import changes, session
+from common.command import AsJson, Facts, Partitions, Timeout, run_job, stdout_is_terminal
+from common.connections import connect
+from common.errors import AuditDiffers, AuditIncomplete
+from common.progress import print_lines, print_status
 from common.registration import registered_facts
-from common.settings import Settings
+from common.settings import DEFAULT_TIMEOUT, Settings
 from common.spark_errors import spark_errors
 from counting import checks, ranges, snapshot
-from counting.reading import counted_groups, identities
+from counting.reading import counted_groups
 from deltas import rules
+from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from rich.console import Console
 from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
 from warehouse.fact import Built
-from warehouse.rejected import Rejected
 
 from auditing import evaluation, roll_ups, stored_facts
-from auditing.report import FactReport, Report
+from auditing.report import FactReport, Report, RollUpReport
 from auditing.stored_facts import StoredFact
+from loader.source import table_identity
 from waltally import lsn
-from waltally.errors import combine
-from waltally.facts import source_tables
+from waltally.database import Connection
+from waltally.errors import LoaderError, combine
+from waltally.facts import Fact, source_tables
+from waltally.options import Schema, Slot, Source, Target
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
+
+Refused = dict[str, LoaderError]
+"""By the name of a fact or a roll-up, why it cannot be compared."""
 
 
 @dataclass(frozen=True)
@@ -54,72 +66,108 @@ def audit(settings: Settings, limit: int = 50) -> Report:
     """
     begun = time.monotonic()
     work = settings.work
-    with database_errors(work), contextlib.ExitStack() as stack:
-        target = stack.enter_context(
-            contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", work))
-        )
-        source = stack.enter_context(
-            contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN", work))
-        )
-        slot = checks.staging(target, settings, stores=False)
-        checks.source(source, slot)
-        declared = registered_facts(target, settings.schema, settings.slot, settings.facts)
-        facts, refused = stored_facts.readable(target, settings, declared)
-        if not facts:
-            raise combine(list(refused.values()))
-        checks.tables(source, facts)
-        loader_progress.require_follower(target, settings, print_status)
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(contextlib.closing(connect(settings.target, "target", work)))
+        source = stack.enter_context(contextlib.closing(connect(settings.source, "source", work)))
+        facts, refused = comparable(target, source, settings)
         spark = stack.enter_context(session.running(work, settings.timeout))
-        executors.wait_for_one(spark, settings.timeout)
-
         rows = ranges.row_estimate(source, source_tables(facts))
         rows += ranges.row_estimate(target, [fact.relation for fact in facts])
         stack.enter_context(session.fitted(spark, rows))
         found = stored_facts.read(spark, target, settings, facts)
-        with snapshot.export(settings, facts, source, print_status) as exported:
-            # The snapshot's locks prevent that a name comes to mean another table.
-            known = json.loads(identities(source, facts))
-            found = [
-                each
-                for each in found
-                if stored_facts.is_of_these(each, exported.position, known, refused)
-            ]
-            if not found:
-                raise combine(list(refused.values()))
-            facts = [each.built.fact for each in found]
-            loader_progress.emit_message(source)
-            print_status(
-                f"counting {', '.join(each.name for each in facts)} at"
-                f" {lsn.show(exported.position)}"
-            )
-            with (
-                counted_groups(spark, settings, facts, exported) as groups,
-                spark_errors(work, exported.check),
-            ):
-                counts = stored_facts.cached(groups)
-        end = exported.position
-        loader_progress.wait_for_position(target, settings, end, print_status)
-        begin = min(each.built.position for each in found)
-        print_status(f"reading the changes from {lsn.show(begin)} on")
-        with spark_errors(work, lambda: None):
-            log = read_log(spark, target, settings, begin, end, [each.built for each in found])
-            left_out = evaluation.left_out(counts, facts)
-            reports = []
-            for each in found:
-                name = each.built.fact.name
-                own = counts.where(sql.col("fact") == name)
-                print_status(f"comparing {each.built.fact.relation}")
-                try:
-                    report = compare(settings, each, own, log, limit)
-                    reports.append(replace(report, left_out=left_out[name]))
-                except AuditIncomplete as error:
-                    refused[name] = error
+        found, counts, end = count(spark, source, settings, found, refused)
+        loader_progress.wait_for_position(target, settings, end)
+        reports = compared(spark, target, settings, found, counts, end, refused, limit)
         # After the read: changes that are pruned meanwhile are missing without an error.
         for each in found:
             fact, position = each.built.fact, each.built.position
             warehouse_fact.refuse_gap(target, settings, fact, position)
         rolled = [] if settings.facts else roll_ups.compare(target, settings, refused)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun, rolled)
+
+
+def comparable(
+    target: Connection, source: Connection, settings: Settings
+) -> tuple[list[Fact], Refused]:
+    """Return the facts that can be compared, and by name why the others cannot.
+
+    Raises what keeps all of them from it, before Spark starts.
+    """
+    checks.source(source, checks.staging(target, settings, stores=False))
+    declared = registered_facts(target, settings.schema, settings.slot, settings.facts)
+    facts, refused = stored_facts.readable(target, settings, declared)
+    if not facts:
+        raise combine(list(refused.values()))
+    checks.tables(source, facts)
+    loader_progress.require_follower(target, settings)
+    return facts, refused
+
+
+def count(
+    spark: SparkSession,
+    source: Connection,
+    settings: Settings,
+    stored: Sequence[StoredFact],
+    refused: Refused,
+) -> tuple[list[StoredFact], DataFrame, int]:
+    """Count the tables; return the facts that were built from them, the counts, and their position.
+
+    The counts are cached: the snapshot has ended. Why a fact was not built from these tables is
+    noted in `refused`.
+    """
+    facts = [each.built.fact for each in stored]
+    with snapshot.export(settings, facts, source) as exported:
+        # The snapshot's locks prevent that a name comes to mean another table.
+        known = table_identity.read_current(source, table_identity.wanted(facts))
+        found = [
+            each
+            for each in stored
+            if stored_facts.is_of_these(each, exported.position, known, refused)
+        ]
+        if not found:
+            raise combine(list(refused.values()))
+        facts = [each.built.fact for each in found]
+        loader_progress.emit_message(source)
+        print_status(
+            f"counting {', '.join(each.name for each in facts)} at {lsn.show(exported.position)}"
+        )
+        with (
+            counted_groups(spark, settings, facts, exported) as groups,
+            spark_errors(settings.work, exported.check),
+        ):
+            return found, stored_facts.cached(groups), exported.position
+
+
+def compared(
+    spark: SparkSession,
+    target: Connection,
+    settings: Settings,
+    stored: Sequence[StoredFact],
+    counts: DataFrame,
+    end: int,
+    refused: Refused,
+    limit: int,
+) -> list[FactReport]:
+    """Bring the facts to the position of the counts and compare them.
+
+    Why a fact cannot be brought there is noted in `refused`.
+    """
+    begin = min(each.built.position for each in stored)
+    print_status(f"reading the changes from {lsn.show(begin)} on")
+    reports = []
+    with spark_errors(settings.work):
+        log = read_log(spark, target, settings, begin, end, [each.built for each in stored])
+        left_out = evaluation.left_out(counts, [each.built.fact for each in stored])
+        for each in stored:
+            name = each.built.fact.name
+            own = counts.where(sql.col("fact") == name)
+            print_status(f"comparing {each.built.fact.relation}")
+            try:
+                report = compare(settings, each, own, log, limit)
+                reports.append(replace(report, left_out=left_out[name]))
+            except AuditIncomplete as error:
+                refused[name] = error
+    return reports
 
 
 def read_log(
@@ -202,3 +250,87 @@ def notes(built: Built, rejected: Rejected) -> list[str]:
             f" {lsn.show(rejected.first_lsn or 0)}; rejected_changes says why"
         )
     return found
+
+
+_WIDTH = 200
+"""Wide enough for ids, so that a report in a file is not cut."""
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+    fact: Facts = None,
+    partitions: Partitions = 0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Differences of each fact to list, the largest.")
+    ] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Count the tables and compare the facts with them, while writers and loader go on.
+
+    For instance: spark-submit spark/audit.py --fact ft_service_stats --json --timeout 900
+    """
+    report = audit(
+        Settings(
+            source,
+            target or source,
+            slot,
+            schema,
+            tuple(fact or ()),
+            partitions,
+            timeout,
+            work="audit",
+        ),
+        limit,
+    )
+    if as_json:
+        print_lines([json.dumps(report.as_json())])
+    else:
+        show(report, get_terminal_size().columns if stdout_is_terminal() else _WIDTH)
+    found: list[LoaderError] = [
+        *map(finding, report.differing),
+        *map(roll_up_finding, report.differing_roll_ups),
+        *report.refused.values(),
+    ]
+    if found:
+        raise combine(found)
+
+
+def show(report: Report, width: int) -> None:
+    """Print the report for a person, on a screen of this width."""
+    printer = Console(width=width, markup=False, highlight=False)
+    for line in report.lines(width):
+        # A command in a sentence is pasted whole: the terminal breaks lines, not we.
+        if isinstance(line, str):
+            print_lines([line])
+        else:
+            printer.print(line)
+
+
+def finding(report: FactReport) -> AuditDiffers:
+    """Return the error for a fact that differs from its tables."""
+    return AuditDiffers(
+        f"{report.relation} differs from the tables in"
+        f" {plural(report.comparison.difference_count, 'value')}",
+        f"{report.remedy()} (docs/runbook.md, The audit differs)",
+    )
+
+
+def roll_up_finding(report: RollUpReport) -> AuditDiffers:
+    """Return the error for a roll-up that differs from its inputs."""
+    return AuditDiffers(
+        f"{report.relation} differs in {plural(report.difference_count, 'group')} from what it is"
+        " made of",
+        f"{report.remedy()} (docs/runbook.md, The audit differs)",
+    )
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence on stderr and an exit code."""
+    run_job(app, "Nothing was changed.")

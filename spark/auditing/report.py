@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
+from deltas.rules import Rejected
 from rich.console import Console, RenderableType
 from rich.table import Table
-from warehouse.rejected import Rejected
 
 from waltally import lsn
 from waltally.errors import LoaderError

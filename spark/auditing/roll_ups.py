@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from common.connections import Connection, exported_snapshot
+from common.connections import exported_snapshot
 from common.settings import Settings
 from warehouse import fact_state
 
 from auditing.report import RollUpReport
+from waltally.database import Connection
 from waltally.errors import LoaderError
 from waltally.facts import Fact, parse_roll_up
 from waltally.tables import Table, quoted
@@ -23,7 +24,7 @@ def compare(
     target: Connection, settings: Settings, refused: dict[str, LoaderError]
 ) -> list[RollUpReport]:
     """Compare every roll-up of the slot; note in `refused` why one cannot be compared."""
-    rows = target.execute(
+    rows = target.ask(
         "select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration"
         f" from {Table(settings.schema, 'roll_up').quoted} as rolled"
         " where exists (select from"
@@ -31,20 +32,18 @@ def compare(
         " where input.slot_name = %s and input.model_name = any (rolled.inputs))"
         " order by fact_name",
         (settings.slot,),
-    ).fetchall()
+    )
     found = []
     for name, namespace, relation, declaration in rows:
-        assert isinstance(declaration, dict)
-        roll_up = parse_roll_up(str(name), Table(str(namespace), str(relation)), declaration)
+        roll_up = parse_roll_up(name, Table(namespace, relation), declaration)
         try:
             with exported_snapshot(target):
                 fact_state.applied_lsn(target, settings.schema, settings.slot, roll_up)
-                row = target.execute(difference_query(roll_up)).fetchone()
+                ((groups, differing),) = target.ask(difference_query(roll_up))
         except LoaderError as error:
             refused[roll_up.name] = error
             continue
-        assert row is not None
-        found.append(RollUpReport(roll_up.name, str(roll_up.relation), *map(int, map(str, row))))
+        found.append(RollUpReport(roll_up.name, str(roll_up.relation), groups, differing))
     return found
 
 

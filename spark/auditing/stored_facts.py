@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from common.connections import Connection
 from common.progress import print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
@@ -19,6 +18,7 @@ from warehouse.fact import Built, open_facts
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
 from waltally import lsn
+from waltally.database import Connection
 from waltally.errors import LoaderError, SourceBehind, TableReplaced
 from waltally.facts import Fact
 
@@ -62,7 +62,7 @@ def read(
     """Read the facts' rows and the deletes that they ignored, in one Spark job."""
     with (
         open_facts(target, settings, facts) as found,
-        spark_errors(settings.work, lambda: None),
+        spark_errors(settings.work),
     ):
         for each in found:
             print_status(f"reading {each.fact.relation} at {lsn.show(each.position)}")

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession
 
-from common.arrow_source import rows
-from common.connections import Connection, resolved
+from common.arrow import rows
+from common.connections import resolved
 from waltally import lsn
+from waltally.database import Connection
 from waltally.tables import Table
 
 SCHEMA = (
@@ -80,18 +81,16 @@ def ends(
     query = f"select end_lsn::text from {Table(schema, 'slice_end').quoted}(%s, %s, %s, %s)"
     end = from_lsn
     while end < to_lsn:
-        row = target.execute(query, (slot, lsn.show(end), lsn.show(to_lsn), changes)).fetchone()
-        assert row is not None
-        end = lsn.parse(str(row[0]))
+        ((found,),) = target.ask(query, (slot, lsn.show(end), lsn.show(to_lsn), changes))
+        end = lsn.parse(found)
         yield end
 
 
 def count(target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int) -> int:
     """Return how many changes of the slot there are with from_lsn <= commit_lsn < to_lsn."""
-    row = target.execute(
+    ((count,),) = target.ask(
         f"select count(*) from {Table(schema, 'change_log').quoted}"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s",
         (slot, lsn.show(from_lsn), lsn.show(to_lsn)),
-    ).fetchone()
-    assert row is not None
-    return int(str(row[0]))
+    )
+    return int(count)

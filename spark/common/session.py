@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from common import bundle, executors, shown_passwords
-from common.console import quiet_spark
+from common import bundle
+from common.command import quiet_spark
 from common.errors import NoExecutor
 from common.progress import print_status
 from common.settings import DEFAULT_TIMEOUT
+from waltally.errors import SettingError
+from waltally.settings import parse_conninfo
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -54,7 +58,7 @@ PINNED = {
 
 @contextlib.contextmanager
 def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[SparkSession]:
-    """Yield the session and stop it at the end, also where Spark has died.
+    """Yield the session once it has an executor; stop it at the end, also where Spark has died.
 
     What Spark is to do fails once its cluster has had no executor for `timeout` seconds.
     Raises SettingError for a password in Spark's properties, and NoExecutor.
@@ -62,7 +66,7 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     # Executors run the same path, unless spark.pyspark.python or the variable names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
-    shown_passwords.refuse(conf.getAll())
+    refuse_passwords(conf.getAll())
     for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
         conf.setIfMissing(key, value)
     if sys.stderr.isatty():
@@ -82,7 +86,8 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     path = list(sys.path)
     bundle.send(spark)
     try:
-        with executors.watched(spark, timeout):
+        wait_for_executor(spark, timeout)
+        with watched(spark, timeout):
             yield spark
     finally:
         stop(spark)
@@ -120,3 +125,101 @@ def stop(spark: SparkSession) -> None:
     if server is not None:  # of another stop
         # Its thread polls once a second, and ends with the process.
         threading.Thread(target=server.shutdown, daemon=True).start()
+
+
+_VARIABLE = re.compile(
+    r"spark\.(?:executorEnv|yarn\.appMasterEnv|kubernetes\.driverEnv)\.(PGPASSWORD|LOADER_\w+_DSN)"
+)
+"""A property that sets an environment variable of the driver or of the executors."""
+
+
+def refuse_passwords(properties: Iterable[tuple[str, str]]) -> None:
+    """Raise SettingError where a property gives a variable that has a password.
+
+    Command line, web UI and event log show properties.
+    """
+    for name, value in properties:
+        variable = _VARIABLE.fullmatch(name)
+        if variable is None:
+            continue
+        if variable[1] == "PGPASSWORD" or any(
+            "password" in word for word in parse_conninfo(value, name)
+        ):
+            raise SettingError(
+                f"{name} has a password, and Spark's properties show in its UI and command lines",
+                "leave the property out, change the password, and give the driver a password file"
+                " or a Kubernetes secret, as docs/spark.md says",
+            )
+
+
+_POLL_SECONDS = 0.2
+_WATCH_SECONDS = 1.0
+_NOTIFY_SECONDS = 5.0
+
+
+def wait_for_executor(spark: SparkSession, seconds: float) -> None:
+    """Return once an executor runs. Raises NoExecutor after so many seconds.
+
+    Under dynamic allocation it returns at once, as executors come only when tasks wait for them.
+    """
+    context = spark.sparkContext
+    is_dynamic = context.getConf().get("spark.dynamicAllocation.enabled") == "true"
+    if _is_local(context) or is_dynamic:
+        return
+    begun = time.monotonic()
+    notified = False
+    while not _has_executor(context):
+        waited = time.monotonic() - begun
+        if waited > seconds:
+            raise NoExecutor(
+                f"the cluster at {context.master} started no executor within {seconds:.0f} s",
+                "see in its UI whether workers have the cores and the memory that"
+                " spark.executor.cores and spark.executor.memory ask for, or raise --timeout",
+            )
+        if waited > _NOTIFY_SECONDS and not notified:
+            notified = True
+            print_status(f"waiting for an executor of the cluster at {context.master}")
+        time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
+    """Within the block, cancel jobs that have had no executor for so many seconds.
+
+    Spark itself would wait for ever, and the source would hold the snapshot and its WAL meanwhile.
+    The error of a cancelled job names NoExecutor.
+    """
+    context = spark.sparkContext
+    if _is_local(context):
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_watch, args=(context, seconds, ended.wait), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _watch(context: SparkContext, seconds: float, ended: Callable[[float], bool]) -> None:
+    seen = time.monotonic()
+    while not ended(_WATCH_SECONDS):
+        with contextlib.suppress(Py4JError, OSError):  # Spark has died, which the job notices
+            jobs = context.statusTracker().getActiveJobsIds()
+            if not jobs or _has_executor(context):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > seconds:
+                why = f"NoExecutor: the cluster at {context.master} had none for {seconds:.0f} s"
+                for job in jobs:
+                    context._jsc.sc().cancelJob(job, why)
+
+
+def _is_local(context: SparkContext) -> bool:
+    return str(context.master).startswith("local")
+
+
+def _has_executor(context: SparkContext) -> bool:
+    # The driver is the first one in the map.
+    return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)

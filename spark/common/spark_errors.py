@@ -13,7 +13,7 @@ from common.errors import CountingFailed, NoExecutor, SnapshotBlocked
 
 
 @contextlib.contextmanager
-def spark_errors(work: str, check: Callable[[], None]) -> Iterator[None]:
+def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Turn Spark's errors in the block into LoaderErrors.
 
     `check` is called after the block, and when the job has failed: what it raises is the cause.

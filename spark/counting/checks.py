@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
-from common import slot_position
-from common.connections import Connection
+from common.connections import resolved
 from common.errors import SnapshotTooOld
-from common.logged_tables import HeldSince
+from common.registration import HeldSince
 from common.settings import Settings
 
-from counting import ranges, timelines
-from loader.source.server import SERVER, ServerInfo
+from counting import ranges
+from counting.snapshot import connect_replication
+from loader.source.server import ask_server
 from loader.source.server_checks import server_findings
-from loader.source.table import table_info, table_query
+from loader.source.slot import Timeline, read_timeline
+from loader.source.table import ask_table
 from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
+from loader.staging.target_state import require_slot_position
 from waltally import lsn
+from waltally.database import Connection
 from waltally.errors import (
     AnotherCluster,
     IsStandby,
     LoaderError,
     MissingRight,
-    NotSetUp,
+    SourceBehind,
     TableUnfit,
     combine,
 )
@@ -30,40 +34,20 @@ from waltally.facts import Fact, needed_columns, source_tables
 from waltally.settings import jobs_schema
 from waltally.tables import Table, quoted
 
-STAGING_TABLES = ("slot_position", "fact", "baseline", "baseline_group", "baseline_rejection")
-
 
 def staging(target: Connection, settings: Settings, stores: bool = True) -> SlotPosition:
     """Return the slot's row. Raises NotSetUp, MissingRight.
 
     With `stores` the role also needs the right to create tables.
     """
-    there = target.execute(
-        "select relname from pg_class inner join pg_namespace on pg_namespace.oid = relnamespace"
-        " where nspname = %s and relname = any(%s)",
-        (settings.schema, list(STAGING_TABLES)),
-    ).fetchall()
-    missing = sorted(set(STAGING_TABLES) - {str(name) for (name,) in there})
-    if missing:
-        raise NotSetUp(
-            f"schema {settings.schema} of the target lacks {', '.join(missing)}",
-            slot_position.REMEDY,
+    position = require_slot_position(target, settings.schema, settings.slot)
+    schema = jobs_schema(settings.schema)
+    if stores and target.ask("select has_schema_privilege(%s, 'create')", (schema,)) != [(True,)]:
+        raise MissingRight(
+            f"role {target.info.user} lacks the right create on schema {schema}",
+            f"run the {settings.work} with the role that ran `loader setup`",
         )
-
-    rights = {settings.schema: "usage"}
-    if stores:
-        rights[jobs_schema(settings.schema)] = "create"
-    for schema, right in rights.items():
-        allowed = target.execute(
-            "select has_schema_privilege(oid, %s) from pg_namespace where nspname = %s",
-            (right, schema),
-        ).fetchone()
-        if allowed != (True,):
-            raise MissingRight(
-                f"role {target.info.user} lacks the right {right} on schema {schema}",
-                f"run the {settings.work} with the role that ran `loader setup`",
-            )
-    return slot_position.read(target, settings.schema, settings.slot)
+    return position
 
 
 def source(connection: Connection, position: SlotPosition) -> None:
@@ -72,14 +56,10 @@ def source(connection: Connection, position: SlotPosition) -> None:
     The findings are those of `loader setup`; all are raised together.
     """
     # No slot name: the snapshot needs a free replication slot.
-    row = connection.execute(SERVER.encode(), ("",)).fetchone()
-    assert row is not None
-    facts = ServerInfo(*row)  # type: ignore[arg-type]
-    row = connection.execute(
+    facts = ask_server(connection, "")
+    ((identifier, database),) = connection.ask(
         "select system_identifier::text, current_database() from pg_control_system()"
-    ).fetchone()
-    assert row is not None
-    identifier, database = row
+    )
     if (identifier, database) != (position.system_identifier, position.source_database):
         raise AnotherCluster(
             f"the change log was staged from database {position.source_database} of cluster"
@@ -93,7 +73,7 @@ def source(connection: Connection, position: SlotPosition) -> None:
         )
     if found := server_findings(facts):
         raise combine(found)
-    timelines.check(connection, position, is_standby=False)
+    timeline(connection, position, is_standby=False)
 
 
 def tables(connection: Connection, facts: Sequence[Fact]) -> None:
@@ -113,8 +93,7 @@ def table_findings(
     connection: Connection, table: Table, facts: Sequence[Fact]
 ) -> list[LoaderError]:
     """Return why the table cannot be counted or not be read."""
-    row = connection.execute(table_query(table, facts).encode()).fetchone()
-    unfit = countable(table_info(table, row), facts)
+    unfit = countable(ask_table(connection, table, facts), facts)
     if unfit:
         return unfit
     # Ranges are cut by ctid, which a grant on columns must include. Leaves are read by themselves.
@@ -130,14 +109,14 @@ def table_findings(
             )
         ]
     read = list(dict.fromkeys((table, *(leaf.table for leaf in leaves))))
-    rows = connection.execute(
+    rows = connection.ask(
         "select place from unnest(%s::text[], %s::text[]) with ordinality"
         " as wanted (schema, name, place) where not (has_schema_privilege(schema::name, 'usage')"
         " and (select bool_and(has_column_privilege(name, needed, 'select'))"
         " from unnest(%s::text[]) as needed))",
         ([each.schema for each in read], [each.quoted for each in read], needed),
-    ).fetchall()
-    forbidden = [read[int(str(place)) - 1] for (place,) in rows]
+    )
+    forbidden = [read[place - 1] for (place,) in rows]
     if not forbidden:
         return []
     user = quoted(connection.info.user)
@@ -191,3 +170,42 @@ def position(snapshot_lsn: int, start_lsn: int, baseline_lsn: int | None) -> Non
             f" of {lsn.show(baseline_lsn)}",
             "nothing is needed: the newer baseline stays",
         )
+
+
+def timeline(reader: Connection, slot: SlotPosition, is_standby: bool) -> None:
+    """Raise SourceBehind unless all that the server shows now is of the loader's timeline.
+
+    A former primary and its standbys have the same system identifier, and may have rows that the
+    loader's server never had.
+    Nothing is known before a loader has followed the slot. Raises NoFreeSlot, MissingRight and
+    CannotConnect where the server takes no replication connection.
+    """
+    if slot.timeline is None:
+        return
+    here = _of_server(reader)
+    if here.shared_with(slot.timeline, slot.timeline_began_lsn) is None:
+        return
+    ours = _described(slot.timeline, slot.timeline_began_lsn)
+    found = f"is on {_described(here.number, here.began_at)}, and the loader follows {ours}"
+    if is_standby:
+        raise SourceBehind(
+            f"the standby {found}: it follows a former primary, or has not replayed a promotion",
+            "name a standby of the present primary in --standby; if this is one, run the seed again"
+            " once it has replayed the promotion",
+        )
+    raise SourceBehind(
+        f"the source {found}: the source is a former primary, or was promoted since",
+        "name the present primary in LOADER_SOURCE_DSN and start `loader run`: it says whether"
+        " the log goes on",
+    )
+
+
+def _of_server(reader: Connection) -> Timeline:
+    with contextlib.closing(connect_replication(resolved(reader))) as replication:
+        ((_, number, *_),) = replication.ask("IDENTIFY_SYSTEM")
+        return read_timeline(number, lambda command: replication.ask(command)[0])
+
+
+def _described(number: int, began_at: int | None) -> str:
+    since = "" if began_at is None else f" since {lsn.show(began_at)}"
+    return f"timeline {number}{since}"

@@ -16,10 +16,10 @@ from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from common.connections import Connection
 from common.typed_values import LONGEST
 
 from counting.values import ROW_COUNT, Value, column_name
+from waltally.database import Connection
 from waltally.facts import Condition
 from waltally.tables import Table, literal, quoted
 
@@ -296,9 +296,4 @@ def period_of(value: Value, type_: ColumnType) -> str:
 def types_of(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, ColumnType]:
     """Return the types of the table's columns with these names."""
     parameters = {"table": table.quoted, "names": list(names)}
-    return {
-        str(name): ColumnType(
-            None if type_ is None else str(type_), needs_output is True, str(base), is_enum is True
-        )
-        for name, type_, needs_output, base, is_enum in connection.execute(_TYPES, parameters)
-    }
+    return {name: ColumnType(*said) for name, *said in connection.ask(_TYPES, parameters)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from waltally.tables import Table
 
 if TYPE_CHECKING:
-    from common.connections import Connection
+    from waltally.database import Connection
 
 PAGES_PER_RANGE = 8192
 """64 MB with pages of 8 kB: one or two seconds of reading, and one step of progress."""
@@ -78,9 +78,9 @@ def row_estimate(connection: Connection, tables: Iterable[Table]) -> int:
 
 def leaves(connection: Connection, table: Table) -> list[Leaf]:
     """Return the tables that hold the rows. A foreign table has no row addresses to cut by."""
-    rows = connection.execute(_LEAVES, (table.quoted,)).fetchall()
+    rows = connection.ask(_LEAVES, (table.quoted,))
     return [
-        Leaf(Table(str(schema), str(name)), int(str(pages)), kind != "f", str(definition))
+        Leaf(Table(schema, name), pages, kind != "f", definition)
         for schema, name, kind, pages, definition in rows
     ]
 

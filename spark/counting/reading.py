@@ -6,21 +6,19 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
-from common import arrow_source
-from common.arrow_source import Counters, Query
-from common.connections import Connection
+from common import arrow
+from common.arrow import Counters, Query
 from common.progress import Measure, Progress
 from common.settings import Settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from counting import columns, group_estimate, grouping, ranges, values
+from counting import columns, grouping, ranges, values
 from counting.columns import Selection
 from counting.counts import count_groups, each_row_once
 from counting.ranges import Leaf
 from counting.snapshot import ExportedSnapshot
-from loader.source import table_identity
 from waltally.errors import LoaderError
 from waltally.facts import Fact
 from waltally.tables import Table
@@ -52,7 +50,7 @@ def counted_groups(
         selection, size = select(exported, settings, facts, table, leaves)
         parts = ranges.plan(leaves, size, selection.query)
         pages += sum(part.pages for part in parts)
-        rows = arrow_source.rows(
+        rows = arrow.rows(
             spark,
             for_readers(exported.conninfo),
             [Query(part.query, part.pages, selection.shape, selection.row_count) for part in parts],
@@ -104,7 +102,7 @@ def select(
     if not groups.keys:
         return groups, size
     largest = max(leaves, key=lambda leaf: leaf.pages)
-    found = group_estimate.estimate(exported.monitor, largest, size, groups)
+    found = grouping.estimate(exported.monitor, largest, size, groups)
     return (groups, size) if found is not None and found.are_few else by_row
 
 
@@ -115,11 +113,3 @@ def for_readers(conninfo: str) -> str:
     """
     users = conninfo_to_dict(conninfo).get("options") or ""
     return make_conninfo(conninfo, options=f"{users} {_READING}".strip())
-
-
-def identities(source: Connection, facts: Sequence[Fact]) -> str:
-    """Return as JSON which tables and columns the names mean now, for the loader to compare."""
-    wanted = table_identity.wanted(facts)
-    row = source.execute(table_identity.query(wanted).encode()).fetchone()
-    assert row is not None
-    return str(row[0])

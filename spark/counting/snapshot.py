@@ -6,31 +6,94 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import psycopg
-import psycopg2
-from common.connections import Connection, connect, resolved
+from common.connections import connect, resolved
 from common.errors import SnapshotBlocked, SnapshotLost, StandbyUnusable
+from common.progress import print_status
 from common.settings import Settings
-from psycopg2.extras import LogicalReplicationConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg2 import Error, errors
 
-from counting import leaves
-from counting.leaves import Leaves
-from counting.visibility import Visibility, unfinished
+from counting import ranges
 from loader.source import slot_admin
-from loader.source.remedies import replication_remedy, senders_remedy
+from loader.source.remedies import slot_finding
 from waltally import lsn, open_transactions
-from waltally.errors import CannotConnect, MissingRight, NoFreeSlot
+from waltally.database import Connection, Row
+from waltally.errors import CannotConnect, Interrupted, LoaderError
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.login import one_line
+from waltally.server_errors import ServerError
 from waltally.tables import Table, quoted
+
+Leaves = list[tuple[Table, list[ranges.Leaf]]]
+"""By table of the facts, in their order: what holds the rows, itself or its partitions."""
+
+
+def leaves_of(connection: Connection, facts: Sequence[Fact]) -> Leaves:
+    """Return what holds the rows of the facts' tables, as the session sees it now."""
+    return [(table, ranges.leaves(connection, table)) for table in source_tables(facts)]
+
+
+def leaves_in_snapshot(conninfo: str, name: str, facts: Sequence[Fact]) -> Leaves:
+    """Return the same as an exported snapshot has it: what is attached later is not the table's."""
+    with contextlib.closing(connect(conninfo, "source")) as importer:
+        importer.ask("begin isolation level repeatable read read only")
+        importer.ask(f"set transaction snapshot '{name}'")
+        return leaves_of(importer, facts)
+
+
+def changed_table(found: Leaves, locked: Leaves) -> Table | None:
+    """Return the first table whose leaves are not those that the locks found, or None.
+
+    A table that was truncated or rewritten after the snapshot looks empty in it, with no error.
+    """
+    for (table, before), (_, now) in zip(found, locked, strict=True):
+        if before != now:
+            return table
+    return None
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """The text of `pg_current_snapshot()`; of a slot's snapshot, xmin may exceed xmax.
+
+    A transaction's commit record can lie below a slot's consistent point while its backend has not
+    yet marked it committed, for instance because of a slow disk. The exported snapshot takes it for
+    finished, but a reader does not see its rows, and the stream after the point does not have them
+    either: they would be lost. So nothing is read while such a transaction runs.
+
+    PostgreSQL 15.20 and later, and the other majors' releases of the same date, wait for such
+    transactions before they export the snapshot. 15.18 does not wait.
+    """
+
+    xmin: int
+    xmax: int
+    running: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> Visibility:
+        """Read `xmin:xmax:xid,xid`. Raises ValueError for other text."""
+        xmin, xmax, running = text.split(":")
+        return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
+
+    def takes_for_finished(self, xid: int) -> bool:
+        """Return what the server's own visibility check returns; the order of tests is the same."""
+        return xid < self.xmin or (xid < self.xmax and xid not in self.running)
+
+
+def unfinished(imported: Visibility, live: Visibility) -> list[int]:
+    """Return the transactions that are finished in `imported` and may still run in `live`.
+
+    A live snapshot lists no transaction from its xmax on: all of those may be running.
+    """
+    unlisted = range(live.xmax, max(imported.xmin, imported.xmax))
+    return [xid for xid in (*sorted(live.running), *unlisted) if imported.takes_for_finished(xid)]
+
 
 _POLL_SECONDS = 0.1
 _WAIT_WHILE_HOLDING_MS = 10
 """Milliseconds, well below any deadlock_timeout, after which the server looks for a deadlock."""
-Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -55,18 +118,18 @@ class ExportedSnapshot:
         Raises SnapshotLost, and StandbyUnusable where the standby was promoted.
         """
         try:
-            row = self.monitor.execute(
+            ((count, in_recovery),) = self.monitor.ask(
                 "select count(*), pg_is_in_recovery() from pg_stat_activity where pid = any(%s)",
                 (list(self.pids),),
-            ).fetchone()
-        except psycopg.OperationalError:
-            row = None
-        if row is not None and row[1] != self.is_standby:
+            )
+        except (CannotConnect, Interrupted):
+            count, in_recovery = 0, self.is_standby
+        if in_recovery != self.is_standby:
             raise StandbyUnusable(
                 f"the standby was promoted while the {self.work} read it",
                 f"name another standby, or leave --standby out, and run the {self.work} again",
             )
-        if row is None or row[0] != 2:
+        if count != 2:
             raise SnapshotLost(
                 "the session that holds the snapshot or the table locks has ended",
                 f"run the {self.work} again; see the source's log for who ended the session",
@@ -75,7 +138,7 @@ class ExportedSnapshot:
 
 @contextlib.contextmanager
 def export(
-    settings: Settings, facts: Sequence[Fact], monitor: Connection, notify: Notify
+    settings: Settings, facts: Sequence[Fact], monitor: Connection
 ) -> Iterator[ExportedSnapshot]:
     """Yield a snapshot of the facts' tables; at the end slot, snapshot and locks are released.
 
@@ -87,14 +150,14 @@ def export(
     while True:
         with contextlib.ExitStack() as stack:
             holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
-            position, name = open_slot(holder, monitor, settings, deadline, notify)
-            wait_until_safe(conninfo, name, monitor, deadline, settings.timeout, notify)
+            position, name = open_slot(holder, monitor, settings, deadline)
+            wait_until_safe(conninfo, name, monitor, deadline, settings.timeout)
             # Before the locks: asking for a size waits behind a TRUNCATE that waits for the locks.
-            found = leaves.in_snapshot(conninfo, name, facts)
+            found = leaves_in_snapshot(conninfo, name, facts)
             # Locked only now: a TRUNCATE that waits for the locks could be what the slot waits for.
-            locks = stack.enter_context(contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")))
+            locks = stack.enter_context(contextlib.closing(connect(conninfo, "source")))
             lock(locks, settings, facts, deadline)
-            table = leaves.changed(found, leaves.of_facts(locks, facts))
+            table = changed_table(found, leaves_of(locks, facts))
             if table is None:
                 pids = (holder.info.backend_pid, locks.info.backend_pid)
                 yield ExportedSnapshot(
@@ -107,7 +170,9 @@ def export(
                 f" {settings.timeout:.0f} s",
                 f"run the {settings.work} when its DDL is done",
             )
-        notify(f"{table} was truncated, altered or given partitions, so a new snapshot is made")
+        print_status(
+            f"{table} was truncated, altered or given partitions, so a new snapshot is made"
+        )
 
 
 def lock(
@@ -138,20 +203,20 @@ def _first_blocked(
     left = max(int((deadline - time.monotonic()) * 1000), 1)
     patience = min(left, _WAIT_WHILE_HOLDING_MS)
     steps = [(tables[0], "only ", left), *((table, "", patience) for table in tables)]
-    connection.execute("begin")
+    connection.ask("begin")
     for table, only, milliseconds in steps:
         columns = ", ".join(map(quoted, needed_columns(facts, table)))
-        connection.execute(f"set local lock_timeout = {milliseconds}")
+        connection.ask(f"set local lock_timeout = {milliseconds}")
         try:
             # LOCK TABLE would need the right to select every column.
-            connection.execute(f"select {columns} from {only}{table.quoted} limit 0")
-        except psycopg.errors.DeadlockDetected:
+            connection.ask(f"select {columns} from {only}{table.quoted} limit 0")
+        except Interrupted as error:
             # A server that had no CPU for a second looks for a deadlock before it sees the timeout.
-            connection.execute("rollback")
-            return table
-        except psycopg.errors.LockNotAvailable:
-            connection.execute("rollback")
-            if milliseconds < left:
+            is_deadlock = isinstance(error.__cause__, errors.DeadlockDetected)
+            if not is_deadlock and not isinstance(error.__cause__, errors.LockNotAvailable):
+                raise
+            connection.ask("rollback")
+            if is_deadlock or milliseconds < left:
                 return table
             raise SnapshotBlocked(
                 f"table {table} was still locked after {settings.timeout:.0f} s",
@@ -160,45 +225,37 @@ def _first_blocked(
     return None
 
 
-def connect_replication(conninfo: str) -> LogicalReplicationConnection:
-    """Open a replication session. Raises NoFreeSlot, MissingRight, CannotConnect."""
+def connect_replication(conninfo: str) -> Connection:
+    """Open a replication session. Raises NoFreeSlot, MissingRight, CannotConnect, LoginRefused."""
     try:
-        return psycopg2.connect(conninfo, connection_factory=LogicalReplicationConnection)
-    except psycopg2.OperationalError as error:
-        text = one_line(error)
-        if "max_wal_senders" in text:
-            raise NoFreeSlot("the source has no free WAL sender", senders_remedy()) from None
-        if "replication role" in text or "start WAL sender" in text:
-            user = psycopg.conninfo.conninfo_to_dict(conninfo).get("user", "")
-            raise MissingRight(text, replication_remedy(str(user))) from None
-        raise CannotConnect(
-            f"cannot connect for replication: {text}", "check pg_hba.conf for this role"
-        ) from None
+        return connect(make_conninfo(conninfo, replication="database"), "source")
+    except LoaderError as error:
+        cause = error.__cause__
+        assert isinstance(cause, Error)
+        role = str(conninfo_to_dict(conninfo).get("user", ""))
+        raise slot_finding(ServerError.of(cause), "", role) or error from None
 
 
 def open_slot(
-    holder: LogicalReplicationConnection,
-    monitor: Connection,
-    settings: Settings,
-    deadline: float,
-    notify: Notify,
+    holder: Connection, monitor: Connection, settings: Settings, deadline: float
 ) -> tuple[int, str]:
     """Make the temporary slot; return its consistent point and the snapshot's name.
 
     The server first waits for every transaction that is writing. The snapshot ends with the
     session's next command, so the session must not run one.
     """
-    cursor = holder.cursor()
-    failed: list[psycopg2.Error] = []
+    made: list[Row] = []
+    failed: list[LoaderError] = []
 
     def create() -> None:
-        # psycopg2's create_replication_slot() has no option for the snapshot.
         try:
-            cursor.execute(
-                f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
-                " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
+            made.extend(
+                holder.ask(
+                    f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
+                    " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
+                )
             )
-        except psycopg2.Error as error:
+        except LoaderError as error:
             failed.append(error)
 
     # In a thread, because the command blocks until the server ends or cancels it.
@@ -220,29 +277,25 @@ def open_slot(
             )
         if creation.is_alive() and now > notified + 5:
             notified = now
-            notify(f"waiting for writers, {open_transactions.describe(_writers(monitor))}")
+            print_status(f"waiting for writers, {open_transactions.describe(_writers(monitor))}")
     if failed:
-        raise slot_admin.creation_finding(failed[0], holder) or SnapshotLost(
-            f"the slot could not be made: {str(failed[0]).strip()}",
+        cause = failed[0].__cause__
+        assert isinstance(cause, Error)
+        raise slot_admin.creation_finding(cause, holder) or SnapshotLost(
+            f"the slot could not be made: {str(cause).strip()}",
             f"run the {settings.work} again",
         ) from None
-    row = cursor.fetchone()
-    assert row is not None
-    return lsn.parse(row[1]), row[2]
+    ((_, position, name, _),) = made
+    return lsn.parse(position), name
 
 
 def wait_until_safe(
-    conninfo: str,
-    name: str,
-    monitor: Connection,
-    deadline: float,
-    timeout: float,
-    notify: Notify,
+    conninfo: str, name: str, monitor: Connection, deadline: float, timeout: float
 ) -> None:
     """Wait until every transaction that the snapshot takes for finished has ended."""
-    with contextlib.closing(connect(conninfo, "LOADER_SOURCE_DSN")) as importer:
-        importer.execute("begin isolation level repeatable read read only")
-        importer.execute(f"set transaction snapshot '{name}'")
+    with contextlib.closing(connect(conninfo, "source")) as importer:
+        importer.ask("begin isolation level repeatable read read only")
+        importer.ask(f"set transaction snapshot '{name}'")
         imported = current_snapshot(importer)
     notified = time.monotonic()
     while running := unfinished(imported, current_snapshot(monitor)):
@@ -256,17 +309,16 @@ def wait_until_safe(
         if now > notified + 5:
             notified = now
             writers = _writers(monitor, running)
-            notify("waiting for commits to end, " + open_transactions.describe(writers))
+            print_status("waiting for commits to end, " + open_transactions.describe(writers))
         time.sleep(_POLL_SECONDS)
 
 
 def _writers(monitor: Connection, xids: Iterable[int] | None = None) -> open_transactions.Writers:
     numbers = None if xids is None else [xid & 0xFFFFFFFF for xid in xids]
-    return monitor.execute(open_transactions.WRITERS, {"xids": numbers}).fetchall()
+    return monitor.ask(open_transactions.WRITERS, {"xids": numbers})
 
 
 def current_snapshot(connection: Connection) -> Visibility:
     """Return what the session sees now. As text: a slot's snapshot can fail a cast."""
-    row = connection.execute("select pg_current_snapshot()::text").fetchone()
-    assert row is not None
-    return Visibility.parse(str(row[0]))
+    ((text,),) = connection.ask("select pg_current_snapshot()::text")
+    return Visibility.parse(text)

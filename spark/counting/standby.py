@@ -17,41 +17,39 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-import psycopg
-from common.connections import Connection, connect, exported_snapshot, resolved
+from common.connections import connect, exported_snapshot, resolved
 from common.errors import AnotherSeed, SnapshotBlocked, SnapshotTooOld, StandbyUnusable
+from common.progress import print_status
 from common.settings import Settings
+from psycopg2 import errors
 
-from counting import leaves
-from counting.snapshot import ExportedSnapshot, Notify, lock
+from counting.snapshot import ExportedSnapshot, Leaves, changed_table, leaves_of, lock
 from loader.staging.records import SlotPosition
-from waltally import locks as advisory
-from waltally import lsn
-from waltally.errors import AnotherCluster, MissingRight
+from waltally import locks, lsn
+from waltally.database import Connection
+from waltally.errors import AnotherCluster, CannotConnect, Interrupted, LoaderError, MissingRight
 from waltally.facts import Fact
 from waltally.tables import quoted
 
-SETTING = "LOADER_STANDBY_DSN"
 _POLL_SECONDS = 0.1
 _RESUME = "select pg_wal_replay_resume();"
 
 
 def check(standby: Connection, slot: SlotPosition) -> None:
     """Raise unless the server is a standby of the slot's server and its replay may be paused."""
-    row = standby.execute(
+    (row,) = standby.ask(
         "select pg_is_in_recovery(), system_identifier::text, current_database(),"
         " has_function_privilege('pg_catalog.pg_wal_replay_pause()', 'execute')"
         " and has_function_privilege('pg_catalog.pg_wal_replay_resume()', 'execute')"
         " from pg_control_system()"
-    ).fetchone()
-    assert row is not None
+    )
     in_recovery, identifier, database, may_pause = row
     if (identifier, database) != (slot.system_identifier, slot.source_database):
         raise AnotherCluster(
             f"the change log was staged from database {slot.source_database} of cluster"
             f" {slot.system_identifier}; the standby is {database} of {identifier}",
-            f"point --standby or {SETTING} at a standby of the server that `loader setup` was run"
-            " on, with the same database",
+            "point --standby or LOADER_STANDBY_DSN at a standby of the server that `loader setup`"
+            " was run on, with the same database",
         )
     if in_recovery is not True:
         raise StandbyUnusable(
@@ -69,11 +67,7 @@ def check(standby: Connection, slot: SlotPosition) -> None:
 
 @contextlib.contextmanager
 def export(
-    settings: Settings,
-    facts: Sequence[Fact],
-    monitor: Connection,
-    least: int,
-    notify: Notify,
+    settings: Settings, facts: Sequence[Fact], monitor: Connection, least: int
 ) -> Iterator[ExportedSnapshot]:
     """Yield a snapshot at the replayed position; at the end, replay goes on.
 
@@ -88,21 +82,21 @@ def export(
         while True:
             with contextlib.ExitStack() as stack:
                 # While replay pauses it cannot give up a lock that it holds: ours come before.
-                locks = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
-                locked = _lock(locks, settings, facts, deadline)
-                stack.enter_context(_paused(monitor, conninfo, deadline, settings, notify))
-                found = leaves.of_facts(monitor, facts)
-                if locked is None or not _lives(locks):
+                holding = stack.enter_context(contextlib.closing(connect(conninfo, "standby")))
+                locked = _lock(holding, settings, facts, deadline)
+                stack.enter_context(_paused(monitor, conninfo, deadline, settings))
+                found = leaves_of(monitor, facts)
+                if locked is None or not _lives(holding):
                     happened = "replay ended the session that locked the tables"
-                elif (table := leaves.changed(found, locked)) is not None:
+                elif (table := changed_table(found, locked)) is not None:
                     happened = f"{table} was truncated, altered or given partitions"
                 else:
-                    holder = stack.enter_context(contextlib.closing(connect(conninfo, SETTING)))
+                    holder = stack.enter_context(contextlib.closing(connect(conninfo, "standby")))
                     name = stack.enter_context(exported_snapshot(holder))
-                    pids = (holder.info.backend_pid, locks.info.backend_pid)
+                    pids = (holder.info.backend_pid, holding.info.backend_pid)
                     position = replayed(monitor)
                     # A lock that outlived the pause would be in replay's way.
-                    stack.callback(locks.close)
+                    stack.callback(holding.close)
                     yield ExportedSnapshot(
                         position, name, conninfo, found, monitor, pids, settings.work, True
                     )
@@ -113,38 +107,40 @@ def export(
                     f"run the {settings.work} when DDL and VACUUM on the primary are done, or raise"
                     " --timeout or the standby's max_standby_streaming_delay",
                 )
-            notify(f"before replay paused, {happened}, so the {settings.work} locks them again")
+            print_status(
+                f"before replay paused, {happened}, so the {settings.work} locks them again"
+            )
 
 
 def _lock(
-    locks: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
-) -> leaves.Leaves | None:
+    session: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
+) -> Leaves | None:
     """Lock the tables and return their leaves, or None where replay ended the session.
 
     Replay ends sessions whose locks are in its way, for instance before VACUUM's truncation of a
     table's end.
     """
     try:
-        lock(locks, settings, facts, deadline)
-        return leaves.of_facts(locks, facts)
-    except psycopg.OperationalError:
+        lock(session, settings, facts, deadline)
+        return leaves_of(session, facts)
+    except (CannotConnect, Interrupted):
         return None
 
 
 def _lives(session: Connection) -> bool:
     try:
-        session.execute("select")
-    except psycopg.OperationalError:
+        session.ask("select")
+    except (CannotConnect, Interrupted):
         return False
     return True
 
 
 def replayed(standby: Connection) -> int:
     """Return the replayed position. Raises StandbyUnusable where there is none."""
-    row = standby.execute("select pg_last_wal_replay_lsn()::text").fetchone()
-    if row is None or row[0] is None:
+    ((position,),) = standby.ask("select pg_last_wal_replay_lsn()::text")
+    if position is None:
         raise StandbyUnusable("the standby has replayed nothing", "wait until it follows")
-    return lsn.parse(str(row[0]))
+    return lsn.parse(str(position))
 
 
 def _wait_for_replay(standby: Connection, least: int, deadline: float, settings: Settings) -> None:
@@ -161,15 +157,14 @@ def _wait_for_replay(standby: Connection, least: int, deadline: float, settings:
 
 @contextlib.contextmanager
 def _paused(
-    standby: Connection, conninfo: str, deadline: float, settings: Settings, notify: Notify
+    standby: Connection, conninfo: str, deadline: float, settings: Settings
 ) -> Iterator[None]:
     """Pause replay for the block.
 
     A replay that is paused already stays so: a person may want it, and a killed seed cannot be
     told from one.
     """
-    key = {"key": advisory.key("standby")}
-    if standby.execute(advisory.TRY, key).fetchone() != (True,):
+    if not locks.acquire(standby, "standby"):
         raise AnotherSeed(
             "another seed is reading from the standby", "let it end, then run the seed again"
         )
@@ -178,9 +173,9 @@ def _paused(
             "replay on the standby is paused already, by a person or by a seed that was killed",
             f"run on the standby: {_RESUME}",
         )
-    notify(f"pausing replay; should this process be killed, run on the standby: {_RESUME}")
+    print_status(f"pausing replay; should this process be killed, run on the standby: {_RESUME}")
     try:
-        standby.execute("select pg_wal_replay_pause()")
+        standby.ask("select pg_wal_replay_pause()")
         while _pause_state(standby) != "paused":
             if time.monotonic() > deadline:
                 raise StandbyUnusable(
@@ -191,32 +186,37 @@ def _paused(
             time.sleep(_POLL_SECONDS)
         yield
     finally:
-        _resume(standby, conninfo, notify)
+        _resume(standby, conninfo)
 
 
-def _resume(standby: Connection, conninfo: str, notify: Notify) -> None:
+def _resume(standby: Connection, conninfo: str) -> None:
     """Let replay go on, with another session where this one has ended."""
     try:
-        standby.execute("select pg_wal_replay_resume()")
-    except psycopg.errors.ObjectNotInPrerequisiteState:
-        return  # promoted
-    except psycopg.Error:
+        standby.ask("select pg_wal_replay_resume()")
+    except LoaderError as error:
+        if _is_promoted(error):
+            return
         try:
-            with contextlib.closing(connect(conninfo, SETTING)) as other:
-                other.execute("select pg_wal_replay_resume()")
+            with contextlib.closing(connect(conninfo, "standby")) as other:
+                other.ask("select pg_wal_replay_resume()")
         except Exception:  # what ended the session is reported already
-            notify(f"replay on the standby may still be paused; run there: {_RESUME}")
+            print_status(f"replay on the standby may still be paused; run there: {_RESUME}")
 
 
 def _pause_state(standby: Connection) -> str:
     try:
-        row = standby.execute("select pg_get_wal_replay_pause_state()").fetchone()
-    except psycopg.errors.ObjectNotInPrerequisiteState:
+        ((state,),) = standby.ask("select pg_get_wal_replay_pause_state()")
+    except LoaderError as error:
+        if not _is_promoted(error):
+            raise
         raise StandbyUnusable(
             "the standby was promoted", "leave --standby out, or name another standby"
         ) from None
-    assert row is not None
-    return str(row[0])
+    return str(state)
+
+
+def _is_promoted(error: LoaderError) -> bool:
+    return isinstance(error.__cause__, errors.ObjectNotInPrerequisiteState)
 
 
 @contextlib.contextmanager

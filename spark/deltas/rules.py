@@ -9,6 +9,7 @@ groups are as deltas.sums has them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
@@ -18,6 +19,19 @@ from waltally.facts import Fact
 
 Position = tuple[int, int]
 """A change's commit LSN and its ordinal in the transaction."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """How many changes could not be counted, and the position of the first one."""
+
+    count: int
+    first_lsn: int | None
+
+    def and_then(self, later: Rejected) -> Rejected:
+        """Return both together."""
+        first = later.first_lsn if self.first_lsn is None else self.first_lsn
+        return Rejected(self.count + later.count, first)
 
 
 def signed_deltas(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:

@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import psycopg
 import pyarrow as pa
 from common import changes
 from pyspark.sql.datasource import (
@@ -26,11 +25,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from reading.log import Log
-from reading.options import Options
-from reading.ranges import Range
+from reading.log import Log, Options, Range
 from waltally import lsn
-from waltally.errors import LoaderError, SettingError
+from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
 
 SCHEMA = f"slot_name string, {changes.SCHEMA}"
 """The columns of cdc.change_log; positions are integers, in bytes of WAL."""
@@ -170,7 +167,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._log is not None:
             try:
                 return question(self._log)
-            except psycopg.OperationalError:
+            except (CannotConnect, Interrupted):
                 self.stop()
         self._log = Log(self._options)
         return question(self._log)

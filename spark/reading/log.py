@@ -3,20 +3,169 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from archiving import manifests
 from archiving.manifests import Contents
-from common import changes, slot_position
+from common import arrow, changes
 from common.connections import connect, resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
+from common.settings import parse_lsn
 from pyarrow import fs
+from pyspark.sql.datasource import InputPartition
 
 from loader.staging.records import SlotPosition
-from reading.options import Options
-from reading.ranges import ArchivedRange, LogRange, Range
+from loader.staging.target_state import require_slot_position
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.tables import Table
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, parse_conninfo
+from waltally.tables import Table, literal
+
+_MOMENT = pa.timestamp("us", "UTC")
+_COLUMNS = pa.schema(
+    [
+        pa.field("slot_name", pa.string()),
+        pa.field("commit_lsn", pa.int64()),
+        pa.field("ordinal", pa.int64()),
+        pa.field("xid", pa.int64()),
+        pa.field("committed_at", _MOMENT),
+        pa.field("staged_at", _MOMENT),
+        pa.field("action", pa.string()),
+        pa.field("payload", pa.string()),
+    ]
+)
+
+
+class Pruned(Exception):
+    """Changes of the range were pruned before they were read."""
+
+
+@dataclass(frozen=True)
+class Range(InputPartition):
+    """The changes with from_lsn <= commit_lsn < to_lsn of a slot."""
+
+    slot: str
+    from_lsn: int
+    to_lsn: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield them in bounded memory."""
+        for batch in self._read():
+            yield self._shaped(batch)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with the columns of the data source."""
+        slot = pa.array([self.slot] * batch.num_rows, pa.string())
+        found = [slot, *(batch.column(each.name).cast(each.type) for each in list(_COLUMNS)[1:])]
+        return pa.RecordBatch.from_arrays(found, schema=_COLUMNS)
+
+
+@dataclass(frozen=True)
+class LogRange(Range):
+    """A range that the change log has; `conninfo` may hold a password."""
+
+    schema: str
+    conninfo: str = field(repr=False)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        query = changes.query(self.schema, self.slot, self.from_lsn, self.to_lsn)
+        yield from arrow.batches(self.conninfo, query)
+        # After the last row: a prune removes rows and raises no error.
+        begins = (
+            f"select 1 as here from {Table(self.schema, 'slot_position').quoted}"
+            f" where slot_name = {literal(self.slot)}"
+            f" and start_lsn <= {literal(lsn.show(self.from_lsn))}"
+        )
+        if not sum(batch.num_rows for batch in arrow.batches(self.conninfo, begins)):
+            raise Pruned(
+                f"the changes from {lsn.show(self.from_lsn)} on were pruned while they were read;"
+                " read them from an archive, or let the stream register with the option reader"
+            )
+
+
+@dataclass(frozen=True)
+class ArchivedRange(Range):
+    """A range of one file of an archive."""
+
+    archive: str
+    file: str
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as dataset
+
+        from reading.log import file_system
+
+        files, home = file_system(self.archive)
+        found = dataset.dataset(
+            f"{home}/slot={self.slot}/{self.file}", format="parquet", filesystem=files
+        )
+        position = pc.field("commit_lsn")
+        within = (position >= self.from_lsn) & (position < self.to_lsn)
+        for batch in found.to_batches(columns=_COLUMNS.names[1:], filter=within):
+            if batch.num_rows:
+                yield batch
+
+
+_KNOWN = ("target", "slot", "schema", "archive", "begin", "end", "maxChanges", "reader")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which changes are read, and from where. Raises SettingError.
+
+    `begin` and `end` are positions, None for the first and the last change that is there. With
+    `archive` what is archived is read there. `max_changes` bounds a batch of a stream, and `reader`
+    is the name that it has in reader_position.
+    """
+
+    target: str
+    slot: str
+    schema: str
+    archive: str | None
+    begin: int | None
+    end: int | None
+    max_changes: int | None
+    reader: str | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Return the options as Spark gives them, whose names have no case."""
+        named = {name.lower(): value for name, value in given.items()}
+        known = {name.lower() for name in _KNOWN}
+        unknown = sorted(set(named) - known - {"path"})
+        if unknown or "path" in named:
+            raise SettingError(
+                f"the format waltally has no option {', '.join(unknown) or 'path'}; it has"
+                f" {', '.join(_KNOWN)}",
+                "docs/data-source.md says what each is",
+            )
+        target = named.get("target", "")
+        if any("password" in word for word in parse_conninfo(target, "target")):
+            raise SettingError(
+                "the option target has a password, and Spark shows options in its UI",
+                "leave it out, and give the driver PGPASSWORD or a password file",
+            )
+        most = named.get("maxchanges")
+        if most is not None and (not most.isdecimal() or int(most) < 1):
+            raise SettingError(f"maxChanges is {most!r}", "give a number from 1 on")
+        slot, schema = named.get("slot", DEFAULT_SLOT), named.get("schema", DEFAULT_SCHEMA)
+        check_names(slot, schema)
+        return cls(
+            target,
+            slot,
+            schema,
+            named.get("archive"),
+            parse_lsn(named.get("begin"), "begin"),
+            parse_lsn(named.get("end"), "end"),
+            None if most is None else int(most),
+            named.get("reader"),
+        )
 
 
 class Log:
@@ -105,7 +254,7 @@ class Log:
 
     def register(self, reader: str, position: int) -> None:
         """Let `loader prune` keep what a reader has not read, which begins at the position."""
-        self._target.execute(
+        self._target.ask(
             f"insert into {Table(self._options.schema, 'reader_position').quoted}"
             " (slot_name, reader, applied_lsn) values (%s, %s, %s) on conflict do nothing",
             (self._options.slot, reader, lsn.show(position)),
@@ -113,14 +262,14 @@ class Log:
 
     def move(self, reader: str, position: int) -> None:
         """Write down that a reader has read everything before the position."""
-        self._target.execute(
+        self._target.ask(
             f"update {Table(self._options.schema, 'reader_position').quoted}"
             " set applied_lsn = %s, moved_at = now() where slot_name = %s and reader = %s",
             (lsn.show(position), self._options.slot, reader),
         )
 
     def _slot(self) -> SlotPosition:
-        return slot_position.read(self._target, self._options.schema, self._options.slot)
+        return require_slot_position(self._target, self._options.schema, self._options.slot)
 
     def _archived(self, begin: int, end: int) -> int:
         """Return up to where the archive has the changes from `begin` on."""

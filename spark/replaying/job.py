@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
+from typing import Annotated
 
+import typer
+from archiving.files import Archive
 from archiving.folder import Folder
 from archiving.manifests import Baseline
 from common import session
-from common.arrow_source import Snapshot
-from common.connections import connect, database_errors, exported_snapshot, resolved
-from common.progress import print_status
+from common.arrow import Snapshot
+from common.command import AsJson, Facts, run_job
+from common.connections import connect, exported_snapshot, resolved
+from common.errors import ReplayDiffers
+from common.progress import print_lines, print_status
 from common.registration import registered_facts
+from common.settings import parse_lsn
 from common.spark_errors import spark_errors
 from deltas import sums
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import fact_state, groups
 
 from replaying import positions, replayed_fact
-from replaying.archive import Archive
+from replaying.positions import ReplaySettings, parse_time
 from replaying.result import Difference, Replay, ReplayedFact
-from replaying.settings import ReplaySettings
 from waltally import lsn
-from waltally.errors import SettingError
+from waltally.errors import SettingError, combine
 from waltally.facts import Fact
+from waltally.options import Schema, Slot, Source, Target
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.units import plural
 
 MAX_DIFFERENCES = 1000
 """The most differences of a fact that are listed; all are counted."""
@@ -33,7 +42,7 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
     """Compute the facts from the archive alone, and store or compare them. Raises LoaderError."""
     begun = time.monotonic()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    with database_errors("replay"), spark_errors("replay", lambda: None):
+    with spark_errors("replay"):
         output = Folder(spark, settings.output) if settings.output else None
         if output and output.exists():
             raise SettingError(f"--to {output.uri} exists already", "name a place that is free")
@@ -64,7 +73,7 @@ def compared(
 ) -> list[ReplayedFact]:
     """Replay each fact to its own position, on its own baseline, and compare the two."""
     found = []
-    with contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN", "replay")) as target:
+    with contextlib.closing(connect(settings.target, "target", "replay")) as target:
         for fact in registered_facts(target, settings.schema, settings.slot, settings.facts):
             with exported_snapshot(target) as name:
                 position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
@@ -125,3 +134,69 @@ def computed(archive: Archive, position: int, fact: Fact, baseline: Baseline | N
     changes = archive.changes(begin, position)
     before = archive.groups(baseline.files if baseline else ())
     return replayed_fact.replayed(before, changes, fact, archive.slot)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    path: Annotated[str, typer.Option("--from", help="The folder that was archived to.")],
+    at: Annotated[str | None, typer.Option(help="A WAL position; else the archive's end.")] = None,
+    at_time: Annotated[
+        str | None, typer.Option(help="A moment, ISO 8601; without a zone it is UTC.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Write each fact to a new folder in this one, as Parquet.")
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Compare with the facts, at each fact's position. The archive must have reached"
+            " it: under traffic let no build run between archive and replay.",
+        ),
+    ] = False,
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+    fact: Facts = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the facts as of any archived position or time, from the archive alone.
+
+    For instance: spark-submit spark/replay.py --from s3a://backups/waltally --to as-of-monday
+    --fact ft_service_stats --at-time 2026-11-16T00:00:00Z
+    """
+    settings = ReplaySettings(
+        path,
+        slot,
+        tuple(fact or ()),
+        parse_lsn(at, "--at"),
+        parse_time(at_time),
+        to,
+        compare,
+        target or source,
+        schema,
+    )
+    with session.running("replay") as spark:
+        result = replay(settings, spark)
+    print_lines([json.dumps(result.as_json())] if as_json else result.lines())
+    if result.differing:
+        raise combine(
+            [
+                ReplayDiffers(
+                    f"{each.fact.relation} differs from the replay in"
+                    f" {plural(each.difference_count or 0, 'group')}",
+                    f"`spark-submit spark/audit.py --fact {each.fact.name}`: where it differs too"
+                    " the fact is wrong, else the archive",
+                )
+                for each in result.differing
+            ]
+        )
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence on stderr and an exit code."""
+    run_job(app, "")

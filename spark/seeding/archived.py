@@ -7,18 +7,19 @@ position X a table adds to a group what its rows add, and what was deleted from 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from common.connections import Connection
 from common.errors import AuditIncomplete, CountingFailed
+from common.progress import print_status
 from common.settings import Settings
 from warehouse import loader_progress
 from warehouse.fact import is_gap
 
 from seeding.incoming import incoming_table
 from waltally import lsn
+from waltally.database import Connection
 from waltally.facts import Fact
 from waltally.tables import Table, literal
 
@@ -53,14 +54,14 @@ def find(target: Connection, settings: Settings, fact: Fact) -> Built | None:
     """Return how far the fact is built; None where it is not, or ignores no deletes."""
     if all(not part.ignores_deletes for part in fact.tables):
         return None
-    row = target.execute(
+    rows = target.ask(
         "select mark.applied_lsn::text, mark.declaration = fact.declaration"
         f" from {Table(settings.schema, 'model_watermark').quoted} as mark"
         f" inner join {Table(settings.schema, 'fact').quoted} as fact using (slot_name)"
         " where slot_name = %s and fact_name = %s and model_name = %s",
         (settings.slot, fact.name, str(fact.relation)),
-    ).fetchone()
-    return None if row is None else Built(lsn.parse(str(row[0])), row[1] is True)
+    )
+    return Built(lsn.parse(rows[0][0]), rows[0][1]) if rows else None
 
 
 def remembering(target: Connection, settings: Settings, facts: Sequence[Fact]) -> list[Fact]:
@@ -81,11 +82,7 @@ def needs_changes(target: Connection, settings: Settings, facts: Sequence[Fact])
 
 
 def wait(
-    target: Connection,
-    settings: Settings,
-    facts: Sequence[Fact],
-    position: int,
-    notify: Callable[[str], None],
+    target: Connection, settings: Settings, facts: Sequence[Fact], position: int
 ) -> dict[str, int]:
     """Return once the facts have written down every delete that they ignore before the position.
 
@@ -102,8 +99,8 @@ def wait(
         else:
             pending.append(fact)
     if pending:
-        loader_progress.wait_for_position(target, settings, position, notify)
-        notify(f"applying the changes before {lsn.show(position)}")
+        loader_progress.wait_for_position(target, settings, position)
+        print_status(f"applying the changes before {lsn.show(position)}")
     deadline = time.monotonic() + settings.timeout
     while pending:
         found = _apply(target, settings)
@@ -134,17 +131,15 @@ class _Applied:
 
 def _apply(target: Connection, settings: Settings) -> dict[str, _Applied]:
     """Apply what is staged; return by model where it is now."""
-    rows = target.execute(
+    rows = target.ask(
         "select model_name, state, coalesce(reason, 'another session builds it'),"
         " coalesce(remedy, '`dbt build`'), coalesce(applied_lsn, '0/0')::text, is_behind"
         f" from {Table(settings.schema, 'apply').quoted}(%s)",
         (settings.slot,),
-    ).fetchall()
+    )
     return {
-        str(model): _Applied(
-            str(model), str(state), str(reason), str(remedy), lsn.parse(str(at)), behind is True
-        )
-        for model, state, reason, remedy, at, behind in rows
+        model: _Applied(model, state, reason, remedy, lsn.parse(at), is_behind)
+        for model, state, reason, remedy, at, is_behind in rows
     }
 
 
@@ -159,7 +154,7 @@ def settle(
     """
     if all(not part.ignores_deletes for part in fact.tables):
         return Purged("kept")
-    target.execute(
+    target.ask(
         f"select pg_advisory_xact_lock({Table(settings.schema, 'lock_key').quoted}('model', %s))",
         (str(fact.relation),),
     )
@@ -167,7 +162,7 @@ def settle(
     if built is not None and not built.is_as_declared:
         return Purged("unknown", None, None)
     if settings.archive is not None:
-        target.execute(f"delete {of_fact(settings, fact, position)}".encode())
+        target.ask(f"delete {of_fact(settings, fact, position)}")
     elif built is None:
         return Purged("kept")
     elif not settings.forget_purged and gap_lsn is None and built.applied_lsn < position:
@@ -175,30 +170,28 @@ def settle(
             f"{fact.relation} was built anew while the seed was counting", "run the seed again"
         )
     archived = Table(settings.schema, "archived_delete").quoted
-    target.execute(
+    target.ask(
         f"with went as (delete from {incoming_table(settings).quoted}"
         " where fact = %s and reason = %s returning *)"
         f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
-        " select %s, %s, part, %s, dimensions, sums::numeric[] from went".encode(),
+        " select %s, %s, part, %s, dimensions, sums::numeric[] from went",
         (fact.name, WENT, settings.slot, str(fact.relation), lsn.show(position - 1)),
     )
     before = of_fact(settings, fact, position)
-    row = target.execute(
+    ((rows, groups),) = target.ask(
         f"select coalesce(sum({_row_count(fact)}), 0)::bigint,"
-        f" count(distinct (part, dimensions)) {before}".encode()
-    ).fetchone()
-    assert row is not None
-    rows, groups = (int(str(each)) for each in row)
+        f" count(distinct (part, dimensions)) {before}"
+    )
     if settings.forget_purged:
-        target.execute(f"delete {before}".encode())
+        target.ask(f"delete {before}")
         return Purged("forgotten", rows, groups)
     places = range(1, len(fact.measures) + 1)
     summed = ", ".join(f"sum(measures[{place}])" for place in places)
-    target.execute(
+    target.ask(
         f"with gone as (delete {before} returning *)"
         f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
         f" select slot_name, model_name, part, max(commit_lsn), dimensions, array[{summed}]"
-        " from gone group by slot_name, model_name, part, dimensions".encode()
+        " from gone group by slot_name, model_name, part, dimensions"
     )
     return Purged("kept", rows, groups, gap_lsn)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from archiving.files import Archive
 from archiving.manifests import Baseline, Origin
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from common.settings import Settings
@@ -19,7 +20,6 @@ from counting.counts import COLUMNS, NULL_DIMENSION
 from deltas import current_rows, rules, sums
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from replaying.archive import Archive
 
 from loader.source.table_identity import TableIdentities, TableIdentity, of_fact
 from loader.staging.records import SlotPosition

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from common import changes, logged_tables
-from common.connections import Connection
+from common import changes, registration
 from common.errors import AuditIncomplete
 from common.settings import Settings
 from deltas import rules, sums
+from psycopg2.extras import execute_values
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from warehouse import groups
@@ -21,6 +21,7 @@ from warehouse.fact import Built, open_facts
 from seeding.archived import FORGET, WENT
 from seeding.incoming import incoming_table
 from waltally import lsn
+from waltally.database import Connection, explained
 from waltally.facts import Fact, FactTable
 
 
@@ -36,7 +37,7 @@ def write(
 
     The facts must have applied everything before the position, except those with a gap.
     """
-    emptied = logged_tables.emptied(target, settings)
+    emptied = registration.emptied(target, settings.schema, settings.slot)
     for fact in facts:
         if not any(str(part.table) in emptied for part in fact.tables if part.ignores_deletes):
             continue
@@ -116,9 +117,15 @@ def _has_rows(fact: Fact, part: FactTable) -> Column:
 
 
 def _store(target: Connection, settings: Settings, fact: Fact, part: str, found: DataFrame) -> None:
-    copy = (
-        f"copy {incoming_table(settings).quoted} (fact, part, dimensions, sums, reason) from stdin"
-    )
-    with target.cursor() as cursor, cursor.copy(copy.encode()) as rows:
-        for row in found.toLocalIterator():
-            rows.write_row((fact.name, part, row["dimensions"], row["sums"], WENT))
+    with explained(target.place), target.cursor() as cursor:
+        execute_values(
+            cursor,
+            f"insert into {incoming_table(settings).quoted}"
+            " (fact, part, dimensions, sums, reason) values %s",
+            (
+                (fact.name, part, row["dimensions"], row["sums"], WENT)
+                for row in found.toLocalIterator()
+            ),
+            "(%s, %s, %s::text[], %s::text[], %s)",
+            page_size=1000,
+        )

@@ -8,35 +8,39 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Annotated
 
-from common import executors, logged_tables, registration, session
-from common.connections import Connection, connect, database_errors
-from common.progress import print_status
-from common.settings import Settings
+import typer
+from archiving.files import Archive
+from common import registration, session
+from common.command import AsJson, Facts, Partitions, Timeout, run_job
+from common.connections import connect
+from common.progress import print_lines, print_status
+from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 from common.spark_errors import spark_errors
-from counting import checks, ranges, snapshot, standby, timelines
-from counting.reading import counted_groups, identities
+from counting import checks, ranges, snapshot, standby
+from counting.reading import counted_groups
 from pyspark.sql import DataFrame, SparkSession
-from replaying.archive import Archive
 from warehouse import fact_state, loader_progress
 
+from loader.source import table_identity
 from loader.staging.records import SlotPosition
 from seeding import archived, archived_facts, dropped_partitions, store
 from seeding.incoming import acquire_seed_lock, incoming_table, write
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
+from waltally.database import Connection
 from waltally.errors import SourceBehind
 from waltally.facts import Fact, source_tables
+from waltally.options import Schema, Slot, Source, Target, without_password
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 
 def seed(settings: Settings) -> Summary:
     """Count the tables and replace the facts' baselines. Raises LoaderError; the old ones stay."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(database_errors("seed"))
-        target = stack.enter_context(
-            contextlib.closing(connect(settings.target, "LOADER_TARGET_DSN"))
-        )
+        target = stack.enter_context(contextlib.closing(connect(settings.target, "target")))
         slot = checks.staging(target, settings)
         facts = registration.registered_facts(
             target, settings.schema, settings.slot, settings.facts
@@ -67,23 +71,22 @@ def from_tables(
     """Count the tables at the source or at a standby; write the groups."""
     source: Connection | None = None
     if settings.standby is not None:
-        reader = stack.enter_context(contextlib.closing(connect(settings.standby, standby.SETTING)))
+        reader = stack.enter_context(contextlib.closing(connect(settings.standby, "standby")))
         standby.check(reader, slot)
         checks.tables(reader, facts)
     else:
         reader = source = stack.enter_context(
-            contextlib.closing(connect(settings.source, "LOADER_SOURCE_DSN"))
+            contextlib.closing(connect(settings.source, "source"))
         )
         checks.source(source, slot)
         checks.tables(source, facts)
     remembering = archived.remembering(target, settings, facts)
     if archived.needs_changes(target, settings, remembering):
         # Before Spark starts, which takes seconds.
-        loader_progress.require_follower(target, settings, print_status, archived.FORGET)
-    stack.enter_context(acquire_seed_lock(target, settings, print_status))
-    loader_progress.wait_until_followed(target, settings, facts, print_status)
+        loader_progress.require_follower(target, settings, archived.FORGET)
+    stack.enter_context(acquire_seed_lock(target, settings))
+    loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
-    executors.wait_for_one(spark, settings.timeout)
     size = ranges.row_estimate(reader, source_tables(facts))
     stack.enter_context(session.fitted(spark, size))
     counted = count(spark, target, reader, settings, facts, bool(remembering))
@@ -95,8 +98,8 @@ def from_tables(
         )
     # Again: a fact may have been built for the first time meanwhile.
     remembering = archived.remembering(target, settings, facts)
-    gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn, print_status)
-    with spark_errors("seed", lambda: None):
+    gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
+    with spark_errors("seed"):
         dropped_partitions.write(spark, target, settings, remembering, counted.snapshot_lsn, gaps)
     return replace(counted, timeline=slot.timeline, gaps=gaps)
 
@@ -110,11 +113,10 @@ def from_archive(
 ) -> store.Counted:
     """Compute the groups from an archive, and write them."""
     assert settings.archive is not None
-    stack.enter_context(acquire_seed_lock(target, settings, print_status))
-    loader_progress.wait_until_followed(target, settings, facts, print_status)
+    stack.enter_context(acquire_seed_lock(target, settings))
+    loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
-    executors.wait_for_one(spark, settings.timeout)
-    with spark_errors("seed", lambda: None):
+    with spark_errors("seed"):
         archive = Archive.open(spark, settings.archive, settings.slot)
         at = archived_facts.position(archive, slot, settings)
         refuse_old(target, settings, facts, at)
@@ -124,7 +126,7 @@ def from_archive(
             groups = reduce(DataFrame.unionByName, (each.groups for each in found))
             write(groups, target, incoming_table(settings))
     identities = archived_facts.identities(found)
-    return store.Counted(at, json.dumps(identities), timeline=slot.timeline)
+    return store.Counted(at, identities, timeline=slot.timeline)
 
 
 def next_step(target: Connection, settings: Settings, fact: Fact) -> str:
@@ -139,7 +141,7 @@ def refuse_old(
     target: Connection, settings: Settings, facts: Sequence[Fact], snapshot_lsn: int
 ) -> None:
     """Raise SnapshotTooOld where a baseline at the position would not count."""
-    held = logged_tables.held_since(target, settings, facts)
+    held = registration.held_since(target, settings.schema, settings.slot, facts)
     slot = checks.staging(target, settings)
     newest = store.baseline_lsn(target, settings, facts)
     checks.position(snapshot_lsn, slot.start_lsn, newest)
@@ -160,12 +162,13 @@ def count(
     that position, so that deletes before it are applied; a standby cannot wake it.
     """
     with exported_by(target, reader, settings, facts) as exported:
+        wanted = table_identity.wanted(facts)
         # The snapshot's locks prevent that a name comes to mean another table.
-        found = store.Counted(exported.position, identities(reader, facts))
+        found = store.Counted(exported.position, table_identity.read_current(reader, wanted))
         refuse_old(target, settings, facts, exported.position)
         if exported.is_standby:
             # Only now: a standby may come to another timeline until replay is paused.
-            timelines.check(reader, checks.staging(target, settings), is_standby=True)
+            checks.timeline(reader, checks.staging(target, settings), is_standby=True)
         if wakes_loader and not exported.is_standby:
             loader_progress.emit_message(reader)
         tables = ", ".join(map(str, source_tables(facts)))
@@ -183,8 +186,76 @@ def exported_by(
 ) -> contextlib.AbstractContextManager[snapshot.ExportedSnapshot]:
     """Return the snapshot of the source, or of the standby, as a context."""
     if settings.standby is None:
-        return snapshot.export(settings, facts, reader, print_status)
-    held = logged_tables.held_since(target, settings, facts)
+        return snapshot.export(settings, facts, reader)
+    held = registration.held_since(target, settings.schema, settings.slot, facts)
     slot = checks.staging(target, settings)
     least = checks.earliest(slot, held, store.baseline_lsn(target, settings, facts))
-    return standby.export(settings, facts, reader, least, print_status)
+    return standby.export(settings, facts, reader, least)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+    fact: Facts = None,
+    partitions: Partitions = 0,
+    standby: Annotated[
+        str | None,
+        typer.Option(
+            envvar="LOADER_STANDBY_DSN",
+            callback=without_password,
+            help="Count on this physical standby, whose replay pauses meanwhile; the source is not"
+            " touched.",
+        ),
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            help="Compute the baselines from what spark/archive.py has stored in this folder; the"
+            " source is not touched."
+        ),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(help="With --archive: a WAL position; else the archive's end.")
+    ] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    forget_purged: Annotated[
+        bool,
+        typer.Option(
+            "--forget-purged",
+            help="Count only stored rows; else rows purged from tables whose deletes are ignored"
+            " stay counted.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Count the facts' tables at one WAL position, while writers go on; store the baselines.
+
+    For instance: spark-submit spark/seed.py --fact ft_service_stats --partitions 16
+    """
+    summary = seed(
+        Settings(
+            source,
+            target or source,
+            slot,
+            schema,
+            tuple(fact or ()),
+            partitions,
+            timeout,
+            forget_purged=forget_purged,
+            standby=standby or None,
+            archive=archive,
+            at=parse_lsn(at, "--at"),
+        )
+    )
+    print_lines([json.dumps(summary.as_json())] if as_json else summary.lines())
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence on stderr and an exit code."""
+    run_job(app, "The previous seed, if any, is intact.")

@@ -7,20 +7,21 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import psycopg
 from common import registration
-from common.connections import Connection
 from common.errors import CountingFailed
 from common.settings import Settings
 from counting import checks
 from counting.counts import NULL_DIMENSION
+from psycopg2 import DataError, IntegrityError
 
 from loader.source import table_identity
+from loader.source.table_identity import TableIdentities
 from seeding import archived
 from seeding.archived import Purged
 from seeding.incoming import incoming_table
 from waltally import lsn
-from waltally.errors import SettingError
+from waltally.database import Connection
+from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact
 from waltally.tables import Table
 
@@ -53,7 +54,7 @@ class Counted:
     """What was counted: where, and which tables the names meant there."""
 
     snapshot_lsn: int
-    identities: str | None = None
+    identities: TableIdentities | None = None
     timeline: int | None = None
     """The timeline that the loader followed when the seed began."""
     gaps: Mapping[str, int] = field(default_factory=dict)
@@ -63,12 +64,12 @@ class Counted:
 
 def baseline_lsn(target: Connection, settings: Settings, facts: Sequence[Fact]) -> int | None:
     """Return the position of the facts' newest baseline, None where they have none."""
-    row = target.execute(
+    ((newest,),) = target.ask(
         f"select max(snapshot_lsn)::text from {Table(settings.schema, 'baseline').quoted}"
         " where slot_name = %s and fact_name = any(%s)",
         (settings.slot, [fact.name for fact in facts]),
-    ).fetchone()
-    return None if row is None or row[0] is None else lsn.parse(str(row[0]))
+    )
+    return None if newest is None else lsn.parse(newest)
 
 
 def replace(
@@ -99,9 +100,12 @@ def replace(
                 fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
                 for fact in facts
             }
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except LoaderError as error:
+        cause = error.__cause__
+        if not isinstance(cause, DataError | IntegrityError):
+            raise
         raise CountingFailed(
-            f"the counts could not be stored: {str(error).splitlines()[0]}",
+            f"the counts could not be stored: {str(cause).splitlines()[0]}",
             f"run the {settings.work} again",
         ) from None
 
@@ -111,7 +115,7 @@ def refuse_changed(target: Connection, settings: Settings, facts: Sequence[Fact]
 
     A baseline that was counted by another declaration would leave its fact waiting for a new one.
     """
-    target.execute(
+    target.ask(
         f"select from {Table(settings.schema, 'fact').quoted} where slot_name = %s for share",
         (settings.slot,),
     )
@@ -136,7 +140,7 @@ def _replace_one(
     incoming = incoming_table(settings).quoted
     groups = Table(settings.schema, "baseline_group").quoted
     this = (settings.slot, fact.name)
-    target.execute(f"delete from {groups} where slot_name = %s and fact_name = %s", this)
+    target.ask(f"delete from {groups} where slot_name = %s and fact_name = %s", this)
     position = counted.snapshot_lsn
     purged = archived.settle(target, settings, fact, position, counted.gaps.get(fact.name))
     query = (
@@ -152,13 +156,13 @@ def _replace_one(
             f" union all select %(slot)s, %(fact)s, part, dimensions, measures {kept})"
             " as together group by part, dimensions"
         )
-    target.execute(
-        f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}".encode(),
+    target.ask(
+        f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}",
         {"slot": settings.slot, "fact": fact.name},
     )
     left_out, rejections = _store_uncounted(target, settings, fact)
-    known = None if counted.identities is None else json.loads(counted.identities)
-    target.execute(
+    known = counted.identities
+    target.ask(
         f"insert into {Table(settings.schema, 'baseline').quoted} (slot_name, fact_name,"
         " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities, left_out)"
         " values (%s, %s, %s, %s, %s, %s, %s, %s)"
@@ -169,7 +173,7 @@ def _replace_one(
         " left_out = excluded.left_out",
         (
             *this,
-            counted.baseline_id,
+            str(counted.baseline_id),
             json.dumps(fact.declaration),
             lsn.show(counted.snapshot_lsn),
             system,
@@ -177,12 +181,12 @@ def _replace_one(
             json.dumps(left_out),
         ),
     )
-    totals = target.execute(
+    totals = target.ask(
         f"select part, sum(row_count)::bigint, count(*) from {incoming}"
         " where fact = %s and reason is null group by part",
         (fact.name,),
-    ).fetchall()
-    found = {str(name): (int(str(rows)), int(str(count))) for name, rows, count in totals}
+    )
+    found = {name: (rows, count) for name, rows, count in totals}
     return StoredBaseline(
         {part.name: found.get(part.name, (0, 0)) for part in fact.tables},
         left_out,
@@ -197,26 +201,26 @@ def _store_uncounted(
     """Store what cannot be counted; return the rows with a null by part, and the list."""
     incoming = incoming_table(settings).quoted
     rejections = Table(settings.schema, "baseline_rejection").quoted
-    nulls = target.execute(
+    nulls = target.ask(
         f"select part, sum(row_count)::bigint from {incoming}"
         " where fact = %s and reason = %s group by part",
         (fact.name, NULL_DIMENSION),
-    ).fetchall()
-    found = {str(name): int(str(count)) for name, count in nulls}
+    )
+    found: dict[str, int] = dict(nulls)
     this = (settings.slot, fact.name)
-    target.execute(f"delete from {rejections} where slot_name = %s and fact_name = %s", this)
-    listed = target.execute(
+    target.ask(f"delete from {rejections} where slot_name = %s and fact_name = %s", this)
+    listed = target.ask(
         f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"
         " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
         f" from {incoming} where fact = %s and reason <> all (%s) group by fact, part, reason"
-        " returning part, reason, row_count, example::text",
+        " returning part, reason, row_count, example",
         (*this, [NULL_DIMENSION, archived.WENT]),
-    ).fetchall()
+    )
     return (
         {part.name: found.get(part.name, 0) for part in fact.tables},
         sorted(
             (
-                Rejection(str(part), str(reason), int(str(count)), json.loads(str(example)))
+                Rejection(part, reason, int(count), example)
                 for part, reason, count, example in listed
             ),
             key=lambda each: (each.part, each.reason),

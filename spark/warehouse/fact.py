@@ -5,23 +5,24 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from common import logged_tables, slot_position
-from common.arrow_source import Snapshot
-from common.connections import Connection, exported_snapshot, resolved
+from common import registration
+from common.arrow import Snapshot
+from common.connections import exported_snapshot, resolved
 from common.errors import SnapshotTooOld
 from common.settings import Settings
 from counting import checks, ranges
+from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
+from loader.staging.target_state import require_slot_position
 from waltally import lsn
+from waltally.database import Connection
 from waltally.facts import Fact, FactTable
-from waltally.tables import Table, literal, quoted
+from waltally.tables import Table, literal
 from warehouse import fact_state, groups
-from warehouse.rejected import Rejected
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ def open_facts(
 
 def is_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> bool:
     """Return whether the log lacks changes of the fact's tables from the position on."""
-    held = logged_tables.held_since(target, settings, [fact])
-    slot = slot_position.read(target, settings.schema, settings.slot)
+    held = registration.held_since(target, settings.schema, settings.slot, [fact])
+    slot = require_slot_position(target, settings.schema, settings.slot)
     return checks.earliest(slot, held, None) > position
 
 
@@ -102,11 +103,12 @@ def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int
 
 
 def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
-    registered = slot_position.read(target, settings.schema, settings.slot)
+    registered = require_slot_position(target, settings.schema, settings.slot)
     position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
-    counted = table_identity.COUNTED.format(quoted(settings.schema)).encode()
     [(_, baseline_lsn, identities)] = [
-        row for row in target.execute(counted, (settings.slot,)).fetchall() if row[0] == fact.name
+        row
+        for row in target.ask(table_identity.COUNTED, (settings.slot,), settings.schema)
+        if row[0] == fact.name
     ]
     queries = [
         groups.fact_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
@@ -121,21 +123,20 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
         snapshot,
         queries,
         groups.archived_query(fact, settings.schema, settings.slot),
-        cast(TableIdentities, identities or {}),
+        identities or {},
         _rejected(target, settings, fact),
-        logged_tables.emptied(target, settings),
+        registration.emptied(target, settings.schema, settings.slot),
     )
 
 
 def _rejected(target: Connection, settings: Settings, fact: Fact) -> Rejected:
     """Return the rejected changes; none where the model rejected_changes was never built."""
     listed = Table(fact.relation.schema, "rejected_changes").quoted
-    if target.execute("select to_regclass(%s)", (listed,)).fetchone() == (None,):
+    if target.ask("select to_regclass(%s)", (listed,)) == [(None,)]:
         return Rejected(0, None)
     # No parameters: beside them a % in the schema's name would be one too.
     mine = f"slot_name = {literal(settings.slot)} and fact = {literal(str(fact.relation))}"
-    row = target.execute(
-        f"select count(*), min(commit_lsn)::text from {listed} where {mine}".encode()
-    ).fetchone()
-    assert row is not None
-    return Rejected(int(str(row[0])), None if row[1] is None else lsn.parse(str(row[1])))
+    ((count, first),) = target.ask(
+        f"select count(*), min(commit_lsn)::text from {listed} where {mine}"
+    )
+    return Rejected(count, None if first is None else lsn.parse(first))

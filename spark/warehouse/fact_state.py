@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from common.connections import Connection
 from common.settings import Settings
 
 from waltally import lsn
+from waltally.database import Connection
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact
 from waltally.tables import Table
@@ -36,32 +37,30 @@ class FactState:
 COLUMNS = "state, coalesce(reason, ''), coalesce(remedy, ''), applied_lsn::text"
 
 
-def of(fact: Fact, columns: Sequence[object]) -> FactState:
+def of(fact: Fact, columns: Sequence[Any]) -> FactState:
     """Return what COLUMNS say of a fact."""
     state, reason, remedy, applied = columns
-    at = None if applied is None else lsn.parse(str(applied))
-    return FactState(fact.relation, str(state), str(reason), str(remedy), at)
+    return FactState(fact.relation, state, reason, remedy, applied and lsn.parse(applied))
 
 
 def read(target: Connection, schema: str, slot: str, fact: Fact) -> FactState:
     """Return the state of a registered fact."""
-    row = target.execute(
+    (row,) = target.ask(
         f"select {COLUMNS} from {Table(schema, 'fact_state').quoted}"
         " where slot_name = %s and model_name = %s",
         (slot, str(fact.relation)),
-    ).fetchone()
-    assert row is not None
+    )
     return of(fact, row)
 
 
 def is_rebuild_due(target: Connection, settings: Settings, facts: Sequence[Fact]) -> bool:
     """Return whether the next apply starts one of the facts from its baseline."""
-    row = target.execute(
+    rows = target.ask(
         "select bool_or(step = 'rebuild' and error is null)"
         f" from {Table(settings.schema, 'plan_models').quoted}(%s) where model_name = any (%s)",
         (settings.slot, [str(fact.relation) for fact in facts]),
-    ).fetchone()
-    return row == (True,)
+    )
+    return rows == [(True,)]
 
 
 def applied_lsn(target: Connection, schema: str, slot: str, fact: Fact) -> int:
@@ -75,9 +74,9 @@ def applied_lsn(target: Connection, schema: str, slot: str, fact: Fact) -> int:
 
 def baseline_id(target: Connection, schema: str, slot: str, fact: Fact) -> str | None:
     """Return which baseline a fact that follows stands on; None where on none."""
-    row = target.execute(
+    rows = target.ask(
         f"select baseline_id::text from {Table(schema, 'baseline').quoted}"
         " where slot_name = %s and fact_name = %s",
         (slot, fact.name),
-    ).fetchone()
-    return None if row is None else str(row[0])
+    )
+    return str(rows[0][0]) if rows else None

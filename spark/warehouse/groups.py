@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common import arrow_source
-from common.arrow_source import Snapshot
+from common import arrow
+from common.arrow import Snapshot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -20,7 +20,7 @@ def read(spark: SparkSession, snapshot: Snapshot, queries: Sequence[str], fact: 
     """
     dimensions, sums = _columns(fact)
     ddl = ", ".join(f"{name} string" for name in ("part", *dimensions, *sums))
-    found = arrow_source.rows(spark, snapshot.conninfo, queries, ddl, snapshot.name)
+    found = arrow.rows(spark, snapshot.conninfo, queries, ddl, snapshot.name)
     return found.select(
         "part", sql.array(*dimensions).alias("dimensions"), sql.array(*sums).alias("sums")
     )

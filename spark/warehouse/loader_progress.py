@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from common import logged_tables, slot_position
-from common.connections import Connection
+from common import registration
 from common.errors import AuditIncomplete
+from common.progress import print_status
 from common.settings import Settings
 
+from loader.staging.target_state import require_slot_position
 from waltally import locks, lsn
+from waltally.database import Connection
 from waltally.facts import Fact
 
 _POLL_SECONDS = 0.2
@@ -23,7 +25,7 @@ _MESSAGE_BYTES = 2048
 def is_followed(target: Connection, settings: Settings) -> bool:
     """Return whether a loader follows the slot: it holds a lock at the target meanwhile."""
     key = {"key": locks.key("loader", settings.schema, settings.slot)}
-    return target.execute(locks.IS_HELD, key).fetchone() == (True,)
+    return target.ask(locks.IS_HELD, key) == [(True,)]
 
 
 def emit_message(source: Connection) -> None:
@@ -34,8 +36,8 @@ def emit_message(source: Connection) -> None:
     """
     with source.transaction():
         # Do not wait for a synchronous standby that is away.
-        source.execute("set local synchronous_commit to 'local'")
-        source.execute(
+        source.ask("set local synchronous_commit to 'local'")
+        source.ask(
             "select pg_logical_emit_message(true, 'waltally', repeat(' ', %s))", (_MESSAGE_BYTES,)
         )
 
@@ -43,7 +45,6 @@ def emit_message(source: Connection) -> None:
 def require_follower(
     target: Connection,
     settings: Settings,
-    notify: Callable[[str], None],
     otherwise: str | None = None,
 ) -> None:
     """Return when a loader follows the slot. Raises AuditIncomplete after a few seconds.
@@ -58,7 +59,7 @@ def require_follower(
             raise not_followed(settings, otherwise)
         if not is_notified:
             is_notified = True
-            notify(
+            print_status(
                 f"nobody follows the slot {settings.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
                 " `loader run` that connects again"
             )
@@ -75,18 +76,16 @@ def not_followed(settings: Settings, otherwise: str | None = None) -> AuditIncom
     )
 
 
-def wait_for_position(
-    target: Connection, settings: Settings, position: int, notify: Callable[[str], None]
-) -> None:
+def wait_for_position(target: Connection, settings: Settings, position: int) -> None:
     """Return when the change log holds every change below the position.
 
     Raises AuditIncomplete after `settings.timeout` seconds, and after a few where nobody follows
     the slot.
     """
-    wait = _Wait(settings, notify)
+    wait = _Wait(settings)
     followed = time.monotonic()
     while (
-        reached := slot_position.read(target, settings.schema, settings.slot).position_lsn
+        reached := require_slot_position(target, settings.schema, settings.slot).position_lsn
     ) < position:
         now = time.monotonic()
         if is_followed(target, settings):
@@ -100,9 +99,7 @@ def wait_for_position(
         wait.once_more(behind, "that `loader run` gets on", f"waiting: {behind}")
 
 
-def wait_until_followed(
-    target: Connection, settings: Settings, facts: Sequence[Fact], notify: Callable[[str], None]
-) -> None:
+def wait_until_followed(target: Connection, settings: Settings, facts: Sequence[Fact]) -> None:
     """Return when the log holds every needed column from some position on, or will do so.
 
     A running loader sees within seconds that `loader setup` has registered more. Where nobody
@@ -110,11 +107,10 @@ def wait_until_followed(
     the source; one of a standby may be older.
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
-    wait = _Wait(settings, notify)
+    wait = _Wait(settings)
+    place = (settings.schema, settings.slot)
     while missing := [
-        table
-        for table, at in logged_tables.held_since(target, settings, facts).items()
-        if at is None
+        table for table, at in registration.held_since(target, *place, facts).items() if at is None
     ]:
         if settings.standby is None and not is_followed(target, settings):
             return
@@ -129,9 +125,8 @@ def wait_until_followed(
 class _Wait:
     """A wait for the loader, `settings.timeout` seconds at most, that is said every ten."""
 
-    def __init__(self, settings: Settings, notify: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._notify = notify
         self._begun = time.monotonic()
         self._notified = 0.0
 
@@ -146,5 +141,5 @@ class _Wait:
             )
         if now - self._notified > _NOTIFY_SECONDS:
             self._notified = now
-            self._notify(said)
+            print_status(said)
         time.sleep(_POLL_SECONDS)

@@ -16,6 +16,7 @@ from testkit.commands import wait_until
 from testkit.databases import Database, application_database, paste
 from testkit.facts import NOTIFY, notify
 from testkit.servers import Cluster, Server
+from waltally.database import connect
 from waltally.errors import PluginNotAllowed
 
 PLUGINS = "output_plugin_libraries"
@@ -127,11 +128,11 @@ def seed_remedy(database: Database, user: str) -> str:
     settings = Settings(dsn, dsn, database.slot, "cdc", timeout=30)
     row = database.execute("select system_identifier::text from pg_control_system()")
     with (
-        closing(psycopg.connect(dsn, autocommit=True)) as monitor,
+        closing(connect(dsn, "source")) as monitor,
         pytest.raises(PluginNotAllowed) as caught,
     ):
         checks.source(monitor, SlotPosition("s", row[0][0], "here", 0, 0))
-        with snapshot.export(settings, [notify()], monitor, print):
+        with snapshot.export(settings, [notify()], monitor):
             pass
     return caught.value.remedy
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import archiving.cli
-import auditing.cli
+import archiving.job
+import auditing.job
 import pytest
-import replaying.cli
-import seeding.cli
+import replaying.job
+import seeding.job
 import typer.main
 from dbt.cli.main import cli as dbt
 
@@ -101,7 +101,7 @@ def must_parse(words: list[str]) -> None:
     program, verb, *options = [word for word in words if word != "--quiet"]
     if Path(program).name == "spark-submit":
         assert (ROOT / verb).is_file(), verb
-        typer.main.get_command(JOBS[Path(verb).stem].cli.app).make_context(verb, options)
+        typer.main.get_command(JOBS[Path(verb).stem].job.app).make_context(verb, options)
     else:
         group: Any = {"loader": typer.main.get_command(app), "dbt": dbt}[Path(program).name]
         # dbt asks for the folder of its profile even then.

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
-from common import arrow_source, connections
+from common import arrow, connections
 from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -88,7 +88,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterato
 def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
     dsn = guarded.dsn(LOADER_ROLE, sslmode="disable")
     with pytest.raises(CannotConnect, match="no encryption"):
-        connections.connect(dsn, "LOADER_SOURCE_DSN")
+        connections.connect(dsn, "source")
 
 
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
@@ -150,16 +150,16 @@ def refused(guarded: Guarded, *arguments: str, **more: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
-    """The replication connection, psycopg in Spark's driver and ADBC in its executors."""
+    """The replication connection, psycopg2 in Spark's driver and ADBC in its executors."""
     words = BROKEN[case][1]
     dsn = broken(guarded, case, SPARK_ROLE)
     with pytest.raises(LoginRefused, match=words):
         stream.connect_replication(dsn)
     with pytest.raises(CannotConnect, match=words) as caught:
-        connections.connect(dsn, "LOADER_SOURCE_DSN")
+        connections.connect(dsn, "source")
     assert "\n" not in str(caught.value)
-    with pytest.raises(arrow_source.ReadFailed, match=words):
-        list(arrow_source.batches(dsn, "select 1", "00000003-0000001B-1"))
+    with pytest.raises(arrow.ReadFailed, match=words):
+        list(arrow.batches(dsn, "select 1", "00000003-0000001B-1"))
 
 
 def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guarded) -> None:
@@ -171,15 +171,15 @@ def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guar
     with pytest.raises(LoginRefused, match=why):
         connect(dsn, "source")
     with pytest.raises(CannotConnect, match=why):
-        connections.connect(dsn, "LOADER_SOURCE_DSN")
+        connections.connect(dsn, "source")
     with pytest.raises(CannotConnect, match=why):
         snapshot.connect_replication(dsn)
     read = (
-        arrow_source.batches(dsn, "select 1", "00000003-0000001B-1"),
-        arrow_source.batches(dsn, "select 1"),
+        arrow.batches(dsn, "select 1", "00000003-0000001B-1"),
+        arrow.batches(dsn, "select 1"),
     )
     for each in read:
-        with pytest.raises(arrow_source.ReadFailed, match=why):
+        with pytest.raises(arrow.ReadFailed, match=why):
             next(each)
 
 
@@ -187,7 +187,7 @@ def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> 
     certificate, key = guarded.authority.issue("with_certificate")
     told = {"sslcert": str(certificate), "sslkey": str(key), "channel_binding": "require"}
     dsn = guarded.dsn(SPARK_ROLE, **told)
-    with closing(connections.connect(dsn, "LOADER_SOURCE_DSN")) as connection:
+    with closing(connections.connect(dsn, "source")) as connection:
         passed_on = conninfo_to_dict(connections.resolved(connection))
     wanted = {**told, "sslmode": "verify-full", "sslrootcert": str(guarded.authority.root)}
     assert {word: passed_on.get(word) for word in wanted} == wanted
@@ -247,7 +247,7 @@ def presents(made: RoleCommands, authority: Authority) -> bool:
     """Say whether new sessions find a certificate of this authority."""
     guarded = Guarded(made, authority, authority)
     try:
-        connections.connect(guarded.dsn(SPARK_ROLE), "LOADER_SOURCE_DSN").close()
+        connections.connect(guarded.dsn(SPARK_ROLE), "source").close()
     except CannotConnect:
         return False
     return True

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
-from archiving.settings import ArchiveSettings
+from archiving.continuity import ArchiveSettings
 
 from tests.spark.support import Source
 from waltally import lsn

@@ -20,7 +20,7 @@ import pytest
 from common import session
 from common.connections import connect as connect_job
 from common.settings import Settings
-from counting import group_estimate, snapshot
+from counting import grouping, snapshot
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
@@ -113,7 +113,7 @@ def run_command(
 
     Returns the exit code, the output and the errors, as of a process.
     """
-    command = importlib.import_module(f"{JOBS[job]}.cli")
+    command = importlib.import_module(f"{JOBS[job]}.job")
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", [f"spark/{job}.py", *flags])
@@ -146,8 +146,8 @@ def counted_by(who: str) -> Iterator[None]:
     """Have tables of any size counted by the `server`, or by `Spark`."""
     with pytest.MonkeyPatch.context() as patch:
         most = float("inf") if who == "server" else -1.0
-        patch.setattr(group_estimate, "MAX_GROUPS", most)
-        patch.setattr(group_estimate, "ROWS_PER_GROUP", 1e-9)
+        patch.setattr(grouping, "MAX_GROUPS", most)
+        patch.setattr(grouping, "ROWS_PER_GROUP", 1e-9)
         yield
 
 
@@ -371,15 +371,17 @@ def exported(
     *declared: Fact,
     dsn: str = "",
     timeout: float = 30,
-    notify: snapshot.Notify = print,
+    notify: Callable[[str], None] = print,
 ) -> Iterator[snapshot.ExportedSnapshot]:
     """Hold a snapshot of these facts' tables, or of Notify's, as a seed does."""
     settings = job_settings(source, dsn=dsn, timeout=timeout)
     with (
-        closing(connect_job(settings.source, "LOADER_SOURCE_DSN")) as monitor,
-        snapshot.export(settings, declared or (facts.notify(),), monitor, notify) as held,
+        pytest.MonkeyPatch.context() as patch,
+        closing(connect_job(settings.source, "source")) as monitor,
     ):
-        yield held
+        patch.setattr(snapshot, "print_status", notify)
+        with snapshot.export(settings, declared or (facts.notify(),), monitor) as held:
+            yield held
 
 
 def notifications_in(source: Source, held: snapshot.ExportedSnapshot) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from applying import batch, plans
 from applying.job import Applied, apply
-from applying.settings import ApplySettings
+from applying.plans import ApplySettings
 from common.connections import connect
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st

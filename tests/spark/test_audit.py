@@ -19,7 +19,7 @@ from auditing.report import LeftOut
 from common.errors import SnapshotTooOld
 from common.settings import Settings
 from counting import snapshot
-from counting.snapshot import ExportedSnapshot, Notify
+from counting.snapshot import ExportedSnapshot
 
 from testkit.commands import ROOT, wait_until
 from testkit.notify_traffic import Traffic
@@ -43,10 +43,8 @@ def after_the_snapshot(
 
     def arrange(act: Callable[[ExportedSnapshot], ExportedSnapshot]) -> None:
         @contextmanager
-        def holding(
-            settings: Settings, facts: Any, monitor: Any, notify: Notify
-        ) -> Iterator[ExportedSnapshot]:
-            with export(settings, facts, monitor, notify) as exported:
+        def holding(settings: Settings, facts: Any, monitor: Any) -> Iterator[ExportedSnapshot]:
+            with export(settings, facts, monitor) as exported:
                 yield act(exported)
 
         monkeypatch.setattr(snapshot, "export", holding)

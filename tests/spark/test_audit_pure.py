@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 from auditing import evaluation
-from auditing.cli import show
-from auditing.job import notes, why_unseen
+from auditing.job import notes, show, why_unseen
 from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
 from auditing.stored_facts import refuse
-from common.arrow_source import Snapshot
+from common.arrow import Snapshot
 from common.errors import AuditIncomplete
+from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from rich.console import Console
 from warehouse.fact import Built
-from warehouse.rejected import Rejected
 
 from loader.source.table_identity import TableIdentities
 from testkit.facts import notify

@@ -74,7 +74,7 @@ def test_a_fact_that_cannot_be_brought_forward_is_refused_at_once(audited: Audit
 def test_what_the_fact_stands_on_is_read_with_it(audited: Audited) -> None:
     applied = "select max(applied_lsn)::text from cdc.model_watermark"
     own, settings = notify(), audited.settings()
-    with closing(connect(audited.dsn, "LOADER_TARGET_DSN", "audit")) as target:
+    with closing(connect(audited.dsn, "target", "audit")) as target:
         with fact.open_facts(target, settings, [own]) as [stored]:
             assert stored.position == lsn.parse(audited.source.value(applied))
             assert stored.baseline_lsn is not None
@@ -88,20 +88,23 @@ def test_what_the_fact_stands_on_is_read_with_it(audited: Audited) -> None:
             assert set(stored.counted) == {str(part.table) for part in own.tables}
 
 
-def test_the_wait_says_how_far_the_loader_is_and_who_follows(audited: Audited) -> None:
+def test_the_wait_says_how_far_the_loader_is_and_who_follows(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
     messages: list[str] = []
+    monkeypatch.setattr(loader_progress, "print_status", messages.append)
     dsn, settings = audited.dsn, audited.settings(timeout=0.1)
     patient = audited.settings(timeout=3600.0)
-    with closing(connect(dsn, "LOADER_TARGET_DSN", "audit")) as connection:
+    with closing(connect(dsn, "target", "audit")) as connection:
         position = lsn.parse(audited.position())
-        loader_progress.wait_for_position(connection, settings, position, messages.append)
+        loader_progress.wait_for_position(connection, settings, position)
         assert messages == []
         with pytest.raises(
             AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
         ):
-            loader_progress.wait_for_position(connection, settings, position + 1, messages.append)
+            loader_progress.wait_for_position(connection, settings, position + 1)
         with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
-            loader_progress.wait_for_position(connection, patient, position + 1, messages.append)
+            loader_progress.wait_for_position(connection, patient, position + 1)
     assert messages[0].startswith("waiting: the loader is at ")
 
 
@@ -115,10 +118,10 @@ def test_whether_a_loader_follows_a_standby_is_seen_at_the_target(
             audit(audited.settings(timeout=3600.0))
     finally:
         audited.source.execute("update cdc.slot_position set on_standby = false")
-    with closing(connect(audited.dsn, "LOADER_TARGET_DSN", "audit")) as target:
+    with closing(connect(audited.dsn, "target", "audit")) as target:
         assert not loader_progress.is_followed(target, audited.settings())
         monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 120.0)
         with audited.start() as loader:
-            loader_progress.require_follower(target, audited.settings(), print)
+            loader_progress.require_follower(target, audited.settings())
             loader.wait_for("following the slot")
             loader.end()

@@ -55,7 +55,7 @@ def test_server_and_spark_say_the_same_of_every_value(
     shared_source.execute(f"drop table if exists tested; create table tested (v {type_})")
     for each in (*values, None):
         shared_source.execute("insert into tested values (%s)", each)
-    with closing(connect(shared_source.dsn, "LOADER_SOURCE_DSN")) as connection:
+    with closing(connect(shared_source.dsn, "source")) as connection:
         types = columns.types_of(connection, Table("public", "tested"), ["v"])
     listed = [columns.spelled(Value("v"), types["v"])]
     listed += [

@@ -18,8 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from reading.log import Log as Source
-from reading.options import Options
-from reading.ranges import Range
+from reading.log import Options, Range
 
 from testkit.commands import ROOT
 from tests.spark.archives import COLUMNS, Log

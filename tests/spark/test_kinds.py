@@ -101,7 +101,7 @@ def test_all_three_say_the_same(
     source.execute(f"drop table if exists kinds; create table kinds (v {type_})")
     for each in (*values, None):
         source.execute(f"insert into kinds values (%s::text::{type_})", each)
-    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as connection:
+    with closing(connect(source.dsn, "source")) as connection:
         types = columns.types_of(connection, Table("public", "kinds"), ["v"])
     fact = parse("f", Table("a", "f"), declare("public.kinds", ("v", "text")))
     value = FactPart(fact, fact.tables[0]).dimension(dimension)

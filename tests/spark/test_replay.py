@@ -14,16 +14,15 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from archiving import manifests
+from archiving.continuity import ArchiveSettings
 from archiving.job import archive
 from archiving.manifests import Baseline, Contents, Origin, Slice
-from archiving.settings import ArchiveSettings
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from common.settings import parse_lsn
 from pyspark.sql import SparkSession
 from replaying import replayed_fact
 from replaying.job import replay
-from replaying.positions import baseline_before, facts_at
-from replaying.settings import ReplaySettings, parse_time
+from replaying.positions import ReplaySettings, baseline_before, facts_at, parse_time
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, notify

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from common import typed_values
 from common.connections import connect
-from counting import columns, group_estimate, grouping, reading, values
-from counting.group_estimate import Estimate, judge
+from counting import columns, grouping, reading, values
+from counting.grouping import Estimate, judge
 
 from testkit.commands import wait_until
 from testkit.facts import column, declare, notify
@@ -151,7 +151,7 @@ def test_groups_are_the_rows_that_spark_could_not_tell_apart(odd: Source, type_:
         numbers = [place for place, each in enumerate(needed) if each.kind == "number"]
         keys = [place for place in range(len(needed)) if place not in numbers]
         measures = {needed[at]: values.measures_of([fact], ODD, needed[at]) for at in numbers}
-        with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as connection:
+        with closing(connect(source.dsn, "source")) as connection:
             types = columns.types_of(
                 connection, ODD, [name for each in needed for name in each.columns]
             )
@@ -207,7 +207,7 @@ def test_the_server_counts_where_a_sample_shows_few_groups(
     )
     with exported(source, fact) as held:
         [(table, leaves)] = held.found
-        assert leaves[0].pages > 3 * group_estimate.SAMPLED_PAGES
+        assert leaves[0].pages > 3 * grouping.SAMPLED_PAGES
         selection, _ = reading.select(held, job_settings(source), [fact], table, leaves)
     assert bool(selection.grouped) == is_grouped
 
@@ -215,7 +215,7 @@ def test_the_server_counts_where_a_sample_shows_few_groups(
 def test_a_table_that_another_session_waits_for_is_not_sampled(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_estimate, "LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(grouping, "LOCK_TIMEOUT", "100ms")
     source.fill(services=1, templates=1, rows=400)
     facts = [notify()]
     with exported(source) as held, source.session() as other, ThreadPoolExecutor(1) as pool:
@@ -236,4 +236,4 @@ def test_what_a_sample_says_of_a_range() -> None:
     assert judge(1000, 100, 500, 0, 0.5) == Estimate(2000, 100)
     assert judge(1000, 100, 100, 100, 0.5) == Estimate(2000, 200)
     assert judge(0, 0, 0, 0, 1.0).are_few
-    assert not Estimate(1e9, group_estimate.MAX_GROUPS + 1).are_few
+    assert not Estimate(1e9, grouping.MAX_GROUPS + 1).are_few

@@ -8,7 +8,7 @@ from common.settings import Settings
 from counting import values
 from counting.counts import NULL_DIMENSION, count_groups, each_row_once
 from counting.ranges import Leaf, Range, cut, plan
-from counting.visibility import Visibility, unfinished
+from counting.snapshot import Visibility, unfinished
 from pyspark.sql import Row, SparkSession
 
 from testkit.facts import declare, notify

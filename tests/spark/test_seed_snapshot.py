@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from common.arrow_source import rows
-from common.connections import connect, database_errors
+from common.arrow import rows
+from common.connections import connect
 from common.errors import CountingFailed, SnapshotBlocked
 from common.spark_errors import spark_errors
 from counting import snapshot
@@ -40,7 +40,7 @@ def lock_against(source: Source, application: Connection, holds: str) -> set[str
     The application asks while the seed waits for what it holds. Returns what the seed has locked.
     """
     waiting = "select count(*) from pg_locks where not granted and relation = %s::regclass"
-    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as locks:
+    with closing(connect(source.dsn, "source")) as locks:
         deadline = time.monotonic() + 60
         settings = job_settings(source, timeout=60)
         seed = threading.Thread(target=snapshot.lock, args=(locks, settings, [notify()], deadline))
@@ -75,18 +75,17 @@ def test_an_application_that_locks_in_another_order_is_never_in_a_deadlock(
 
 
 def test_a_deadlock_is_said_with_who_waited_for_whom(source: Source) -> None:
-    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as job, source.session() as other:
+    with closing(connect(source.dsn, "source")) as job, source.session() as other:
         other.ask("set deadlock_timeout = '1h'")
         with other.transaction(), ThreadPoolExecutor(1) as pool:
             other.ask("lock table notifications")
             with (
                 pytest.raises(Interrupted, match=r"Process [0-9]+ waits for .*blocked by"),
-                database_errors("seed"),
                 job.transaction(),
             ):
-                job.execute("lock table public.notification_history")
+                job.ask("lock table public.notification_history")
                 waiting = pool.submit(other.ask, "lock table notification_history")
-                job.execute("lock table public.notifications")
+                job.ask("lock table public.notifications")
             waiting.result(30)
 
 

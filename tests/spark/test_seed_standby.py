@@ -14,8 +14,8 @@ from typing import Any
 
 import counting.standby
 import pytest
-from common.connections import Connection, connect
-from counting import timelines
+from common.connections import connect
+from counting import checks
 from seeding import incoming
 
 from loader.staging.records import SlotPosition
@@ -25,6 +25,7 @@ from testkit.standbys import Standby
 from tests.spark.support import GATE, Source, notify_source
 from tests.spark.traffic import Writers, ends_as_a_recount
 from waltally import lsn
+from waltally.database import Connection
 from waltally.errors import SourceBehind
 
 FOLLOWED = """
@@ -265,7 +266,7 @@ def test_a_promotion_while_it_reads_ends_the_seed(
 
     # A timeline of the same number that began elsewhere is of another standby's promotion.
     slot = SlotPosition("s", "7", "notify", start_lsn=1, position_lsn=2, timeline=2)
-    with closing(connect(standby.dsn(standby.source.name), "LOADER_SOURCE_DSN")) as reader:
-        timelines.check(reader, slot, is_standby=False)
+    with closing(connect(standby.dsn(standby.source.name), "source")) as reader:
+        checks.timeline(reader, slot, is_standby=False)
         with pytest.raises(SourceBehind, match=r"is on timeline 2 since .* timeline 2 since 0/1:"):
-            timelines.check(reader, replace(slot, timeline_began_lsn=1), is_standby=False)
+            checks.timeline(reader, replace(slot, timeline_began_lsn=1), is_standby=False)

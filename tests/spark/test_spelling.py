@@ -6,7 +6,7 @@ from contextlib import closing
 from random import Random
 
 import pytest
-from common import arrow_source
+from common import arrow
 from common.connections import connect
 from counting import checks, columns
 
@@ -202,11 +202,11 @@ def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source
             for column, text in connection.ask(READ, (payload, list(names.values()))):
                 streamed[row, column] = text
         connection.ask("select pg_drop_replication_slot('spelling')")
-    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
+    with closing(connect(source.dsn, "source")) as monitor:
         written = columns.texts(monitor, table, list(names.values()))
     query = ", ".join(f"{written[name]} as {quoted(name)}" for name in names.values())
     seeded: dict[tuple[int, str], str | None] = {}
-    for batch in arrow_source.batches(source.dsn, f"select id, {query} from {table.quoted}"):
+    for batch in arrow.batches(source.dsn, f"select id, {query} from {table.quoted}"):
         for found in batch.to_pylist():
             seeded.update({(found["id"], name): found[name] for name in names.values()})
     types = {column: name for name, column in names.items()}
@@ -228,13 +228,13 @@ def test_a_type_whose_text_depends_on_the_session_is_refused(source: Source, typ
     )
     live = Table("public", "notifications")
     with (
-        closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor,
+        closing(connect(source.dsn, "source")) as monitor,
         pytest.raises(TableUnfit, match="depends on the session") as caught,
     ):
         checks.tables(monitor, [notify()])
     assert caught.value.remedy is not None
     source.execute(caught.value.remedy)
-    with closing(connect(source.dsn, "LOADER_SOURCE_DSN")) as monitor:
+    with closing(connect(source.dsn, "source")) as monitor:
         checks.tables(monitor, [notify()])
         name = "notification_status"
         assert columns.texts(monitor, live, [name]) == {name: f'"{name}"::pg_catalog.text'}

@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import archiving.cli
-import auditing.cli
-import replaying.cli
-import seeding.cli
+import archiving.job
+import auditing.job
+import replaying.job
+import seeding.job
 import typer.main
 from typer.core import TyperGroup, TyperOption
 
@@ -22,7 +22,7 @@ from tests.unit.test_reference import REFERENCE
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
 LISTED = dict(re.findall(r'^#?([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
 DEFAULTS = dict(re.findall(r'^#([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
-JOBS = (archiving.cli, auditing.cli, replaying.cli, seeding.cli)
+JOBS = (archiving.job, auditing.job, replaying.job, seeding.job)
 
 LIBPQ_ALONE = {"PGPASSFILE"}
 """Read by libpq only; the code knows the other PG* of the file."""

@@ -9,12 +9,12 @@ import socket
 import subprocess
 from typing import cast
 
-import applying.cli
-import archiving.cli
-import auditing.cli
+import applying.job
+import archiving.job
+import auditing.job
 import pytest
-import replaying.cli
-import seeding.cli
+import replaying.job
+import seeding.job
 import typer.main
 from typer.core import TyperGroup, TyperOption
 from typer.testing import CliRunner
@@ -24,9 +24,9 @@ from testkit.commands import LOADER, ROOT
 
 GROUP = cast(TyperGroup, typer.main.get_command(app))
 VERBS = sorted(GROUP.commands)
-JOBS = {"apply": applying.cli, "archive": archiving.cli, "audit": auditing.cli} | {
-    "replay": replaying.cli,
-    "seed": seeding.cli,
+JOBS = {"apply": applying.job, "archive": archiving.job, "audit": auditing.job} | {
+    "replay": replaying.job,
+    "seed": seeding.job,
 }
 
 OPENINGS = {
