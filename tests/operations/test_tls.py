@@ -26,7 +26,7 @@ from tests.operations.roles import (
     own_server,
 )
 from waltally.database import connect
-from waltally.errors import CannotConnect, LoginRefused
+from waltally.errors import LoginRefused
 
 ACCESS = """
 local all postgres trust
@@ -87,7 +87,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterato
 
 def test_the_server_refuses_who_comes_without_tls(guarded: Guarded) -> None:
     dsn = guarded.dsn(LOADER_ROLE, sslmode="disable")
-    with pytest.raises(CannotConnect, match="no encryption"):
+    with pytest.raises(LoginRefused, match="no encryption"):
         connections.connect(dsn, "source")
 
 
@@ -155,7 +155,7 @@ def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
     dsn = broken(guarded, case, SPARK_ROLE)
     with pytest.raises(LoginRefused, match=words):
         stream.connect_replication(dsn)
-    with pytest.raises(CannotConnect, match=words) as caught:
+    with pytest.raises(LoginRefused, match=words) as caught:
         connections.connect(dsn, "source")
     assert "\n" not in str(caught.value)
     with pytest.raises(arrow.ReadFailed, match=words):
@@ -170,9 +170,9 @@ def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guar
         stream.connect_replication(dsn)
     with pytest.raises(LoginRefused, match=why):
         connect(dsn, "source")
-    with pytest.raises(CannotConnect, match=why):
+    with pytest.raises(LoginRefused, match=why):
         connections.connect(dsn, "source")
-    with pytest.raises(CannotConnect, match=why):
+    with pytest.raises(LoginRefused, match=why):
         snapshot.connect_replication(dsn)
     read = (
         arrow.batches(dsn, "select 1", "00000003-0000001B-1"),
