@@ -86,10 +86,8 @@ def test_a_build_keeps_what_is_as_it_should_be_and_mends_the_rest(warehouse: War
     assert (warehouse.execute(STATE), warehouse.execute(of_table)) == before
 
     indexes = warehouse.execute(INDEXES)
-    assert len(indexes) == 2
-    warehouse.execute(
-        "drop index analytics.ft_service_stats_service_id_notification_type_notification__idx"
-    )
+    assert len(indexes) == 3
+    warehouse.execute("drop index analytics.ft_service_stats_service_id_template_id_idx")
     warehouse.execute(
         f"create or replace view {VIEW} as select service_id, notification_type, "
         "0::bigint as count, 0::bigint as requested, 0::bigint as delivered, 0::bigint as failed "

@@ -1,4 +1,4 @@
-{# SQL: make an index on these columns of the fact where no index begins with them. dbt's own `indexes` makes an
+{# SQL: make an index on these columns of the fact where it has none. dbt's own `indexes` makes an
    index only together with the table, so an existing fact would never get a new one, and names it by a
    hash. #}
 {% macro keep_index(columns) -%}

@@ -3,6 +3,7 @@
     post_hook=[
         "{{ waltally.keep_index(['service_id', 'notification_type', 'notification_status']) }}",
         "{{ waltally.keep_index(['template_id', 'notification_type', 'notification_status']) }}",
+        "{{ waltally.keep_index(['service_id', 'template_id']) }}",
     ],
 ) }}
 

@@ -342,7 +342,6 @@ begin
                 select a.attname::text
                 from unnest(x.indkey) with ordinality as k (attnum, place)
                 inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
-                where k.place <= cardinality(columns)
                 order by k.place
             )
     ) then
