@@ -248,6 +248,6 @@ def presents(made: RoleCommands, authority: Authority) -> bool:
     guarded = Guarded(made, authority, authority)
     try:
         connections.connect(guarded.dsn(SPARK_ROLE), "source").close()
-    except CannotConnect:
+    except LoginRefused:
         return False
     return True
