@@ -73,7 +73,7 @@ def test_models_that_do_not_follow_are_named_with_what_helps(pipeline: Pipeline)
     code, said = pipeline.refused("wait", "--timeout", "0s")
     assert code == 41
     assert "analytics.ft_service_stats waits: dbt has not installed it\nTry: `dbt build`" in said
-    pipeline.install()
+    pipeline.build()
     pipeline.must("wait", "--lsn", pipeline.position())
     pipeline.target.execute("alter table analytics.ft_service_stats rename live_count to gone")
     pipeline.source.insert(1)
