@@ -1,9 +1,11 @@
-"""The dashboard and the alert rules as files, and what a scrape has."""
+"""The dashboard and the alert rules as files, and enough PromQL to try an alert on a scrape."""
 
 from __future__ import annotations
 
 import json
+import operator
 import re
+from collections.abc import Callable
 from typing import Any
 
 import promql_parser
@@ -26,6 +28,13 @@ OF_OTHERS = {
     "kube_cronjob_status_last_successful_time",
 }
 """Metrics of Prometheus, node_exporter and kube-state-metrics."""
+
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 
 
 def alerts() -> dict[str, dict[str, Any]]:
@@ -81,6 +90,60 @@ def samples(families: list[Metric]) -> Samples:
             found.setdefault(sample.name, []).append(
                 (frozenset(sample.labels.items()), sample.value)
             )
+    return found
+
+
+class NeedsHistory(Exception):
+    """The query looks back in time, which one scrape cannot answer."""
+
+
+def evaluate(expression: Any, scraped: Samples) -> Series:
+    """Return the series that an instant query leaves, as Prometheus would. Raises NeedsHistory."""
+    match expression:
+        case promql_parser.VectorSelector(name=name, matchers=matchers):
+            return [
+                line
+                for line in scraped.get(str(name), [])
+                if all(_matches(each, dict(line[0])) for each in matchers.matchers)
+            ]
+        case promql_parser.BinaryExpr(op=op, lhs=lhs, rhs=rhs):
+            return _binary(str(op), lhs, rhs, scraped)
+        case promql_parser.Call(func=function, args=[argument]) if function.name == "absent":
+            return [] if evaluate(argument, scraped) else [(frozenset(), 1.0)]
+    raise NeedsHistory(str(expression))
+
+
+def _matches(matcher: promql_parser.Matcher, labels: dict[str, str]) -> bool:
+    value = labels.get(matcher.name, "")
+    if matcher.op == promql_parser.MatchOp.Re:
+        return re.fullmatch(matcher.value, value) is not None
+    return bool(value == matcher.value)
+
+
+def _binary(op: str, lhs: Any, rhs: Any, scraped: Samples) -> Series:
+    left = evaluate(lhs, scraped)
+    if isinstance(rhs, promql_parser.NumberLiteral):
+        return [line for line in left if _COMPARE[op](line[1], rhs.val)]
+    right = evaluate(rhs, scraped)
+    by_labels = dict(right)
+    if op == "and":
+        return [line for line in left if line[0] in by_labels]
+    if op == "or":
+        return left + [line for line in right if line[0] not in dict(left)]
+    return [
+        line for line in left if line[0] in by_labels and _COMPARE[op](line[1], by_labels[line[0]])
+    ]
+
+
+def firing(scraped: Samples) -> set[str]:
+    """Return the alerts whose condition holds in this scrape, without waiting for their `for`."""
+    found = set()
+    for name, rule in alerts().items():
+        try:
+            if evaluate(promql_parser.parse(rule["expr"]), scraped):
+                found.add(name)
+        except NeedsHistory:
+            continue
     return found
 
 

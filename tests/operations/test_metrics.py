@@ -30,6 +30,7 @@ from tests.operations.ops_files import (
     alerts,
     dashboard_queries,
     documented,
+    firing,
     selectors,
     served_names,
 )
@@ -129,6 +130,11 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
     assert served.value("waltally_wal_status", status="lost") == 0
     freshness = served.value("waltally_freshness_seconds_sum", fact=FACT)
     assert freshness is not None and 0 < freshness < 3600
+
+
+def test_a_healthy_loader_fires_no_alert(served: Served) -> None:
+    up = {"up": [(frozenset({("job", "waltally")}), 1.0)]}
+    wait_until(lambda: firing({**served.samples(), **up}) == set(), "nothing fires")
 
 
 def test_the_position_is_the_one_of_record(served: Served) -> None:

@@ -9,12 +9,14 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pyarrow.parquet
 import pytest
 from archiving import manifests as contents
+from archiving.folder import Folder
 from archiving.job import archive
 from archiving.manifests import Origin, Slice
 from common import changes
@@ -71,6 +73,18 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
     assert (more.rows, lsn.show(more.from_lsn)) == (4, lsn.show(first.to_lsn))
     assert archived(log.slot_home) == sorted([*kept, *log.rows()[-4:]])
     assert log.noted() == [(begin, log.position)]
+
+
+def test_files_that_no_other_machine_sees_are_told_from_a_shared_folder(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = Folder(spark, str(tmp_path))
+    assert folder.remedy == "run the archive again"
+    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://one:7077"))
+    folder._spark = cluster
+    assert folder.remedy.startswith("give --to a place that all machines of the cluster share")
+    folder.uri = "s3a://backups/slot=a"
+    assert folder.remedy == "run the archive again"
 
 
 def test_an_archive_may_be_on_any_file_system_of_hadoop(
