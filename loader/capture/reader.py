@@ -15,8 +15,8 @@ from loader.capture.wal2json import Keepalive, Message
 from waltally.errors import CannotConnect, LoaderError, unexpected
 
 _BUNDLE_SIZE = 128 * 1024
-_MOST_BUNDLES = 64
-"""So many may wait, which is 8 MB; a single larger change passes alone."""
+_MOST_BYTES = 8 * 1024 * 1024
+"""So many may wait; a change that is larger passes where less than that waits."""
 _MESSAGE_OVERHEAD = 64
 _SMALL_BUNDLE = 64 * 1024
 _GATHER_SECONDS = 0.001
@@ -55,6 +55,26 @@ class Silence:
         return is_due
 
 
+class _Bundles(queue.Queue[tuple[list[Message], int]]):
+    """Bundles that wait, each with its bytes; `maxsize` limits these, not how many bundles."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self._bytes = 0
+
+    def _qsize(self) -> int:
+        return self._bytes
+
+    def _put(self, item: tuple[list[Message], int]) -> None:
+        super()._put(item)
+        self._bytes += item[1]
+
+    def _get(self) -> tuple[list[Message], int]:
+        item = super()._get()
+        self._bytes -= item[1]
+        return item
+
+
 class SlotReader:
     """Follows a started replication connection until closed.
 
@@ -67,7 +87,7 @@ class SlotReader:
         self._stream = stream
         self._connection = stream.replication
         self._position = position
-        self._bundles: queue.Queue[list[Message]] = queue.Queue(_MOST_BUNDLES)
+        self._bundles = _Bundles(_MOST_BYTES)
         self._failure: Exception | None = None
         self._sent_lsn = 0
         self._sent_at = float("-inf")
@@ -88,7 +108,7 @@ class SlotReader:
         # Before the queue is looked at: what came before the failure is in there already.
         failure = self._failure
         try:
-            return self._bundles.get(timeout=timeout)
+            return self._bundles.get(timeout=timeout)[0]
         except queue.Empty:
             if failure is not None:
                 raise failure from None
@@ -132,7 +152,7 @@ class SlotReader:
         self._keep_up()
         if bundle:
             self._silence = Silence()
-            while not self._is_queued(bundle):
+            while not self._is_queued(bundle, size):
                 if self._stopping.is_set():
                     return
                 self._keep_up()
@@ -163,9 +183,9 @@ class SlotReader:
                 size += _MESSAGE_OVERHEAD
         return bundle, size
 
-    def _is_queued(self, bundle: list[Message]) -> bool:
+    def _is_queued(self, bundle: list[Message], size: int) -> bool:
         try:
-            self._bundles.put(bundle, timeout=_IDLE_WAIT)
+            self._bundles.put((bundle, size), timeout=_IDLE_WAIT)
         except queue.Full:
             return False
         return True

@@ -64,7 +64,7 @@ def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
 def test_while_the_queue_is_full_what_is_stored_is_confirmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reader, "_MOST_BUNDLES", 1)
+    monkeypatch.setattr(reader, "_MOST_BYTES", 1)
     monkeypatch.setattr(reader, "_IDLE_WAIT", 0.01)
     server, position = Server([b"1"], [b"2"]), Position(5)
     slot = reading(server, position)
