@@ -35,7 +35,7 @@ WITHOUT_CHANGES = {
 
 
 RUNNING = ("detached and attached", "dropped", "truncated", "renamed")
-STOPPED = ("attached",)
+STOPPED = ("attached", "loaded without WAL")
 """What `make test` tries with a loader that runs, and with one that is stopped."""
 
 

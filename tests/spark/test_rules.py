@@ -87,8 +87,7 @@ def cases(connection: Connection, facts: dict[str, Fact]) -> list[Case]:
                 given_changes.replace("{% raw %}", "").replace("{% endraw %}", "")
             ).render()
             rows = connection.ask(
-                "select commit_lsn::text, ordinal, action::text, payload"
-                f" from ({query}) as staged"
+                f"select commit_lsn::text, ordinal, action::text, payload from ({query}) as staged"
             )
             raw = [(lsn.parse(at), ordinal, action, text) for at, ordinal, action, text in rows]
             # How many rows belong to no group is nothing that Spark asks the log.

@@ -240,7 +240,6 @@ def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline) -
     pipeline.goes_on()
 
 
-@pytest.mark.slow
 def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(pipeline: Pipeline) -> None:
     reader = connect(pipeline.target.cluster.dsn(pipeline.target.name))
     reader.autocommit = False
