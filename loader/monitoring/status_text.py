@@ -22,10 +22,14 @@ _CLEAR = "\x1b[2J\x1b[H"
 """What empties a terminal and goes to its first line."""
 
 
-def show(body: dict[str, Any], rate: float | None = None, rows: int = 0) -> None:
-    """Print the report, or what of it fits into so many rows; in colour whether all is well."""
+def show(body: dict[str, Any]) -> None:
+    """Print the report; in colour whether all is well."""
+    echo(render(body), first=_colour(body))
+
+
+def _colour(body: dict[str, Any]) -> str:
     well = "yellow" if body["summary"]["remedy"] else "green"
-    echo(render(body, rate), first=well if body["healthy"] else "red", rows=rows)
+    return well if body["healthy"] else "red"
 
 
 def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
@@ -60,14 +64,11 @@ def watch(report: Callable[[], dict[str, Any]]) -> None:
             try:
                 body, asked_at = report(), time.monotonic()
             except TRANSIENT as error:
-                _begin_page()
-                _show_away(error, before[1] if before else None)
+                _show_page(_away(error, before[1] if before else None), "red")
             else:
                 since = asked_at - before[0] if before else 0.0
-                _begin_page()
-                # The verdict is the first line, and must not scroll out of a small pane.
-                rows = shutil.get_terminal_size().lines - 1
-                show(body, _rate(before[1], body, since) if before else None, rows)
+                rate = _rate(before[1], body, since) if before else None
+                _show_page(render(body, rate), _colour(body))
                 before = asked_at, body
             sys.stdout.flush()
             time.sleep(_REFRESH_SECONDS)
@@ -75,19 +76,18 @@ def watch(report: Callable[[], dict[str, Any]]) -> None:
         return
 
 
-def _begin_page() -> None:
+def _show_page(lines: list[str], first: str) -> None:
     if sys.stdout.isatty():
         typer.echo(_CLEAR, nl=False)
     else:
         echo([f"--- {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"])
+    # The first line says how it is, and must not scroll out of a small pane.
+    echo(lines, first=first, rows=shutil.get_terminal_size().lines - 1)
 
 
-def _show_away(error: LoaderError, last: dict[str, Any] | None) -> None:
-    echo(f"Error: {error.sentence}".split("\n"), first="red")
-    echo([f"asking again every {_REFRESH_SECONDS:g} s"])
-    if last:
-        echo(["", "before that:"])
-        show(last)
+def _away(error: LoaderError, last: dict[str, Any] | None) -> list[str]:
+    lines = [*f"Error: {error.sentence}".split("\n"), f"asking again every {_REFRESH_SECONDS:g} s"]
+    return [*lines, "", "before that:", *render(last)] if last else lines
 
 
 def _rate(before: dict[str, Any], body: dict[str, Any], seconds: float) -> float | None:

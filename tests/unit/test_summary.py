@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from loader.monitoring.findings import Summary, Thresholds, passed, summarize
-from loader.monitoring.status_text import render
+from loader.monitoring.status_text import render, watch
+from waltally.errors import CannotConnect
 from waltally.units import duration, plural, size
 
 MOMENT = "2026-01-01T00:00:00+00:00"
@@ -191,3 +192,30 @@ def test_numbers_have_units_and_plurals() -> None:
 
 def test_a_summary_without_a_remedy_asks_for_nothing() -> None:
     assert summarize(body()) == Summary("healthy, exact as of 0.2 s ago", "")
+
+
+def test_what_is_wrong_is_the_first_line_of_a_small_pane(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While a server is away too: the status from before it is cut, not the error."""
+    answers = iter([judged(body())])
+
+    def report() -> dict[str, Any]:
+        if answer := next(answers, None):
+            return answer
+        monkeypatch.setattr("time.sleep", interrupt)
+        raise CannotConnect("The source cannot be reached", "start it")
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("LINES", "6")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("loader.monitoring.status_text._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    watch(report)
+    well, away = capsys.readouterr().out.split("\x1b[2J\x1b[H")[1:]
+    assert "Error: The source cannot be reached" in away.splitlines()[0]
+    for page in (well, away):
+        assert len(page.splitlines()) == 5
+        assert page.endswith("more, in a larger terminal\n")
