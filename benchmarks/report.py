@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from statistics import median
+from typing import Any
 
 import matplotlib
 import psutil
@@ -30,6 +31,20 @@ FIGURES = ROOT / "docs" / "figures"
 PAGE = ROOT / "docs" / "performance.md"
 
 Row = Mapping[str, object]
+
+_GREY = "#808080"
+"""Of text and axes: it can be read on a white page and on a dark one."""
+_STYLE: dict[Any, object] = {
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "legend.frameon": False,
+    "grid.color": _GREY,
+    "text.color": _GREY,
+    "axes.edgecolor": _GREY,
+    "axes.labelcolor": _GREY,
+    "xtick.color": _GREY,
+    "ytick.color": _GREY,
+}
 
 
 def parser(page: str | None) -> argparse.ArgumentParser:
@@ -69,7 +84,7 @@ def show(title: str, rows: Sequence[Row]) -> None:
 @contextmanager
 def figure(name: str, width: float = 7.0, height: float = 3.5) -> Iterator[Axes]:
     """Draw into docs/figures/NAME.svg; the same drawing makes the same file."""
-    with plt.rc_context({"svg.hashsalt": name}):
+    with plt.rc_context({**_STYLE, "svg.hashsalt": name}):
         drawing, axes = plt.subplots(figsize=(width, height))
         yield axes
         axes.grid(alpha=0.3)
@@ -77,6 +92,12 @@ def figure(name: str, width: float = 7.0, height: float = 3.5) -> Iterator[Axes]
         FIGURES.mkdir(parents=True, exist_ok=True)
         drawing.savefig(FIGURES / f"{name}.svg", metadata={"Date": None})
         plt.close(drawing)
+
+
+def published(stage: str) -> list[Row]:
+    """Return the rows that a stage published last."""
+    rows: list[Row] = json.loads((RESULTS / f"{stage}.json").read_text())["rows"]
+    return rows
 
 
 def spread(ratios: Sequence[float]) -> str:

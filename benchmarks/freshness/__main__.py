@@ -145,8 +145,9 @@ def main() -> None:
     found = measure(options)
     report.publish("freshness", table(found, options.rate), sizes=vars(options))
     if found.steps:
-        report.publish("freshness_steps", steps_table(found), goals=FLAT, sizes=vars(options))
-        draw(found)
+        rows = steps_table(found)
+        report.publish("freshness_steps", rows, goals=FLAT, sizes=vars(options))
+        draw(rows)
 
 
 if __name__ == "__main__":

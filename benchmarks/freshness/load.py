@@ -26,8 +26,6 @@ class Step:
     reached: float
     """Changes per second that the writer managed."""
     changes: int
-    delays: list[tuple[float, float]]
-    """Of each transaction: seconds since the step began, seconds to visible."""
     first: float
     """p95 of the delays in the first third, in seconds."""
     last: float
@@ -87,12 +85,10 @@ class Load:
         committed = self.writer.committed[first:]
         delays = commit_to_visible(committed, self.poller.observations)
         third = max(len(delays) // 3, 1)
-        at = [one.at - committed[0].at for one in committed]
         return Step(
             asked=rate,
             reached=reached,
             changes=self.writer.changes - began,
-            delays=list(zip(at, delays, strict=True)),
             first=percentile(delays[:third], 0.95),
             last=percentile(delays[-third:], 0.95),
             caught_up=delays[-1],

@@ -90,12 +90,16 @@ def steps_table(found: Found) -> list[report.Row]:
     return rows
 
 
-def draw(found: Found) -> None:
-    """Draw the delay over time of each step."""
+def draw(rows: Sequence[report.Row]) -> None:
+    """Draw the delay by rate, at the beginning and at the end of a step."""
+    steps = [row for row in rows if row.get("flat")]
+    rates = [float(str(row["reached"])) / 1000 for row in steps]
     with report.figure("freshness") as axes:
-        for step in found.steps:
-            axes.plot(*zip(*step.delays, strict=True), label=f"{step.reached:,.0f} changes/s")
-        axes.set_xlabel("seconds since the step began")
-        axes.set_ylabel("commit to visible, s")
+        for third, marker in (("first", "o"), ("last", "s")):
+            delays = [float(str(row[f"p95 {third} third s"])) * 1000 for row in steps]
+            axes.plot(rates, delays, marker=marker, label=f"{third} third of the step")
+        axes.set_xlabel("changes per second, thousands")
+        axes.set_ylabel("commit to visible, p95, ms")
+        axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.legend()
