@@ -225,7 +225,7 @@ def _uses(fact: Fact, part: FactTable) -> dict[str, list[str]]:
 
 
 def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
-    """An old row must carry what the facts need, or its count cannot be info again.
+    """An old row must carry what the facts need, or what it added cannot be taken back.
 
     Source: PostgreSQL documentation, "ALTER TABLE", REPLICA IDENTITY.
     """
