@@ -40,7 +40,7 @@ class Models:
         is_empty = target.value("select to_regnamespace('analytics') is null")
         if not is_empty or self._made is None:
             self.install()
-            if is_empty and not target.execute("select from cdc.roll_up"):
+            if is_empty and not target.execute("select 1 from cdc.roll_up"):
                 dsn = target.cluster.dsn(target.name)
                 self._made = target.cluster.run("pg_dump", "-s", "-n", "analytics", "-d", dsn)
                 self._registered = target.execute(_REGISTERED, slot)

@@ -159,7 +159,7 @@ def measure_distinct(rows: int, rounds: int, sizes: Sequence[int]) -> list[repor
                 last = min(first + FILLED, size * each[size]) - 1
                 side.execute(NEW_VALUES.format(size=size), first=first, last=last)
         side.stage()
-        while side.execute("select from cdc.apply('kinds') as done where done.is_behind"):
+        while side.execute("select 1 from cdc.apply('kinds') as done where done.is_behind"):
             pass
         side.execute("vacuum analyze")
         say(f"groups of {', '.join(map(str, sizes))} values: filled")
