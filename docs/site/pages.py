@@ -42,6 +42,10 @@ _LANGUAGES = {
 # The search is for the docs: a word stands in too many lines of code.
 _UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
+# They have many of a reader's words, in long texts: how it is done comes before why.
+_WHY = ("docs/decisions/", "CHANGELOG.md")
+_BOOST_OF_WHY = 0.02
+
 
 def pages() -> list[str]:
     """Return the paths of the repository's pages."""
@@ -171,7 +175,9 @@ def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Rewrite the links of a page of the repository."""
+    """Rewrite the links of a page of the repository, and say how far up a search shows it."""
+    if page.file.src_uri.startswith(_WHY):
+        page.meta["search"] = {"boost": _BOOST_OF_WHY}
     is_page = (ROOT / page.file.src_uri).is_file()
     return rewrite(page.file.src_uri, markdown) if is_page else markdown
 
