@@ -153,14 +153,8 @@ class ExamplePipeline:
         name = model.recount.fact
         for path in self._project.glob(f"models/{name}.yml"):
             path.unlink()  # its contract lists other columns
-        for path in self._project.glob("models/*.sql"):
-            if "roll_up(" in (text := path.read_text()) and f"ref('{name}')" in text:
-                # It may be made of columns that the fact no longer has.
-                path.unlink()
-                path.with_suffix(".yml").unlink()
-                self.recounts.pop(path.stem)
         (self._project / "models" / f"{name}.sql").write_text(model.declaration + "\n")
-        self.recounts[name] = model.recount
+        self.recounts |= {each.fact: each for each in (model.recount, *model.roll_ups)}
         self._is_installed = False
         self._since.pop(name, None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from examples.notify.example import DAY, recount
+from examples.time_entries.example import recount_months
 from testkit.comparison import Recount
 from testkit.source import DIMENSIONS
 
@@ -14,6 +15,8 @@ class Model(NamedTuple):
 
     declaration: str
     recount: Recount
+    roll_ups: tuple[Recount, ...] = ()
+    """What each of its roll-ups must hold then, whose models stay."""
 
 
 class Variation(NamedTuple):
@@ -203,31 +206,41 @@ TIME_ENTRIES = Variation(
             """,
         ),
     ),
+    # Another zone, no entries without a project, one more dimension.
     changed=Model(
         """{{ waltally.fact(
     tables={'entries': 'public.time_entries'},
     dimensions={
         'office': {'from': 'slot'},
         'project_id': 'bigint',
+        'month': {'month_of': 'started_at', 'timezone': 'Pacific/Auckland'},
         'day': {'date_of': 'started_at', 'timezone': 'Europe/Lisbon'},
     },
-    measures={'hours': {'sum': 'hours', 'of': 'entries'}},
+    measures={
+        'entry_count': {'count': 'entries'},
+        'hours': {'sum': 'hours', 'of': 'entries'},
+    },
 ) }}""",
         Recount(
             "ft_project_hours",
-            keys=("office", "project_id", "day"),
-            values=("hours",),
+            keys=("office", "project_id", "month", "day"),
+            values=("entry_count", "hours"),
             query="""
                 select
                     %(slot)s,
                     project_id,
+                    date_trunc(
+                        'month', started_at at time zone 'UTC' at time zone 'Pacific/Auckland'
+                    )::date,
                     (started_at at time zone 'UTC' at time zone 'Europe/Lisbon')::date,
+                    count(*),
                     coalesce(sum(hours), 0)
                 from time_entries
                 where project_id is not null
-                group by 2, 3
+                group by 2, 3, 4
             """,
         ),
+        (recount_months("Pacific/Auckland", "e.project_id is not null"),),
     ),
 )
 
