@@ -281,3 +281,41 @@ def test_one_whose_fact_was_made_again_is_filled(warehouse: Warehouse) -> None:
     warehouse.append(*(shop.transaction() for _ in range(5)))
     warehouse.build(*MODELS)
     check(warehouse)
+
+
+def test_a_changed_one_is_filled_again(warehouse: Warehouse) -> None:
+    """With a dimension more and another measure."""
+    shop = Shop(2)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODELS)
+    done = warehouse.dbt("run", "--select", "ft_channels", "--vars", "changed: roll_up")
+    assert done.success, messages(done)
+    warehouse.append(*(shop.transaction() for _ in range(5)))
+    for _ in range(2):
+        warehouse.apply()
+        assert state(warehouse, "ft_channels") == ("follows", None)
+        [(groups, different)] = audited(warehouse, "ft_channels")
+        assert (groups > 2, different) == (True, 0)
+        of_table = "select channel, region, order_count, regions, newest from analytics.ft_channels"
+        of_query = (
+            "select channel, region, sum(order_count), count(distinct region), max(newest)"
+            " from analytics.ft_regions where order_count <> 0 group by channel, region"
+        )
+        stored = warehouse.execute(f"{of_table} where order_count <> 0")
+        assert sorted(stored, key=repr) == sorted(warehouse.execute(of_query), key=repr)
+        # Then its triggers keep it.
+        warehouse.append(*(shop.transaction() for _ in range(5)))
+
+
+def test_a_data_test_finds_a_derived_column_that_is_wrong(warehouse: Warehouse) -> None:
+    shop = Shop(6)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODELS)
+    follows = ("test", "--select", "follows_expressions_ft_regions_")
+    done = warehouse.dbt(*follows)
+    assert done.success, messages(done)
+    warehouse.execute(
+        "update analytics.ft_regions set average_amount = average_amount + 1 where id ="
+        " (select id from analytics.ft_regions where order_count <> 0 limit 1)"
+    )
+    assert "Got 1 result" in messages(warehouse.dbt(*follows))

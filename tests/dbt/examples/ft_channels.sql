@@ -1,9 +1,9 @@
+{%- set is_changed = var('changed', '') == 'roll_up' %}
 {{ waltally.roll_up(
     fact=ref('ft_regions'),
-    dimensions={'channel': 'channel'},
-    measures={
-        'order_count': {'sum': 'order_count'},
-        'regions': {'distinct': 'region'},
-        'longest': {'max': 'p95_hours'},
-    },
+    dimensions=dict({'channel': 'channel'}, **({'region': 'region'} if is_changed else {})),
+    measures=dict(
+        {'order_count': {'sum': 'order_count'}, 'regions': {'distinct': 'region'}},
+        **({'newest': {'max': 'newest'}} if is_changed else {'longest': {'max': 'p95_hours'}})
+    ),
 ) }}
