@@ -1,4 +1,4 @@
-{# Every derived column of a fact is what its expression gives for the measures. #}
+{# Every derived column of a fact or a roll-up is what its expression gives for the measures. #}
 {% test follows_expressions(model) %}
 {%- set facts = [] -%}
 {%- for node in (graph.nodes.values() if execute else [])
@@ -15,7 +15,7 @@ cross join lateral (
         {%- endfor %}
     from (
         select
-            {%- for measure in meta.waltally.measures %}
+            {%- for measure in (meta.waltally or meta.waltally_roll_up).measures %}
             stored.{{ waltally.quote_name(measure.name) }}{{ ',' if not loop.last }}
             {%- endfor %}
     ) as measures
