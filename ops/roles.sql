@@ -159,6 +159,7 @@ from (
     (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
     (:'schema', 'fact_state', 'select', :'spark'),
     (:'schema', 'roll_up', 'select', :'spark'),
+    (:'schema', 'installed_model', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select', :'spark'),
     (:'schema', 'computed_group', 'select, insert', :'spark'),
