@@ -11,6 +11,7 @@ import applying.job
 import archiving.job
 import auditing.job
 import pytest
+import replaying.job
 import seeding.job
 from common import session
 from pyspark.sql import SparkSession
@@ -32,6 +33,7 @@ _JOBS = {
     "spark/apply.py": applying.job.app,
     "spark/audit.py": auditing.job.app,
     "spark/archive.py": archiving.job.app,
+    "spark/replay.py": replaying.job.app,
 }
 
 

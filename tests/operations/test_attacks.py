@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from psycopg2 import errors, extensions
 
-from testkit.commands import LOADER, wait_until
+from testkit.commands import LOADER, RunningLoader, wait_until
 from testkit.models import Models
 from testkit.traps import traps
 from tests.operations.roles import (
@@ -17,6 +18,7 @@ from tests.operations.roles import (
     LOADER_ROLE,
     READER_ROLE,
     ROLES,
+    SEED_JOB,
     RoleCommands,
     own_server,
 )
@@ -70,6 +72,21 @@ def test_everything_runs_beside_a_trap_for_each_name(made: RoleCommands) -> None
     for command in (("status",), ("setup", "--check"), ("prune",)):
         made.loader(*command)
     made.must(READER_ROLE, str(LOADER), "stats", "ft_service_stats")
+    assert made.differences() == []
+
+
+def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: RoleCommands, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    grant_amid_traps(made)
+    made.database.insert(2)
+    with RunningLoader(made.environment(LOADER_ROLE), tmp_path / "log", "--build") as running:
+        running.wait_for("following the slot")
+        made.job(SEED_JOB)
+        made.loader("wait")
+        made.job("spark-submit spark/audit.py")
+        running.end()
+    made.job(f"spark-submit spark/archive.py --to {archive}")
+    made.job(f"spark-submit spark/replay.py --from {archive} --compare")
     assert made.differences() == []
 
 
@@ -216,3 +233,9 @@ def test_a_routine_that_is_replaced_during_an_apply_is_not_called(
         replaced.execute("select pg_advisory_unlock(1)")
         called.result()
     assert "is not there, not SECURITY DEFINER" in reason(made)
+
+
+def test_the_slot_is_dropped_beside_a_trap_for_each_name(made: RoleCommands) -> None:
+    """The last test of this file: the others need the slot."""
+    made.loader("teardown", "--yes")
+    assert made.database.value("select count(*) from pg_catalog.pg_replication_slots") == 0
