@@ -171,6 +171,20 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         assert counted.comparison.differences == []
         assert counted.purged == {"archived_count": "2"}
 
+        # The fact is right, and a roll-up of it is not.
+        audited.roll_up_statuses()
+        audited.source.execute(
+            "update analytics.ft_statuses set live_count = live_count + 1"
+            " where notification_status = 'created'"
+        )
+        code, out, err = audited.run("--json")
+        report = json.loads(out)
+        assert (code, report["equal"], report["refused"]) == (42, False, {})
+        assert report["facts"]["ft_service_stats"]["equal"] is True
+        assert report["roll_ups"]["ft_statuses"]["difference_count"] == 1
+        differs = "analytics.ft_statuses differs in 1 group from what it is made of"
+        assert f"{differs}\nTry: `dbt build --full-refresh" in err
+
 
 def test_a_purge_while_the_seed_counts_changes_no_count(
     audited: Audited, monkeypatch: pytest.MonkeyPatch
