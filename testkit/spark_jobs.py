@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import nullcontext
 
@@ -18,8 +20,30 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from testkit.commands import only_environment
-from tests.spark.support import FAST_START, IN_PROCESS
 from waltally.errors import LoaderError
+
+FAST_START = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+    f" -Djava.io.tmpdir={tempfile.gettempdir()}"
+)
+"""Also what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
+IN_PROCESS = {
+    # Else PySpark sends rows through sockets that it never closes.
+    "spark.io.encryption.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    # A third of the time of small jobs goes into the text of their plans, which nobody reads.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.debug.maxToStringFields": "0",
+}
+"""What sessions of this process have beside the jobs' own settings."""
+if "WALTALLY_ALL_CASES" not in os.environ:
+    # To compile a stage takes seconds, and to interpret it for some rows takes none. What
+    # spark-submit starts compiles, and so does `make acceptance`.
+    IN_PROCESS |= {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
 
 OPTIONS = (
     *("--master", "local[2]", "--driver-java-options", FAST_START),

@@ -12,10 +12,10 @@ import pytest
 from testkit.databases import Database
 from testkit.notify_traffic import Traffic
 from testkit.servers import Cluster
+from testkit.spark_jobs import FAST_START
 from tests.acceptance.pipeline import Pipeline
 from tests.runbook.procedure import Block, blocks
 from tests.runbook.test_text import DAY_ONE
-from tests.spark.support import FAST_START
 
 
 def first_day() -> list[str]:

@@ -16,7 +16,8 @@ from testkit.commands import run, wait_until
 from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import mix
 from testkit.pipeline import Pipeline
-from tests.spark.support import FAST_START, run_command
+from testkit.spark_jobs import FAST_START
+from tests.spark.support import run_command
 from waltally import lsn
 
 ARCHIVE = (

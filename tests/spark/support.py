@@ -8,7 +8,6 @@ import itertools
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,33 +27,12 @@ from testkit import facts
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.servers import Cluster, administer, connect
+from testkit.spark_jobs import FAST_START, IN_PROCESS
 from waltally.database import Connection
 from waltally.facts import Fact
 
 TEMPLATE = "template_notify"
 TABLES = ("public.notifications", "public.notification_history")
-FAST_START = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-    f" -Djava.io.tmpdir={tempfile.gettempdir()}"
-)
-"""Also what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
-IN_PROCESS = {
-    # Else PySpark sends rows through sockets that it never closes.
-    "spark.io.encryption.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    # A third of the time of small jobs goes into the text of their plans, which nobody reads.
-    "spark.sql.ui.explainMode": "simple",
-    "spark.sql.debug.maxToStringFields": "0",
-}
-"""What sessions of this process have beside the jobs' own settings."""
-if "WALTALLY_ALL_CASES" not in os.environ:
-    # To compile a stage takes seconds, and to interpret it for some rows takes none. What
-    # spark-submit starts compiles, and so does `make acceptance`.
-    IN_PROCESS |= {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
 
 # While a session holds this, every reader stops at the first enum value that it prints. A cast of
 # the test's own would not stop it: the stream does not ask casts, so neither does the seed.
