@@ -5,7 +5,8 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 # pip is what an environment gets last: one that was interrupted before is made anew.
 has_pip = test -x $(1)/bin/python -a -x $(1)/bin/pip
-# On a terminal pip draws its progress, in a log it writes plain lines.
+# On a terminal pip draws its progress, in a log it writes plain lines. The lock file names every package, so
+# pip resolves nothing, which takes it a minute; `pip check` shows a lock file that lacks one.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 	--progress-bar $(shell [ -t 2 ] && echo on || echo off)
 
@@ -28,8 +29,9 @@ CLASSES := .venv/spark-classes.jsa
 $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classes.py | packages
 	@$(call has_pip,.venv) || { python=$$(ops/find-python) && "$$python" -m venv --clear .venv; }
 	@echo "Fetching Python packages into .venv: 706 MB, of which pyspark is 456 MB"
-	@$(PIP) -r requirements.lock
+	@$(PIP) --no-deps --no-compile -r requirements.lock
 	@$(PIP) --quiet --no-deps --editable .
+	@$(BIN)/python -m pip check
 	@install -m 755 ops/spark-submit $(BIN)/spark-submit
 	@echo "Storing the classes that Spark's jobs load"
 	@rm -f $(CLASSES)
