@@ -10,7 +10,7 @@ import psycopg2
 from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions, sql
 
-from waltally import login, server_errors, session_settings
+from waltally import server_errors, session_settings
 from waltally.errors import LoaderError
 from waltally.server_errors import ServerError
 
@@ -50,7 +50,7 @@ def connect(dsn: str, place: str) -> Connection:
 
     Raises LoginRefused or CannotConnect.
     """
-    pinned = login.pinned(dsn)
+    pinned = session_settings.pinned(dsn)
     try:
         connection = psycopg2.connect(pinned, connection_factory=Connection)
     except psycopg2.Error as error:

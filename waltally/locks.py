@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from hashlib import blake2b
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from waltally.database import Connection
+if TYPE_CHECKING:
+    from waltally.database import Connection
 
 Kind = Literal[
     "loader",  # writes for a slot

@@ -1,6 +1,6 @@
 """What every session pins, so that no `alter role … set` or `alter database … set` changes it.
 
-Pure: no driver. A setting that the client sends with the login (libpq's `options`) counts before
+A setting that the client sends with the login (libpq's `options`) counts before
 the first statement and beats what a role, a database or the server's configuration says.
 
 Not pinned, because they change no number and stop nothing: memory, planner, parallel, JIT and I/O
@@ -12,6 +12,9 @@ no triggers, and errors are judged by SQLSTATE. `synchronous_commit` is set wher
 """
 
 from __future__ import annotations
+
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
 
 ROLE = "-c role=none"
 """Comes before the user's own options, so that a role which these ask for still counts."""
@@ -65,3 +68,18 @@ select name from pg_settings where name in ('idle_session_timeout', 'transaction
 def options(users: str) -> str:
     """Return libpq's `options`: the user's own, overridden by the pins."""
     return users if users.endswith(PINS) else " ".join(filter(None, (ROLE, users, PINS)))
+
+
+def pinned(dsn: str) -> str:
+    """Return the connection string with every setting pinned, after the options that it has.
+
+    Options may also come from PGOPTIONS or a service file. A pinned string stays as it is.
+    """
+    # With a directory that does not exist libpq resolves all options and connects to nothing.
+    resolving = pq.PGconn.connect_start(
+        make_conninfo(dsn, host="/nonexistent", hostaddr="").encode()
+    )
+    found = {option.keyword: option.val or b"" for option in resolving.info}
+    resolving.finish()
+    given = options(found.get(b"options", b"").decode())
+    return make_conninfo(dsn, options=given, client_encoding="UTF8")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from loader.capture.wal2json import Altered
+from loader.staging.logged_tables import Root
 from loader.staging.records import Registration
 from waltally.errors import LoaderError, TableReplaced
 from waltally.facts import needed_columns
-from waltally.leaves import Root
 from waltally.tables import Table
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from loader.capture import wal2json
 from loader.capture.position import Position
 from loader.capture.wal2json import Altered, Begin, Commit, Message, action
-from loader.staging.layout import COLUMNS
+from loader.staging.partitions import COLUMNS
 from waltally import lsn
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)

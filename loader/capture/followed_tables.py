@@ -9,8 +9,8 @@ from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import Batch
 from loader.capture.stages.partitions import Partitions
 from loader.staging.change_log import ChangeLog
+from loader.staging.logged_tables import Followed, Kept, begun_anew
 from loader.staging.records import Registration
-from waltally.followed import Followed, Kept, begun_anew
 
 log = logging.getLogger("loader")
 

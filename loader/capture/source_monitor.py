@@ -19,8 +19,8 @@ from psycopg.conninfo import make_conninfo
 
 from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
+from loader.source.server_checks import synchronous_finding
 from loader.source.slot import Timeline, read_timeline
-from loader.source.synchronous import synchronous_finding
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError

@@ -19,6 +19,7 @@ from loader.capture.stages.encodings import EncodingChecker
 from loader.capture.stages.partitions import Partitions
 from loader.source import ddl_notes, table_identity
 from loader.source.server import STANDBYS_DECODE_SINCE
+from loader.source.server_checks import synchronous_finding
 from loader.source.slot import (
     SLOT_STATE,
     Server,
@@ -31,10 +32,9 @@ from loader.source.slot import (
     why_not_followable,
 )
 from loader.source.slot_admin import origin_name
-from loader.source.synchronous import synchronous_finding
 from loader.staging.change_log import ChangeLog
 from loader.staging.records import Registration, SlotPosition
-from waltally import failpoints, login, lsn, session_settings
+from waltally import failpoints, lsn, session_settings
 from waltally.database import Connection
 from waltally.errors import Interrupted, NotSetUp
 from waltally.server_errors import standby
@@ -207,7 +207,7 @@ def connect_replication(source: str) -> ReplicationConnection:
     """Open a replication connection to the source's database. Raises LoaderError."""
     try:
         connection = ReplicationConnection(
-            make_conninfo(login.pinned(source), replication="database")
+            make_conninfo(session_settings.pinned(source), replication="database")
         )
         connection.query(session_settings.PIN_NEWER)
     except ProtocolError as error:

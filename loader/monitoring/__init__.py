@@ -1,1 +1,1 @@
-"""What a person or a program can see of a run: status, metrics, progress, last error."""
+"""What a person or a program can see of a run: status, metrics, progress."""

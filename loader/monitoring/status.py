@@ -11,10 +11,9 @@ from loader.monitoring.findings import Thresholds, of_facts, passed, rejection_r
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.source.findings import table_findings, tables_replaced
 from loader.source.server import ask_server
-from loader.source.server_checks import waiting_note
+from loader.source.server_checks import synchronous_finding, waiting_note
 from loader.source.slot import Server, SlotState
 from loader.source.slot_admin import read_slot
-from loader.source.synchronous import synchronous_finding
 from loader.staging import target_state
 from loader.staging.records import TargetState
 from waltally import lsn
@@ -22,7 +21,7 @@ from waltally.database import connect
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
 from waltally.settings import Settings
 
-JSON_VERSION = 3
+JSON_VERSION = 4
 """Increased whenever a field of the JSON changes its meaning or is removed."""
 
 
@@ -113,7 +112,7 @@ def _slot(state: SlotState | None, server: Server) -> dict[str, Any]:
 def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
     if found is None:
         exact = {"exact_as_of": None, "exact_age_seconds": None}
-        return {**exact, "position": None, "facts": [], "last_error": None}
+        return {**exact, "position": None, "facts": []}
     position = found.record.position_lsn
     behind = max(0, server.wal_end - position)
     applied = [each for each in found.facts if each["applied_lsn"] is not None]
@@ -141,7 +140,6 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
             }
             for fact in found.facts
         ],
-        "last_error": found.last_error,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sys
 import time
@@ -14,7 +13,7 @@ import typer
 
 from loader.monitoring.text_lines import REMEDY, aligned, echo
 from loader.staging.records import say_state
-from waltally.errors import TRANSIENT, LoaderError
+from waltally.errors import TRANSIENT
 from waltally.units import ago, duration, plural, size
 
 _REFRESH_SECONDS = 2.0
@@ -23,20 +22,20 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 
 def show(body: dict[str, Any]) -> None:
-    """Print the report; in colour whether all is well."""
-    echo(render(body), first=_colour(body))
+    """Print the report; in color whether all is well."""
+    lines, color = _lines_of(body)
+    echo(lines, first=color)
 
 
-def _colour(body: dict[str, Any]) -> str:
+def _lines_of(body: dict[str, Any]) -> tuple[list[str], str]:
     well = "yellow" if body["summary"]["remedy"] else "green"
-    return well if body["healthy"] else "red"
+    return render(body), well if body["healthy"] else "red"
 
 
-def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
+def render(body: dict[str, Any]) -> list[str]:
     """Return the report's lines: how it is and what to do, the facts, then the positions.
 
-    A remedy is one line, so that its SQL can be pasted. `rate` is in changes per second, where it
-    is known.
+    A remedy is one line, so that its SQL can be pasted.
     """
     summary, facts = body["summary"], body["facts"]
     lines = [summary["sentence"]]
@@ -46,55 +45,30 @@ def render(body: dict[str, Any], rate: float | None = None) -> list[str]:
     if facts:
         lines += ["", *_facts(facts)]
         lines += [line for fact in facts for line in _remarks(fact)]
-    if error := body["last_error"]:
-        lines += ["", f"last error, {duration(error['age_seconds'])} ago: {error['message']}"]
-    return [*lines, "", *aligned(_positions(body, rate))]
+    return [*lines, "", *aligned(_positions(body))]
 
 
 def watch(report: Callable[[], dict[str, Any]]) -> None:
-    """Show the report until Ctrl-C: refreshed in place on a terminal, else one after another.
+    """Show the report every two seconds until Ctrl-C, on a terminal from its first line on.
 
     A server that cannot be reached for a while is shown as such. Raises other LoaderErrors.
     """
     # A shell starts background processes with Ctrl-C ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    before: tuple[float, dict[str, Any]] | None = None
     try:
         while True:
             try:
-                body, asked_at = report(), time.monotonic()
+                lines, color = _lines_of(report())
             except TRANSIENT as error:
-                _show_page(_away(error, before[1] if before else None), "red")
-            else:
-                since = asked_at - before[0] if before else 0.0
-                rate = _rate(before[1], body, since) if before else None
-                _show_page(render(body, rate), _colour(body))
-                before = asked_at, body
+                lines, color = f"Error: {error.sentence}".split("\n"), "red"
+            if sys.stdout.isatty():
+                typer.echo(_CLEAR, nl=False)
+            echo([f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"])
+            echo(lines, first=color)
             sys.stdout.flush()
             time.sleep(_REFRESH_SECONDS)
     except KeyboardInterrupt:
         return
-
-
-def _show_page(lines: list[str], first: str) -> None:
-    if sys.stdout.isatty():
-        typer.echo(_CLEAR, nl=False)
-    else:
-        echo([f"--- {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"])
-    # The first line says how it is, and must not scroll out of a small pane.
-    echo(lines, first=first, rows=shutil.get_terminal_size().lines - 1)
-
-
-def _away(error: LoaderError, last: dict[str, Any] | None) -> list[str]:
-    lines = [*f"Error: {error.sentence}".split("\n"), f"asking again every {_REFRESH_SECONDS:g} s"]
-    return [*lines, "", "before that:", *render(last)] if last else lines
-
-
-def _rate(before: dict[str, Any], body: dict[str, Any], seconds: float) -> float | None:
-    if not (before["position"] and body["position"] and seconds):
-        return None
-    stored = body["position"]["stored_changes"] - before["position"]["stored_changes"]
-    return float(stored) / seconds
 
 
 def _facts(facts: list[dict[str, Any]]) -> list[str]:
@@ -133,7 +107,7 @@ def _remarks(fact: dict[str, Any]) -> list[str]:
     return said
 
 
-def _positions(body: dict[str, Any], rate: float | None) -> list[tuple[str, str]]:
+def _positions(body: dict[str, Any]) -> list[tuple[str, str]]:
     slot, position = body["slot"], body["position"]
     lines = [("slot", slot["name"])]
     if not slot["exists"]:
@@ -148,9 +122,7 @@ def _positions(body: dict[str, Any], rate: float | None) -> list[tuple[str, str]
         lines.append(("lag", f"{size(position['lag_bytes'])}, {duration(position['lag_seconds'])}"))
         if position["newest_commit_at"]:
             lines.append(("newest change", f"committed {ago(position['newest_commit_at'])}"))
-        stored = plural(position["stored_changes"], "change")
-        lines.append(("stored", stored if rate is None else f"{stored}, {rate:,.0f}/s"))
-    if position:
+        lines.append(("stored", plural(position["stored_changes"], "change")))
         lines.append(("position", f"{position['lsn']}, moved {ago(position['moved_at'])}"))
     for fact in body["facts"]:
         if fact["applied_lsn"]:

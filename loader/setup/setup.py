@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from loader.setup.begin_log import begin_log, keep_on_standbys
 from loader.setup.checks import (
     declaration_findings,
     encoding_findings,
@@ -13,7 +12,7 @@ from loader.setup.checks import (
     zone_findings,
 )
 from loader.setup.dbt_project import Declared
-from loader.setup.register_facts import read_tables, register_facts
+from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
 from loader.source.ddl_notes import missing_note
 from loader.source.findings import source_findings, tables_replaced
 from loader.source.remedies import setting_remedy
@@ -23,7 +22,6 @@ from loader.source.slot import SlotInfo, read_state
 from loader.source.slot_admin import create_slot, make_origin, read_slot, writable
 from loader.staging import migrate, registration
 from loader.staging.records import Registration
-from loader.staging.target_state import clear_last_error
 from waltally import locks
 from waltally.database import Connection, connect
 from waltally.errors import IsStandby, LoaderError, NotSetUp, SlotCreationBlocked, combine
@@ -163,7 +161,6 @@ def set_up(
                     done += register_facts(target, settings, declared, tables)
                 if failover:
                     done += keep_on_standbys(settings, slot.state)
-                clear_last_error(*place)
                 return _with_notes(done, source, failover)
             _refuse(keeping_findings(ask_server(source, settings.slot)))
             done += begin_log(settings, declared, slot, source, target, timeout, renew, failover)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from loader.source import server_checks, table_checks, table_identity
 from loader.source.leaf_catalog import LeafCatalog
 from loader.source.server import ask_server
-from loader.source.synchronous import synchronous_finding
+from loader.source.server_checks import synchronous_finding
 from loader.source.table import ask_table
 from loader.source.table_checks import identity_change
+from loader.staging.logged_tables import Root
 from waltally.database import Connection
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, identity_columns, source_tables
-from waltally.leaves import Root
 from waltally.settings import Settings
 from waltally.tables import Table
 

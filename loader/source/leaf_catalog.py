@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from loader.staging.logged_tables import Member, Root, member
 from waltally import lsn
 from waltally.database import Connection
-from waltally.leaves import Member, Root, member
 from waltally.tables import Table, literal
 
 # From pg_inherits and not by pg_partition_tree, which waits for the tables' locks. A leaf that is

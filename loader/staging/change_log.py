@@ -9,15 +9,13 @@ from psycopg2 import errors as pg
 from psycopg2 import extensions, sql
 
 from loader.staging import registration
-from loader.staging.layout import COLUMNS, Block
-from loader.staging.partitions import make_partition
+from loader.staging.logged_tables import Followed, Root
+from loader.staging.partitions import COLUMNS, Block, make_partition
 from loader.staging.records import Registration, SlotPosition
 from loader.staging.target_state import read_slot_position
 from waltally import failpoints, locks, lsn
 from waltally.database import connect, explained
 from waltally.errors import Interrupted, LoaderError, NotSetUp
-from waltally.followed import Followed
-from waltally.leaves import Root
 from waltally.tables import Table
 
 _PATIENCE = 15.0

@@ -18,7 +18,7 @@ from typing import Literal
 from psycopg2.extras import Json
 
 from loader.staging import migrate
-from loader.staging.layout import PARTITION_NAME, Block
+from loader.staging.partitions import PARTITION_NAME, Block
 from waltally import failpoints, locks, lsn
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, NotSetUp
@@ -31,15 +31,11 @@ _PARTITIONS = """
 select
     c.relname,
     pg_total_relation_size(c.oid),
-    c.reltuples::bigint,
     pg_get_expr(c.relpartbound, c.oid)
 from pg_inherits as i
 inner join pg_class as c on c.oid = i.inhrelid
 where i.inhparent = to_regclass(%s) and not i.inhdetachpending and c.relname ~ %s
 """
-
-_COUNTED_BYTES = 64 * 2**20
-"""The rows of a smaller partition are counted."""
 
 # Fast, over the primary key: first the slots that the partition has, then each slot's last row.
 _AGE = """
@@ -93,8 +89,6 @@ class Partition:
     block: Block
     size: int
     age: float | None
-    rows: int
-    rows_estimated: bool
 
     @property
     def name(self) -> str:
@@ -172,16 +166,12 @@ def _plan(
 
 def _read_partitions(target: Connection, schema: str) -> Iterator[Partition]:
     log = f"{quoted(schema)}.change_log"
-    for name, size, estimate, bounds in target.ask(_PARTITIONS, (log, PARTITION_NAME)):
+    for name, size, bounds in target.ask(_PARTITIONS, (log, PARTITION_NAME)):
         block = Block.named(name)
         if bounds.lower() != f"for values {block.bounds}".lower():
             continue
-        # A table that was never analyzed has no estimate; autovacuum analyzes every larger one.
-        is_estimate = size >= _COUNTED_BYTES and estimate >= 0
         ((age,),) = target.ask(_AGE, None, schema, name)
-        if not is_estimate:
-            ((estimate,),) = target.ask("select count(*) from {}.{}", None, schema, name)
-        yield Partition(block, size, age, estimate, is_estimate)
+        yield Partition(block, size, age)
 
 
 def _find_blockers(

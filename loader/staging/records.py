@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loader.staging.logged_tables import Followed, Root
 from waltally.facts import Fact, source_tables
-from waltally.followed import Followed
-from waltally.leaves import Root
 from waltally.tables import Table
 
 
@@ -66,7 +65,6 @@ class TargetState:
     """Seconds since then."""
     newest_commit_at: str | None
     newest_commit_age: float | None
-    last_error: Mapping[str, Any] | None
-    """As `loader status --json` has it; so are the facts."""
     registration: Registration
     facts: list[dict[str, Any]]
+    """As `loader status --json` has them."""

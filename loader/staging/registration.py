@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from psycopg2.extras import Json
 
+from loader.staging.logged_tables import Followed, Root, from_row, to_row
 from loader.staging.records import Registration
 from waltally import lsn
 from waltally.database import Connection
 from waltally.facts import Fact, parse
-from waltally.followed import Followed
-from waltally.leaves import Root, from_row, to_row
 from waltally.tables import Table
 
 # One statement: a setup may come between two.

@@ -1,4 +1,4 @@
-"""What the target holds of a slot: position, facts, and what a loader last failed with."""
+"""What the target holds of a slot: position and facts."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ select
     to_json(moved_at),
     {_age("moved_at")}::float8,
     to_json(newest.committed_at),
-    {_age("newest.committed_at")}::float8,
-    case when last_error is not null and last_error_at is not null then json_build_object(
-        'message', last_error, 'at', last_error_at, 'age_seconds', {_age("last_error_at")}
-    ) end
+    {_age("newest.committed_at")}::float8
 from {{0}}.slot_position
 left join lateral (
     select log.committed_at from {{0}}.change_log as log
@@ -69,13 +66,9 @@ def read_target_state(target: Connection, schema: str, slot: str) -> TargetState
             return None
         registered = read_registration(target, schema, slot)
         facts = _read_facts(target, schema, slot)
-    moved_at, moved_age, commit_at, commit_age, error = rows[0][10:]
-    return TargetState(
-        slot_position(rows[0][:10]),
-        *(moved_at, moved_age, commit_at, commit_age, error),
-        registered,
-        facts,
-    )
+    moved_at, moved_age, commit_at, commit_age = rows[0][10:]
+    position = slot_position(rows[0][:10])
+    return TargetState(position, moved_at, moved_age, commit_at, commit_age, registered, facts)
 
 
 def read_slot_position(target: Connection, schema: str, slot: str) -> SlotPosition | None:
@@ -117,16 +110,6 @@ def slot_position(row: Sequence[Any]) -> SlotPosition:
         lsn.parse(began) if began else None,
         on_standby,
         lsn.parse(baseline) if baseline else None,
-    )
-
-
-def clear_last_error(target: Connection, schema: str, slot: str) -> None:
-    """Forget the last error, because setup found everything sound. Raises LoaderError."""
-    target.ask(
-        "update {}.slot_position set last_error = null, last_error_at = null "
-        "where slot_name = %s and last_error is not null",
-        (slot,),
-        schema,
     )
 
 

@@ -38,8 +38,7 @@ def init_command(
     from contextlib import closing
 
     from loader.setup.project import missing_tools, next_steps, write_project
-    from loader.setup.proposal import propose
-    from loader.setup.table_columns import read_columns
+    from loader.setup.proposal import propose, read_columns
     from waltally.database import connect
     from waltally.tables import parse_names, parse_table
 

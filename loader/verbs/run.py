@@ -21,8 +21,6 @@ from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 log = logging.getLogger("loader")
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from loader.capture.events import Event, Notify, RunState
 
 
@@ -85,17 +83,16 @@ def run_command(
     from loader.applying import applier
     from loader.capture.events import Failed, RunState
     from loader.capture.follow import follow
-    from loader.monitoring.last_error import LastError
     from loader.monitoring.progress import Progress
 
-    terminal = _log_to_stderr(verbose)
+    _log_to_stderr(verbose)
     run_state = RunState()
-    progress = Progress(run_state, terminal)
+    progress = Progress(run_state)
     with stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
         port = 0 if once else metrics_port
         threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
-        observers: list[Notify] = [progress, LastError(settings)]
+        observers: list[Notify] = [progress]
 
         def notify(event: Event) -> None:
             for observer in observers:
@@ -146,36 +143,13 @@ def _served(
     return metrics.served(settings, run_state, stop, threads, address, port)
 
 
-class _TerminalHandler(logging.Handler):
-    """Prints above the living line; SQL in a remedy can be pasted."""
-
-    def __init__(self, terminal: Console) -> None:
-        super().__init__()
-        self._terminal = terminal
-
-    def emit(self, record: logging.LogRecord) -> None:
-        said = text_lines.broken(self.format(record), self._terminal.width)
-        self._terminal.print(said, markup=False, soft_wrap=True)
-
-
-def _log_to_stderr(verbose: bool) -> Console | None:
-    """Return the terminal that stderr is, None where it is a file or a pipe."""
-    terminal = None
-    handler: logging.Handler
-    if sys.stderr.isatty():
-        from rich.console import Console
-
-        terminal = Console(stderr=True, highlight=False)
-        handler = _TerminalHandler(terminal)
-        moment = "%H:%M:%S"
-    else:
-        handler, moment = logging.StreamHandler(sys.stderr), None
-    handler.setFormatter(text_lines.LogFormatter("%(asctime)s %(levelname)s %(message)s", moment))
+def _log_to_stderr(verbose: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(text_lines.LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("loader")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
     logger.propagate = False
-    return terminal
 
 
 SIGNAL_THREAD = "stop signals"

@@ -17,7 +17,6 @@ from pyspark.util import PythonEvalType
 
 from common.connections import resolved
 from waltally.database import Connection
-from waltally.login import one_line
 from waltally.tables import Table
 
 
@@ -205,3 +204,17 @@ def append(rows: DataFrame, target: Connection, table: Table) -> Written:
     # Spark gives the result of one attempt of each task.
     written = map_batches(rows, write, _WRITTEN).collect()
     return Written([row["attempt"] for row in written], sum(row["row_count"] for row in written))
+
+
+def one_line(error: Exception) -> str:
+    """Return a driver's error in one line.
+
+    Of a failed connection that is the whole text: libpq tries every address of a host, and the
+    reason may be in the last line. Of any other error it is the first line: details and context
+    may quote a row.
+    """
+    text = str(error).strip()
+    lines = text.splitlines()
+    if "connection to server" in text or len(lines) < 2:
+        return " ".join(text.split())
+    return lines[0]

@@ -19,7 +19,7 @@ from psycopg2 import Error, errors
 from counting import ranges
 from loader.source import slot_admin
 from loader.source.remedies import slot_finding
-from waltally import lsn, open_transactions
+from waltally import lsn
 from waltally.database import Connection, Row
 from waltally.errors import CannotConnect, Interrupted, LoaderError
 from waltally.facts import Fact, needed_columns, source_tables
@@ -271,13 +271,13 @@ def open_slot(
             creation.join()
             raise SnapshotBlocked(
                 f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for every"
-                f" transaction that is writing, {open_transactions.describe(writers)}",
+                f" transaction that is writing, {slot_admin.describe_writers(writers)}",
                 "let them end or end them, or raise --timeout"
-                + open_transactions.ends_of_prepared(writers),
+                + slot_admin.ends_of_prepared(writers),
             )
         if creation.is_alive() and now > notified + 5:
             notified = now
-            print_status(f"waiting for writers, {open_transactions.describe(_writers(monitor))}")
+            print_status(f"waiting for writers, {slot_admin.describe_writers(_writers(monitor))}")
     if failed:
         cause = failed[0].__cause__
         assert isinstance(cause, Error)
@@ -303,19 +303,19 @@ def wait_until_safe(
         if now > deadline:
             raise SnapshotBlocked(
                 f"a transaction has not ended its commit within {timeout:.0f} s,"
-                f" {open_transactions.describe(_writers(monitor, running))}",
+                f" {slot_admin.describe_writers(_writers(monitor, running))}",
                 "see what its commit waits for, for instance a synchronous standby",
             )
         if now > notified + 5:
             notified = now
             writers = _writers(monitor, running)
-            print_status("waiting for commits to end, " + open_transactions.describe(writers))
+            print_status("waiting for commits to end, " + slot_admin.describe_writers(writers))
         time.sleep(_POLL_SECONDS)
 
 
-def _writers(monitor: Connection, xids: Iterable[int] | None = None) -> open_transactions.Writers:
+def _writers(monitor: Connection, xids: Iterable[int] | None = None) -> slot_admin.Writers:
     numbers = None if xids is None else [xid & 0xFFFFFFFF for xid in xids]
-    return monitor.ask(open_transactions.WRITERS, {"xids": numbers})
+    return monitor.ask(slot_admin.WRITERS, {"xids": numbers})
 
 
 def current_snapshot(connection: Connection) -> Visibility:

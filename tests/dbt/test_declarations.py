@@ -12,7 +12,7 @@ import jinja2
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from loader.setup import roll_ups
+from loader.setup.dbt_project import check_roll_ups
 from testkit.facts import column
 from tests.dbt.project import Project, messages
 from tests.dbt.staged import DATABASE
@@ -238,7 +238,7 @@ def test_setup_and_dbt_refuse_what_a_roll_up_cannot_be_made_of(
 ) -> None:
     models = nodes(parsed, rolled=(refs.split(), changed))
     with pytest.raises(SettingError) as caught:
-        roll_ups.check(models)
+        check_roll_ups(models)
     assert str(caught.value) == f"rolled: {said}"
     with pytest.raises(DbtRuntimeError, match=re.escape(said)):
         resolve(parsed, models, "rolled")
@@ -247,7 +247,7 @@ def test_setup_and_dbt_refuse_what_a_roll_up_cannot_be_made_of(
 def test_setup_takes_a_roll_up_of_a_roll_up(parsed: Project) -> None:
     of_one = {"measures": {"m": {"max": "n"}}}
     models = nodes(parsed, one=(["ft"], {}), two=(["one"], of_one))
-    assert roll_ups.check(models) == ("one", "two")
+    assert check_roll_ups(models) == ("one", "two")
     resolved = resolve(parsed, models, "two")
     assert resolved["inputs"] == ["analytics.ft", "analytics.one"]
     assert resolved["measures"][0]["type"] == "bigint"

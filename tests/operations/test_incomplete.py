@@ -142,18 +142,3 @@ def test_rows_that_are_left_out_are_counted_where_a_person_sees_them(pipeline: P
         pipeline.must("status").split()
     )
     assert notes(pipeline) == ["1,203 rows, of all groups, lack a dimension and are left out."]
-
-
-def test_setup_clears_the_last_error_once_all_is_well(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    pipeline.target.execute(
-        "update cdc.slot_position set last_error = 'long ago', last_error_at = now() - "
-        "interval '3 hours'"
-    )
-    assert "3.0 h ago: long ago" in " ".join(pipeline.must("status").split())
-    pipeline.source.execute("alter table notifications rename to notifications_away")
-    assert pipeline.loader("setup").returncode != 0
-    assert status(pipeline)[1]["last_error"]["message"] == "long ago"
-    pipeline.source.execute("alter table notifications_away rename to notifications")
-    pipeline.must("setup")
-    assert status(pipeline)[1]["last_error"] is None

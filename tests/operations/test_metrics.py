@@ -177,8 +177,6 @@ def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) ->
         assert served.value("waltally_target_up") == 1
         assert served.value("waltally_fact_lag_seconds", fact=FACT) == 0
         served.wait_for("waltally_errors_total", kind="CannotConnect")
-        error = "select last_error from cdc.slot_position"
-        wait_until(lambda: "The source cannot" in served.target.value(error), "it is noted")
     finally:
         served.source.cluster.start()
     served.source = Database(served.source.cluster, served.source.name)

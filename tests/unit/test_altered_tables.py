@@ -8,9 +8,9 @@ from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import Batcher
 from loader.capture.position import Position
 from loader.capture.wal2json import Altered, Begin, Change, Commit, Message
+from loader.staging.logged_tables import Member, Root
 from loader.staging.records import Registration
 from testkit.facts import notify
-from waltally.leaves import Member, Root
 from waltally.tables import Table
 
 LIVE, HISTORY = Table("public", "notifications"), Table("public", "notification_history")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from waltally.followed import ALL, Followed, begun_anew, renewed
+from loader.staging.logged_tables import ALL, Followed, begun_anew, renewed
 from waltally.tables import Table
 
 A, B = Table("public", "a"), Table("public", "b")

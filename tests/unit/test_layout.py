@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from loader.staging.layout import Block, blocks_at, choose_block
+from loader.staging.partitions import Block, blocks_at, choose_block
 from waltally import lsn
 
 MB = 2**20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loader.capture import wal2json
 from loader.capture.stages.leaf_names import LeafNames, tables_of
 from loader.capture.wal2json import Begin, Commit, Message
-from waltally.leaves import Member, Root
+from loader.staging.logged_tables import Member, Root
 from waltally.tables import Table
 
 R, LEAF, GONE = Table("public", "r"), Table("s", 'le,"af'), Table("s", "gone")

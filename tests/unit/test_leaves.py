@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from waltally.leaves import Judged, Member, Root, from_row, judge, to_row, unfinished
+from loader.staging.logged_tables import Judged, Member, Root, from_row, judge, to_row, unfinished
 from waltally.tables import Table
 
 ROOT = Member(1, 0, "", "10", "10", "p", "p", Table("public", "r"))

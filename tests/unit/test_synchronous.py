@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loader.source.synchronous import judge, parse
+from loader.source.server_checks import judge_standby_names, parse_standby_names
 
 US = "waltally loader"
 
@@ -27,13 +27,13 @@ US = "waltally loader"
 def test_the_setting_is_read_as_the_server_reads_it(
     setting: str, method: str, number: int, names: tuple[str, ...]
 ) -> None:
-    value = parse(setting)
+    value = parse_standby_names(setting)
     assert (value.method, value.number, value.names) == (method, number, names)
 
 
 @pytest.mark.parametrize("setting", ["", "one", "FIRST 1 (one, two)", 'any 1 ("waltally", loader)'])
 def test_a_list_without_the_loader_is_no_judge(setting: str) -> None:
-    assert judge(setting, US, ()) is None
+    assert judge_standby_names(setting, US, ()) is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_list_without_the_loader_is_no_judge(setting: str) -> None:
 def test_the_remedy_keeps_the_real_standbys(
     setting: str, standbys: tuple[str, ...] | None, wanted: str
 ) -> None:
-    found = judge(setting, US, standbys)
+    found = judge_standby_names(setting, US, standbys)
     assert found is not None
     assert found.remedy.startswith(
         f"alter system set synchronous_standby_names = '{wanted}'; select pg_reload_conf();"
@@ -60,7 +60,7 @@ def test_the_remedy_keeps_the_real_standbys(
 
 
 def test_who_may_not_see_the_standbys_gets_sql_that_finds_them() -> None:
-    found = judge("ANY 2 (*)", US, None)
+    found = judge_standby_names("ANY 2 (*)", US, None)
     assert found is not None
     assert "least(2, count(" in found.remedy
     assert r"\gexec \\ select pg_reload_conf();" in found.remedy

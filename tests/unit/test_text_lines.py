@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.monitoring.text_lines import aligned, broken, fitting
+from loader.monitoring.text_lines import aligned, broken
 
 SQL = 'Try: alter table "public"."orders" replica identity full; -- ' + "a word " * 20 + "last"
 
@@ -19,8 +19,3 @@ def test_prose_is_broken_between_words_and_a_remedy_not_at_all() -> None:
     said = broken("What is wrong is told in a sentence.\n" + SQL, 20).split("\n")
     assert said == ["What is wrong is", "told in a sentence.", SQL]
     assert broken(f"WARNING {SQL}", 20) == f"WARNING {SQL}"
-
-
-def test_the_first_line_is_shown_in_the_smallest_pane() -> None:
-    texts = ["healthy", "a" * 25, "b", "c"]
-    assert [fitting(texts, 10, rows) for rows in (1, 4, 5, 6, 7)] == [1, 1, 2, 4, 4]

@@ -14,11 +14,11 @@ from psycopg2.extras import Json
 
 from loader.capture.stages import Stage
 from loader.capture.wal2json import Change
+from loader.staging.logged_tables import Kept
 from loader.staging.records import Registration
 from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.facts import Fact, needed_columns
-from waltally.followed import Kept
 from waltally.settings import Settings
 from waltally.tables import Table
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loader.capture import wal2json
 from loader.capture.wal2json import Begin, Change, Commit, Message
-from waltally.leaves import Root
+from loader.staging.logged_tables import Root
 from waltally.tables import Table
 
 _TRUNCATE = b'{"action":"T"'

@@ -20,11 +20,10 @@ from loader.capture.stages.leaf_names import LeafNames, tables_of
 from loader.capture.stages.moved_rows import MovedRows
 from loader.source.findings import declared_leaves, leaf_findings
 from loader.source.leaf_catalog import LeafCatalog
+from loader.staging.logged_tables import Judged, Kept, Root, judge, renewed, unfinished
 from loader.staging.records import Registration
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError, combine
-from waltally.followed import Kept, renewed
-from waltally.leaves import Judged, Root, judge, unfinished
 from waltally.tables import Table
 
 log = logging.getLogger("loader")

@@ -57,9 +57,6 @@ create table slot_position (
     moved_at timestamptz not null default now(),
     -- How many changes the loader has appended, counted in the transactions that append them.
     stored_changes bigint not null default 0,
-    -- What a loader last failed with and could still write down; loader setup clears it when all is well.
-    last_error text,
-    last_error_at timestamptz,
     -- Where the change log began before loader prune first moved start_lsn; null where it never did.
     pruned_from_lsn pg_lsn,
     -- Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.
@@ -84,7 +81,7 @@ create table logged_table (
     -- it.
     held_since jsonb not null default '{}',
     -- Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the
-    -- log still needs; null where it has none. waltally/leaves.py writes it.
+    -- log still needs; null where it has none. loader/staging/logged_tables.py writes it.
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
     emptied_lsn pg_lsn,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -76,36 +74,26 @@ def goes(upto: int) -> dict[str, str]:
 def test_a_dry_run_says_what_a_prune_does_and_changes_nothing(pipeline: Pipeline) -> None:
     before = partitions(pipeline.target)
     said = pipeline.must("prune", "--keep", "7d", "--dry-run")
-    assert re.search(r"would drop  change_log_00000003 +[\d.]+ kB +3 +8\.0 d\n", said)
+    assert re.search(r"would drop  change_log_00000003 +[\d.]+ kB +8\.0 d\n", said)
     assert re.search(r"^kept +change_log_00000004 .* 3\.0 d$", said, re.MULTILINE)
     kept = "What keeps change_log_00000004:\n- its newest row is 3.0 d old, --keep is 7.0 d\n"
     assert f"{kept}Would drop" in said
     assert "teardown" not in said, "the slot works"
-    staged = pipeline.target.value("select max(staged_at) from cdc.change_log_00000003")
-    assert re.search(
-        r"^Would drop 3 partitions: 9 rows, [\d.]+ kB, positions before 4/0, staged up to "
-        rf"{staged.astimezone(UTC):%Y-%m-%d} \d\d:\d\d UTC$",
-        said.splitlines()[-1],
-    )
+    summary = r"Would drop 3 partitions: [\d.]+ kB, positions before 4/0"
+    assert re.fullmatch(summary, said.splitlines()[-1])
     rows = [line for line in said.splitlines() if "change_log_" in line]
     assert max(map(len, rows)) < 80
     assert (partitions(pipeline.target), start(pipeline.target)) == (before, "1/0")
-    listed = json.loads(pipeline.must("prune", "--dry-run", "--json"))["partitions"]
-    assert [each["status"] for each in listed][:4] == [*["would drop"] * 3, "kept"]
+    outcomes = planned(pipeline)
+    assert [outcome.status for outcome in outcomes][:4] == [*["would drop"] * 3, "kept"]
     assert goes(3) == fates(pipeline)
-    assert listed[0].keys() == {
-        *("name", "from_lsn", "to_lsn", "bytes", "rows", "rows_estimated"),
-        *("newest_row_age_seconds", "status", "reasons"),
-    }
-    reasons = [each["reasons"][0]["reason"] for each in listed[4:]]
+    reasons = [outcome.blockers[0].reason for outcome in outcomes[4:]]
     assert reasons[0].startswith(f"slot {pipeline.slot} still writes to it, and is at 5/")
     assert reasons[-1] == "it is the newest partition and empty: the log goes on in it"
-    assert (listed[0]["rows"], listed[0]["rows_estimated"]) == (3, False)
-    assert 8 * 86_400 <= listed[2]["newest_row_age_seconds"] < 8 * 86_400 + 600
 
     done = pipeline.must("prune", "--keep", "7d")
     assert re.search(r"^dropped +change_log_00000003 ", done, re.MULTILINE)
-    assert "\nDropped 3 partitions: 9 rows, " in done
+    assert "\nDropped 3 partitions: " in done
     require_pruned(pipeline.target)
     assert start(pipeline.target) == "4/0"
     again = pipeline.must("prune", "--keep", "7d")

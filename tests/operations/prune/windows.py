@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from loader.staging.change_log import ChangeLog
-from loader.staging.layout import PARTITION_NAME
-from loader.staging.partitions import make_partition
+from loader.staging.partitions import PARTITION_NAME, make_partition
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.pipeline import Pipeline

@@ -1,8 +1,9 @@
-"""What a partitioned table consists of, and what has become of it since it was last read. Pure.
+"""What logged_table holds of a source table: since when the log has it, and its partitions. Pure.
 
-Changes come under the names of the leaves, which hold the rows. The loader follows exactly these
-names, and puts the root's name in their place. It stores a position only after the catalog has said
-that nothing came or went before it, so a list that was read once is right for everything stored.
+Changes of a partitioned table come under the names of its leaves, which hold the rows. The loader
+follows exactly these names, and puts the root's name in their place. It stores a position only
+after the catalog has said that nothing came or went before it, so a list that was read once is
+right for everything stored. held_since() in SQL says since when the log has a fact's columns.
 """
 
 from __future__ import annotations
@@ -180,3 +181,56 @@ def unfinished(snapshot: str, xids: Collection[int]) -> bool:
     if any(int(xid) & 0xFFFFFFFF in xids for xid in running.split(",") if xid):
         return True
     return any((xid - int(end)) & 0xFFFFFFFF < 0x80000000 for xid in xids)
+
+
+ALL = "*"
+"""Stands for every column of a table."""
+
+Followed = Mapping[Table, Mapping[str, int]]
+"""By table and by column: the first position from which the log holds it."""
+
+Kept = Mapping[Table, frozenset[str] | None]
+"""The columns of each followed table that the log keeps; None: every column."""
+
+
+def renewed(
+    before: Followed, kept: Kept, position: int, anew: Mapping[Table, int] | None = None
+) -> dict[Table, dict[str, int]]:
+    """Return what the log holds once a session follows `kept` from `position` on.
+
+    What was followed without a gap keeps its earlier position; what is no longer followed is left
+    out, so that it begins anew if it comes back. `anew` has the tables that begin anew in any case,
+    with their own positions.
+    """
+    starts = anew or {}
+    return {
+        table: _renewed({}, columns, starts[table])
+        if table in starts
+        else _renewed(before.get(table, {}), columns, position)
+        for table, columns in kept.items()
+    }
+
+
+def begun_anew(followed: Followed, starts: Mapping[Table, int]) -> Followed:
+    """Return it after the log of these tables is whole only from these positions on."""
+    return {
+        **followed,
+        **{
+            table: {name: max(at, start) for name, at in followed[table].items()}
+            for table, start in starts.items()
+            if table in followed
+        },
+    }
+
+
+def _renewed(
+    before: Mapping[str, int], columns: frozenset[str] | None, position: int
+) -> dict[str, int]:
+    if columns is not None:
+        return {
+            column: min((before[name] for name in {column, ALL} & before.keys()), default=position)
+            for column in sorted(columns - {ALL})
+        }
+    every = before.get(ALL, position)
+    # Under --columns these were followed before the others.
+    return {**{name: at for name, at in before.items() if at < every}, ALL: every}
