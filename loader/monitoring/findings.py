@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,33 +105,15 @@ def _stands(is_followed: bool, seconds: float) -> Unhealthy:
     )
 
 
-_CAUSES = {
-    "the replica identity": "run the SQL that `loader setup --check` prints",
-    "the row has no column": "give the table its column back, or declare the fact without it and "
-    "run `loader setup`",
-    "the value of": "correct the table's values or its column's type, or correct the type in the "
-    "declaration and run `loader setup`",
-    "the values of": "shorten the table's values, or declare the fact with fewer texts and run "
-    "`loader setup`",
-    "the text of the row": "name a target in an encoding that can hold the text, or correct the "
-    "text in the table",
-}
-"""How a reason begins, and what removes its cause."""
-_OTHERWISE = "read the reason in rejected_changes and remove its cause"
-
-
-def rejection_remedy(fact: str, reasons: Iterable[str] | None) -> str:
-    """Return what to do about changes that a fact rejected for these reasons; None: not known.
+def rejection_remedy(fact: str) -> str:
+    """Return what to do about changes that a fact rejected.
 
     Only the tables still have what such a change lacks, so a new seed counts it, and no second try.
     """
-    causes = dict.fromkeys(_cause(reason) for reason in reasons or ())
-    first = "; ".join(causes) or _OTHERWISE
-    return f"{first}; then `spark-submit spark/seed.py --fact {fact}`, then `dbt build`"
-
-
-def _cause(reason: str) -> str:
-    return next((cure for start, cure in _CAUSES.items() if reason.startswith(start)), _OTHERWISE)
+    return (
+        "remove the cause that the reason names (`loader setup --check` prints SQL for tables); "
+        f"then `spark-submit spark/seed.py --fact {fact}`, then `dbt build`"
+    )
 
 
 _RECENT_SECONDS = 10.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from decimal import MAX_PREC, Context, Decimal, localcontext
 from typing import Any
@@ -16,7 +16,7 @@ from loader.monitoring.text_lines import REMEDY, aligned
 from loader.staging.records import say_state
 from loader.staging.target_state import rejected_reasons
 from waltally.database import Connection, connect
-from waltally.errors import NotSetUp, SettingError
+from waltally.errors import MissingRight, NotSetUp, SettingError
 from waltally.facts import Fact, Measure, parse, parse_roll_up
 from waltally.tables import Table, format_names, parse_names
 from waltally.units import ago, plural
@@ -32,16 +32,6 @@ _ROLL_UPS = """
 select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration
 from {}.roll_up order by fact_name
 """
-
-_READABLE = """
-select has_schema_privilege(n.oid, 'usage') and bool_and(has_table_privilege(c.oid, 'select'))
-from pg_namespace as n
-inner join pg_class as c on c.relnamespace = n.oid
-where n.nspname = %s and c.relname = any(%s)
-group by n.oid
-having count(*) = %s
-"""
-_STAGING = ("change_log", "fact_state", "model_watermark", "slot_position")
 
 _FRESHNESS = """
 select
@@ -111,15 +101,13 @@ class Stats:
 
 def read_facts(target: Connection, schema: str) -> list[Fact]:
     """Return the registered facts of all slots. Raises NotSetUp, MissingRight."""
-    try:
+    facts: list[Fact] = []
+    with suppress(NotSetUp):
         rows = target.ask(_REGISTERED, None, schema)
-    except NotSetUp:
-        rows = []
-    place = Table(schema, "roll_up").quoted
-    may_read = target.ask("select has_table_privilege(to_regclass(%s), 'select')", (place,))
-    rolled = target.ask(_ROLL_UPS, None, schema) if may_read == [(True,)] else []
-    facts = [parse(name, Table(*place), said) for name, *place, said in rows]
-    facts += [parse_roll_up(name, Table(*place), said) for name, *place, said in rolled]
+        facts += [parse(name, Table(*place), declared) for name, *place, declared in rows]
+    with suppress(NotSetUp, MissingRight):
+        rows = target.ask(_ROLL_UPS, None, schema)
+        facts += [parse_roll_up(name, Table(*place), installed) for name, *place, installed in rows]
     if not facts:
         raise NotSetUp(
             f"No fact is registered in schema {schema} of the target", "run `loader setup`"
@@ -232,9 +220,10 @@ def _freshness(
     target: Connection, schema: str, fact: Fact, relation: Table
 ) -> tuple[list[Freshness] | None, list[str] | None]:
     """Return how fresh the fact is and what it lacks; None where a reader may not see that."""
-    if target.ask(_READABLE, (schema, list(_STAGING), len(_STAGING))) != [(True,)]:
-        return None, None
-    rows = target.ask(_FRESHNESS, (str(relation),), schema)
+    try:
+        rows = target.ask(_FRESHNESS, (str(relation),), schema)
+    except (NotSetUp, MissingRight):
+        rows = []
     if not rows:
         return None, None
     found, notes = [], []
@@ -250,7 +239,7 @@ def _freshness(
             count = "Some changes" if reasons is None else plural(sum(reasons.values()), "change")
             notes.append(
                 f"{count}, of all groups, could not be counted, the newest at {rejected}. "
-                f"Try: {rejection_remedy(fact.name, reasons)}"
+                f"Try: {rejection_remedy(fact.name)}"
             )
         if lacking := sum((left_out or {}).values()):
             are = "lacks a dimension and is" if lacking == 1 else "lack a dimension and are"
@@ -288,13 +277,12 @@ def render(stats: Stats) -> list[str]:
         "",
         *_freshness_lines(stats.freshness),
         # The remedy in a line of its own, so that it can be pasted.
-        *(line for note in stats.notes or [] for line in _note(note)),
+        *(
+            line
+            for note in stats.notes or []
+            for line in note.replace(f" {REMEDY}", f"\n{REMEDY}").split("\n")
+        ),
     ]
-
-
-def _note(note: str) -> list[str]:
-    said, separator, remedy = note.rpartition(f" {REMEDY}")
-    return [said, f"{REMEDY}{remedy}"] if separator else [note]
 
 
 def _freshness_lines(freshness: list[Freshness] | None) -> list[str]:

@@ -134,7 +134,7 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
         "facts": [
             {
                 **{field: value for field, value in fact.items() if field != "fact_name"},
-                "rejected_remedy": rejection_remedy(fact["fact_name"], fact["rejected_reasons"])
+                "rejected_remedy": rejection_remedy(fact["fact_name"])
                 if fact["rejected_lsn"]
                 else None,
             }

@@ -49,43 +49,19 @@ model as (
     cross join lateral {0}.plan_models(slot.slot_name) as plans
 ),
 
-archive as (
-    select
-        slot_name,
-        from_lsn,
-        archived_lsn,
-        left(location, length(location) - length('/slot=' || slot_name)) as place
-    from {0}.archive_position
-),
-
+-- Two archives do not cover a partition between them: each can only go on from where it ends.
 unarchived as (
-    select
-        held.*,
-        growing.place as growing_place,
-        case
-            when growing.place is null then 'no archive of it' || coalesce(
-                (
-                    select string_agg('; ' || late.place || ' has only what is after ' || late.from_lsn, '')
-                    from archive as late
-                    where late.slot_name = held.slot_name
-                ),
-                ''
-            )
-            else 'the archive in ' || growing.place || ' lacks what is from '
-                || greatest(growing.archived_lsn, held.from_lsn, held.start_lsn) || ' on'
-        end as lacking
+    select held.*
     from held
-    left join lateral (
-        -- An archive that begins later can only go on from where it ends.
-        select archive.place, archive.archived_lsn
-        from archive
-        where
-            archive.slot_name = held.slot_name
-            and archive.from_lsn <= greatest(held.from_lsn, held.start_lsn)
-        order by archive.archived_lsn desc
-        limit 1
-    ) as growing on true
-    where not held.is_written and coalesce(growing.archived_lsn < held.to_lsn, true)
+    where
+        not held.is_written
+        and not exists (
+            select from {0}.archive_position as archive
+            where
+                archive.slot_name = held.slot_name
+                and archive.from_lsn <= greatest(held.from_lsn, held.start_lsn)
+                and archive.archived_lsn >= held.to_lsn
+        )
 ),
 
 reasons (name, slot_name, place, reason, remedy) as (
@@ -155,12 +131,11 @@ reasons (name, slot_name, place, reason, remedy) as (
         4,
         concat(
             'a rebuild of ', model.model_name, ' from slot ', held.slot_name, ' needs it: there is ',
-            coalesce('a baseline at ' || model.snapshot_lsn, 'no baseline'), ' and ', held.lacking
+            coalesce('a baseline at ' || model.snapshot_lsn, 'no baseline'), ', and no archive holds all of it'
         ),
         concat(
-            '`spark-submit spark/archive.py --to ',
-            coalesce('''' || replace(held.growing_place, '''', '''"''"''') || '''`', 'FOLDER`, a new one'),
-            '; or count again, `spark-submit spark/seed.py --fact ', model.fact_name, '`'
+            '`spark-submit spark/archive.py --to FOLDER`; or count again, `spark-submit spark/seed.py --fact ',
+            model.fact_name, '`'
         )
     from unarchived as held
     inner join model on model.slot_name = held.slot_name
