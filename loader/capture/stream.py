@@ -193,13 +193,12 @@ def _check_tables(
     """
     if not registered.tables:
         raise NotSetUp(f"No fact is registered for the slot {settings.slot}", "run `loader setup`")
-    wanted = table_identity.wanted(registered.facts)
-    found = table_identity.read_current(source, wanted)
-    for table in wanted:
-        if str(table) not in found:
+    current = table_identity.read_current(source, registered.facts)
+    for table in registered.tables:
+        if str(table) not in current:
             raise table_identity.missing_finding(table)
     counted = table_identity.read_counted(change_log.connection, settings.schema, settings.slot)
-    for finding in table_identity.replaced_findings(registered.facts, counted, found):
+    for finding in table_identity.replaced_findings(registered.facts, counted, current):
         log.warning(finding.sentence)
 
 

@@ -186,7 +186,7 @@ def read_tables(
 ) -> list[dict[str, object]]:
     """Return the rows of logged_table for the declared facts. Raises LoaderError."""
     tables = source_tables(declared.facts)
-    identities = table_identity.read_current(source, table_identity.wanted(declared.facts))
+    identities = table_identity.read_current(source, declared.facts)
     roots = LeafCatalog(source, tables, {}).roots
     return [
         registration.logged_row(

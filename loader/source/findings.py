@@ -45,7 +45,7 @@ def tables_replaced(
 ) -> list[LoaderError]:
     """Return which tables or columns are no longer those that the facts counted."""
     before = table_identity.read_counted(target, settings.schema, settings.slot)
-    now = table_identity.read_current(source, table_identity.wanted(counted))
+    now = table_identity.read_current(source, counted)
     return table_identity.replaced_findings(counted, before, now)
 
 

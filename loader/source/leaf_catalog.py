@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from loader.staging.logged_tables import Member, Root, member
 from waltally import lsn
@@ -15,10 +14,10 @@ from waltally.tables import Table, literal
 # being detached concurrently has left the table for every new query.
 _MEMBERS = """
 with recursive tree (label, oid, parent, attached) as (
-    select wanted.label, c.oid, 0::oid, ''
-    from jsonb_to_recordset('WANTED') as wanted (label text, schema text, name text)
-    inner join pg_namespace as n on n.nspname = wanted.schema
-    inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+    select listed.label, c.oid, 0::oid, ''
+    from jsonb_to_recordset(%(tables)s) as listed (label text, schema text, name text)
+    inner join pg_namespace as n on n.nspname = listed.schema
+    inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
     where c.relkind = 'p'
     union all
     select tree.label, i.inhrelid, i.inhparent, i.xmin::text
@@ -72,7 +71,7 @@ select
     {_FINGERPRINT},
     (
         select coalesce(jsonb_agg(known.oid), '[]')
-        from jsonb_to_recordset('KNOWN') as known (oid bigint, schema text, name text)
+        from jsonb_to_recordset(%(known)s) as known (oid bigint, schema text, name text)
         where
             exists (select from pg_class as c where c.oid = known.oid)
             or exists (
@@ -112,9 +111,9 @@ where root.parent = 0
 """
 _HAS_PARTITIONED = """
 select exists (
-    select from jsonb_to_recordset('WANTED') as wanted (schema text, name text)
-    inner join pg_namespace as n on n.nspname = wanted.schema
-    inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+    select from jsonb_to_recordset(%(tables)s) as listed (schema text, name text)
+    inner join pg_namespace as n on n.nspname = listed.schema
+    inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
     where c.relkind = 'p'
 )
 """
@@ -124,7 +123,7 @@ select encode(convert_to(
     '"schema":' || to_json(schema)::text || ',"table":' || to_json(name)::text,
     getdatabaseencoding()
 ), 'hex')
-from jsonb_to_recordset('WANTED') as wanted (place int, schema text, name text)
+from jsonb_to_recordset(%(tables)s) as listed (place int, schema text, name text)
 order by place
 """
 
@@ -140,17 +139,14 @@ class LeafCatalog:
     ) -> None:
         """Read them. `before` is what is stored. Raises LoaderError."""
         self._connection = connection
-        wanted = self._wanted = _listed(tables)
-        self._check = _CHECK.replace("'WANTED'", wanted)
         known = [
-            {"oid": each.oid, "schema": each.table.schema, "name": each.table.name}
+            {"oid": member.oid, "schema": member.table.schema, "name": member.table.name}
             for root in before.values()
-            for each in root.members
+            for member in root.members
         ]
-        query = _READ.replace("'WANTED'", wanted)
-        ((members, fingerprint, present, read_lsn),) = connection.ask(
-            query.replace("'KNOWN'", _json(known))
-        )
+        self._tables = _listed(tables)
+        values = {"tables": self._tables, "known": json.dumps(known)}
+        ((members, fingerprint, present, read_lsn),) = connection.ask(_READ, values)
         self._fingerprint = fingerprint
         self.present: frozenset[int] = frozenset(present)
         """The oids of stored members that exist, or whose names have another table."""
@@ -160,13 +156,13 @@ class LeafCatalog:
         for label, *row in members:
             by_label.setdefault(label, []).append(member(row))
         self.roots: dict[Table, Root] = {
-            found[0].table: Root(self.read_lsn, tuple(found)) for found in by_label.values()
+            members[0].table: Root(self.read_lsn, tuple(members)) for members in by_label.values()
         }
         """By partitioned table; the first member is the table itself."""
 
     def look_again(self) -> tuple[bool, str]:
         """Return whether all is as it was read, and the snapshot that shows it."""
-        ((fingerprint, snapshot),) = self._connection.ask(self._check)
+        ((fingerprint, snapshot),) = self._connection.ask(_CHECK, {"tables": self._tables})
         return fingerprint == self._fingerprint, str(snapshot)
 
     def spell(self, tables: Sequence[Table]) -> list[bytes]:
@@ -175,7 +171,7 @@ class LeafCatalog:
             {"place": place, "schema": table.schema, "name": table.name}
             for place, table in enumerate(tables)
         ]
-        rows = self._connection.ask(_SPELL.replace("'WANTED'", _json(listed)))
+        rows = self._connection.ask(_SPELL, {"tables": json.dumps(listed)})
         return [bytes.fromhex(spelled) for (spelled,) in rows]
 
     def lasting_keys(self) -> dict[str, tuple[str, ...]]:
@@ -185,20 +181,16 @@ class LeafCatalog:
         """
         return {
             label: tuple(bytes.fromhex(name).decode("latin-1") for name in names)
-            for label, names in self._connection.ask(_KEYS.replace("'WANTED'", self._wanted))
+            for label, names in self._connection.ask(_KEYS, {"tables": self._tables})
         }
 
 
 def has_partitioned(tables: Iterable[Table]) -> str:
     """Return SQL whose one value is whether any of the tables is partitioned."""
-    return _HAS_PARTITIONED.replace("'WANTED'", _listed(tables))
+    return _HAS_PARTITIONED.replace("%(tables)s", literal(_listed(tables)))
 
 
 def _listed(tables: Iterable[Table]) -> str:
-    return _json(
-        [{"label": str(each), "schema": each.schema, "name": each.name} for each in tables]
+    return json.dumps(
+        [{"label": str(table), "schema": table.schema, "name": table.name} for table in tables]
     )
-
-
-def _json(value: Any) -> str:
-    return literal(json.dumps(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waltally.facts import Fact, identity_columns, needed_columns
 from waltally.tables import Table, literal
@@ -238,48 +238,33 @@ inner join pg_class as c on c.oid = wanted.oid
 """
 
 
-def table_query(table: Table, facts: Sequence[Fact], root: Table | None = None) -> str:
-    """Return SQL for any driver: what `table_info` takes, about what the facts need of a table.
-
-    Of a leaf the facts need what they need of its `root`.
-    """
-    counted = root or table
-    return _TABLE.format(
-        schema=literal(table.schema),
-        name=literal(table.name),
-        columns=_array(needed_columns(facts, counted)),
-        identity=_array(identity_columns(facts, counted)),
-    )
-
-
-def _array(names: Iterable[str]) -> str:
-    return f"array[{', '.join(map(literal, names))}]::text[]"
-
-
-def table_info(table: Table, row: Sequence[Any] | None) -> TableInfo:
-    """Return what the row of the statement `table_query` says of the table."""
-    if row is None:
-        return TableInfo(table)
-    *plain, numbers, writes = row
-    nested = (
-        {
-            name: Number(has_precision, [Check(*check) for check in checks])
-            for name, (has_precision, checks) in numbers.items()
-        },
-        Writes(*writes),
-    )
-    return TableInfo(table, *(*plain, *nested))
-
-
 def ask_table(
     connection: Connection,
     table: Table,
     facts: Sequence[Fact],
     root: Table | None = None,
 ) -> TableInfo:
-    """Return what there is to know of a table that the facts need, or of a leaf of their `root`.
+    """Return what there is to know of a table that the facts need. Raises LoaderError.
 
-    Raises LoaderError.
+    Of a leaf the facts need what they need of its `root`.
     """
-    rows = connection.ask(table_query(table, facts, root))
-    return table_info(table, rows[0] if rows else None)
+    counted = root or table
+    query = _TABLE.format(
+        schema=literal(table.schema),
+        name=literal(table.name),
+        columns=_array(needed_columns(facts, counted)),
+        identity=_array(identity_columns(facts, counted)),
+    )
+    rows = connection.ask(query)
+    if not rows:
+        return TableInfo(table)
+    *plain, numbers, writes = rows[0]
+    constrained = {
+        name: Number(has_precision, [Check(*check) for check in checks])
+        for name, (has_precision, checks) in numbers.items()
+    }
+    return TableInfo(table, *(*plain, constrained, Writes(*writes)))
+
+
+def _array(names: Iterable[str]) -> str:
+    return f"array[{', '.join(map(literal, names))}]::text[]"

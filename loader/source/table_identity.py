@@ -9,7 +9,7 @@ from typing import TypedDict
 from waltally.database import Connection
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.tables import Table, literal
+from waltally.tables import Table
 
 
 class TableIdentity(TypedDict):
@@ -30,7 +30,7 @@ TableIdentities = Mapping[str, TableIdentity]
 
 _QUERY = """
 select coalesce(jsonb_object_agg(
-    wanted.label,
+    needed.label,
     jsonb_build_object('table_oid', c.oid::bigint, 'named_xid', t.xmin::text::bigint)
     || jsonb_build_object('column_numbers', (
         select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
@@ -38,13 +38,13 @@ select coalesce(jsonb_object_agg(
         where
             a.attrelid = c.oid
             and not a.attisdropped
-            and wanted.columns ? a.attname::text
+            and needed.columns ? a.attname::text
     ))
-), '{}')::text
-from jsonb_to_recordset('WANTED')
-    as wanted (label text, schema text, name text, columns jsonb)
-inner join pg_namespace as n on n.nspname = wanted.schema
-inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+), '{}')
+from jsonb_to_recordset(%s)
+    as needed (label text, schema text, name text, columns jsonb)
+inner join pg_namespace as n on n.nspname = needed.schema
+inner join pg_class as c on c.relnamespace = n.oid and c.relname = needed.name
 -- A sequence or an index has no row type, and is no table.
 inner join pg_type as t on t.oid = c.reltype
 """
@@ -64,20 +64,6 @@ where fact.slot_name = %s
 """
 """Gives by fact what its baseline counted, or setup found where it has none; null where that is not
 known. The schema is filled in."""
-
-
-def wanted(facts: Sequence[Fact]) -> dict[Table, tuple[str, ...]]:
-    """Return every table with the columns of it that the facts need."""
-    return {table: needed_columns(facts, table) for table in source_tables(facts)}
-
-
-def query(wanted: Mapping[Table, Sequence[str]]) -> str:
-    """Return SQL for any driver; its one value is the tables' identities now, as JSON."""
-    listed = [
-        {"label": str(table), "schema": table.schema, "name": table.name, "columns": columns}
-        for table, columns in wanted.items()
-    ]
-    return _QUERY.replace("'WANTED'", literal(json.dumps(listed)))
 
 
 def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
@@ -102,11 +88,20 @@ def read_counted(target: Connection, schema: str, slot: str) -> dict[str, TableI
     return {name: identities or {} for name, _, identities in rows}
 
 
-def read_current(source: Connection, wanted: Mapping[Table, Sequence[str]]) -> TableIdentities:
-    """Return the tables' identities now. Raises LoaderError."""
-    ((found,),) = source.ask(query(wanted))
-    identities: TableIdentities = json.loads(found)
-    return identities
+def read_current(source: Connection, facts: Sequence[Fact]) -> TableIdentities:
+    """Return the identities that the tables of the facts have now. Raises LoaderError."""
+    tables = [
+        {
+            "label": str(table),
+            "schema": table.schema,
+            "name": table.name,
+            "columns": needed_columns(facts, table),
+        }
+        for table in source_tables(facts)
+    ]
+    ((identities,),) = source.ask(_QUERY, (json.dumps(tables),))
+    current: TableIdentities = identities
+    return current
 
 
 def replaced_findings(

@@ -118,7 +118,7 @@ def count(
     facts = [each.built.fact for each in stored]
     with snapshot.export(settings, facts, source) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
-        known = table_identity.read_current(source, table_identity.wanted(facts))
+        known = table_identity.read_current(source, facts)
         found = [
             each
             for each in stored

@@ -162,9 +162,8 @@ def count(
     that position, so that deletes before it are applied; a standby cannot wake it.
     """
     with exported_by(target, reader, settings, facts) as exported:
-        wanted = table_identity.wanted(facts)
         # The snapshot's locks prevent that a name comes to mean another table.
-        found = store.Counted(exported.position, table_identity.read_current(reader, wanted))
+        found = store.Counted(exported.position, table_identity.read_current(reader, facts))
         refuse_old(target, settings, facts, exported.position)
         if exported.is_standby:
             # Only now: a standby may come to another timeline until replay is paused.
