@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from common import arrow, changes, session
 from common.arrow import Written
-from deltas import rules
-from deltas.rules import Position
+from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from applying.plans import ApplySettings, Plan
 from waltally import failpoints, lsn
 from waltally.database import Connection
-from waltally.facts import Fact
 from waltally.tables import Table
 
 _CHANGES_PER_TASK = 20_000
@@ -100,35 +97,33 @@ def compute(
     place = (settings.schema, settings.slot, plan.from_lsn, to_lsn)
     found = changes.read(spark, target, *place, _CHANGES_PER_TASK)
     may_truncate = _any(target, settings, plan.from_lsn, to_lsn, "action is null or action = 'T'")
-    truncates = rules.truncate_positions(found, fact) if may_truncate else {}
-    classified = rules.classify(found, fact, settings.slot).persist()
+    own = FactChanges(found, fact, settings.slot, may_truncate=may_truncate)
+    own.classified.persist()
     try:
         written = arrow.append(
-            _rows(classified, truncates, fact, settings.slot, batch),
+            _rows(own, settings.slot, batch),
             target,
             Table(settings.schema, "computed_group"),
         )
         failpoints.reach("written")
-        rejected = rules.rejected_changes(classified).agg(sql.max("commit_lsn")).first()
+        rejected = own.rejected.agg(sql.max("commit_lsn")).first()
         assert rejected is not None
-        return Computed(written, rejected[0], _left_out(classified, truncates))
+        return Computed(written, rejected[0], _left_out(own))
     finally:
-        classified.unpersist()
+        own.classified.unpersist()
 
 
-def _rows(
-    classified: DataFrame, truncates: Mapping[str, Position], fact: Fact, slot: str, batch: str
-) -> DataFrame:
+def _rows(own: FactChanges, slot: str, batch: str) -> DataFrame:
     """Return the rows of computed_group."""
-    found = rules.deltas_after(classified, truncates, fact).select(
+    fact = own.fact
+    found = own.deltas().select(
         sql.lit(None).cast("string").alias("part"),
         sql.lit(None).cast("bigint").alias("commit_lsn"),
         "dimensions",
         "sums",
     )
     if any(each.ignores_deletes for each in fact.tables):
-        deletes = rules.archived_deletes(classified, truncates, fact, "commit_lsn")
-        found = found.unionByName(deletes)
+        found = found.unionByName(own.archived_deletes("commit_lsn"))
     return found.select(
         sql.lit(slot).alias("slot_name"),
         sql.lit(str(fact.relation)).alias("model_name"),
@@ -140,8 +135,8 @@ def _rows(
     )
 
 
-def _left_out(classified: DataFrame, truncates: Mapping[str, Position]) -> str:
-    counts = rules.left_out(classified, truncates)
+def _left_out(own: FactChanges) -> str:
+    counts, truncates = own.left_out(), own.truncates
     return json.dumps(
         {
             part: {"row_count": counts.get(part, 0), "is_truncated": part in truncates}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 from common.errors import AuditIncomplete
-from deltas import current_rows, rules, sums
-from deltas.rules import Rejected
+from deltas import sums
+from deltas.rules import FactChanges, Rejected
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
@@ -14,13 +14,11 @@ from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally.facts import Fact
 
 
-def rejected(classified: DataFrame) -> Rejected:
-    """Return how many of the changes, as rules.classify has them, cannot be counted."""
-    row = (
-        rules.rejected_changes(classified)
-        .agg(sql.count("*").alias("count"), sql.min("commit_lsn").alias("first_lsn"))
-        .first()
-    )
+def rejected(changes: FactChanges) -> Rejected:
+    """Return how many of the changes cannot be counted."""
+    row = changes.rejected.agg(
+        sql.count("*").alias("count"), sql.min("commit_lsn").alias("first_lsn")
+    ).first()
     assert row is not None
     return Rejected(row["count"], row["first_lsn"])
 
@@ -98,18 +96,15 @@ def archived_totals(archived: DataFrame, fact: Fact) -> dict[str, str]:
     return {measure.name: total for measure, total in totals if kept & set(measure.of)}
 
 
-def brought_forward(
-    rows: DataFrame, classified: DataFrame, truncates: Mapping[str, rules.Position], fact: Fact
-) -> DataFrame:
+def brought_forward(rows: DataFrame, changes: FactChanges) -> DataFrame:
     """Return the fact's rows with the changes applied, as dbt would apply them.
 
-    `classified` has the changes as rules.classify does, `truncates` the last of each part.
     Raises AuditIncomplete where a TRUNCATE took away a part of a measure that has other parts:
     the fact does not know how much that was.
     """
-    if fact.kind == "current_rows":
-        return current_rows.applied(rows, classified, fact)
-    return moved(rows, rules.deltas_after(classified, truncates, fact), fact, truncates.keys())
+    if changes.fact.kind == "current_rows":
+        return changes.applied_to(rows, "dimensions")
+    return moved(rows, changes.deltas(), changes.fact, changes.truncates.keys())
 
 
 def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -> DataFrame:

@@ -21,8 +21,7 @@ from common.settings import DEFAULT_TIMEOUT, Settings
 from common.spark_errors import spark_errors
 from counting import checks, ranges, snapshot
 from counting.reading import counted_groups
-from deltas import rules
-from deltas.rules import Rejected
+from deltas.rules import FactChanges, Rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from rich.console import Console
@@ -199,13 +198,11 @@ def compare(
     change_count = log.change_counts[fact.name]
     if change_count:
         mine = log.changes.where(sql.col("commit_lsn") >= built.position)
-        classified = rules.classify(mine, fact, settings.slot).persist()
-        rejected = rejected.and_then(evaluation.rejected(classified))
-        truncates = rules.truncate_positions(mine, fact) if log.may_truncate else {}
-        forward = evaluation.brought_forward(found.rows, classified, truncates, fact)
-        archived = archived.where(~sql.col("part").isin(list(truncates))).unionByName(
-            rules.archived_deletes(classified, truncates, fact)
-        )
+        later = FactChanges(mine, fact, settings.slot, may_truncate=log.may_truncate)
+        later.classified.persist()
+        rejected = rejected.and_then(evaluation.rejected(later))
+        forward = evaluation.brought_forward(found.rows, later)
+        archived = later.untruncated(archived).unionByName(later.archived_deletes())
     unseen = why_unseen(built)
     return FactReport(
         fact.name,

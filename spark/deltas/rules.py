@@ -8,13 +8,13 @@ groups are as deltas.sums has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from deltas import images, messages, sums
+from deltas import current_rows, images, messages, sums
 from waltally.facts import Fact
 
 Position = tuple[int, int]
@@ -34,134 +34,127 @@ class Rejected:
         return Rejected(self.count + later.count, first)
 
 
-def signed_deltas(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return what the changes add to each group: part, dimensions, sums.
+class FactChanges:
+    """The changes of an interval as one fact sees them: what they add, take away and cannot say.
 
-    An image before the last TRUNCATE of its part does not count; the caller drops what was counted
-    before the changes of a part that `last_truncates` names. Groups that net to nothing are left
-    out. Not for current rows, whose old images are keys: see deltas.current_rows.
+    A TRUNCATE cancels everything before it of its part, in these changes and in what was counted
+    before them. `classified` has the changes as `classify` does, and may be cached.
     """
-    return _summed(signed_images(changes, fact, slot), fact)
 
+    def __init__(
+        self, changes: DataFrame, fact: Fact, slot: str, *, may_truncate: bool = True
+    ) -> None:
+        self.fact = fact
+        self.classified = classify(changes, fact, slot)
+        self._changes = changes
+        self._may_truncate = may_truncate
 
-def deltas_after(classified: DataFrame, truncates: Mapping[str, Position], fact: Fact) -> DataFrame:
-    """As `signed_deltas`, of changes as `classify` has them; `truncates` is the last of each part.
-
-    Without a join, and without reading the changes again.
-    """
-    return _summed(_images(_after(classified, truncates), fact), fact)
-
-
-def archived_deletes(
-    classified: DataFrame, truncates: Mapping[str, Position], fact: Fact, *by: str
-) -> DataFrame:
-    """Return the rows that were deleted from tables whose deletes the fact ignores.
-
-    As groups with part, dimensions, the columns `by` and sums, whose sums are what the fact still
-    counts of them.
-    """
-    deleted = _images(_after(classified, truncates), fact).where("is_ignored")
-    return sums.summed(deleted, fact, "part", "dimensions", *by)
-
-
-def left_out(classified: DataFrame, truncates: Mapping[str, Position]) -> dict[str, int]:
-    """Return by part how many rows more or fewer belong to no group because of a null.
-
-    Every delete counts, also where the fact ignores it.
-    """
-    is_new, is_old = (
-        (sql.col(f"meets_{side}") & ~sql.col(f"has_{side}")).cast("int") for side in ("new", "old")
-    )
-    more = sql.sum(is_new - is_old).alias("row_count")
-    found = _after(classified, truncates).groupBy("part").agg(more)
-    return {row["part"]: row["row_count"] for row in found.collect()}
-
-
-def _after(classified: DataFrame, truncates: Mapping[str, Position]) -> DataFrame:
-    """Return the changes that can be counted, without those that a TRUNCATE cancels."""
-    found = classified.where("reason is null")
-    for part, (commit_lsn, ordinal) in truncates.items():
-        last = sql.struct(sql.lit(commit_lsn).cast("bigint"), sql.lit(ordinal).cast("bigint"))
-        is_before = sql.struct("commit_lsn", "ordinal") <= last
-        found = found.where(~((sql.col("part") == part) & is_before))
-    return found
-
-
-def _summed(images: DataFrame, fact: Fact) -> DataFrame:
-    signed = images.where("not is_ignored").withColumn(
-        "sums", sums.negated(sql.col("sums"), sql.col("sign"))
-    )
-    return sums.summed(signed, fact, "part", "dimensions").where(~sums.is_nothing(fact))
-
-
-def signed_images(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return each image that counts: part, commit_lsn, ordinal, is_ignored, sign, dimensions, sums.
-
-    The sign is 1 of a new row and -1 of an old one; `sums` is without it. An image before the last
-    TRUNCATE of its part does not count. With is_ignored the row was deleted from a table whose
-    deletes the fact ignores, so it stays counted.
-    """
-    cancelling = last_truncates(changes, fact).select(
-        "part", sql.struct("commit_lsn", "ordinal").alias("truncated_at")
-    )
-    at = sql.struct("commit_lsn", "ordinal")
-    return _images(
-        classify(changes, fact, slot)
-        .where(sql.col("reason").isNull())
-        .join(sql.broadcast(cancelling), "part", "left")
-        .where(sql.col("truncated_at").isNull() | (at > sql.col("truncated_at"))),
-        fact,
-    )
-
-
-def _images(classified: DataFrame, fact: Fact) -> DataFrame:
-    ignoring = [each.name for each in fact.tables if each.ignores_deletes]
-    is_ignored = (sql.col("action") == "D") & sql.col("part").isin(ignoring)
-    found = [
-        sql.when(
-            sql.col(f"has_{side}"),
-            sql.struct(
-                sql.lit(sign).alias("sign"),
-                sql.col(f"{side}_texts").alias("dimensions"),
-                sql.col(f"{side}_sums").alias("sums"),
-            ),
+    @cached_property
+    def truncates(self) -> dict[str, Position]:
+        """The last TRUNCATE of each part that has one. Reads the changes when it is first asked."""
+        if not self._may_truncate:
+            return {}
+        # A filter on raw columns, so that Spark can skip parts of the files.
+        candidates = self._changes.where("action is null or action = 'T'")
+        last = (
+            messages.read(candidates, self.fact)
+            .where("action = 'T' and part is not null")
+            .groupBy("part")
+            .agg(sql.max(sql.struct("commit_lsn", "ordinal")).alias("last"))
         )
-        for side, sign in (("new", 1), ("old", -1))
-    ]
-    kept = ("part", "commit_lsn", "ordinal", "is_ignored")
-    return (
-        classified.withColumn("is_ignored", is_ignored)
-        .select(*kept, sql.explode(sql.array(*found)).alias("image"))
-        .where(sql.col("image").isNotNull())
-        .select(*kept, "image.sign", "image.dimensions", "image.sums")
-    )
+        return {row["part"]: tuple(row["last"]) for row in last.collect()}
 
+    @property
+    def rejected(self) -> DataFrame:
+        """The changes that cannot be counted: commit_lsn, ordinal, reason."""
+        return self.classified.where("reason is not null").select("commit_lsn", "ordinal", "reason")
 
-def truncate_positions(changes: DataFrame, fact: Fact) -> dict[str, Position]:
-    """Return what `last_truncates` finds, by part. Reads the changes now."""
-    return {
-        row["part"]: (row["commit_lsn"], row["ordinal"])
-        for row in last_truncates(changes, fact).collect()
-    }
+    def deltas(self, *, all_deletes: bool = False) -> DataFrame:
+        """Return what the changes add to each group: part, dimensions, sums.
 
+        Groups that net to nothing are left out. With `all_deletes` those count too that the fact
+        ignores. Not for current rows, whose old images are keys.
+        """
+        images = self.images() if all_deletes else self.images().where("not is_ignored")
+        signed = images.withColumn("sums", sums.negated(sql.col("sums"), sql.col("sign")))
+        found = sums.summed(signed, self.fact, "part", "dimensions")
+        return found.where(~sums.is_nothing(self.fact))
 
-def last_truncates(changes: DataFrame, fact: Fact) -> DataFrame:
-    """Return the last TRUNCATE of each part that has one: part, commit_lsn, ordinal."""
-    # A filter on raw columns, so that Spark can skip parts of the files.
-    candidates = changes.where("action is null or action = 'T'")
-    return (
-        messages.read(candidates, fact)
-        .where("action = 'T' and part is not null")
-        .groupBy("part")
-        .agg(sql.max(sql.struct("commit_lsn", "ordinal")).alias("last"))
-        .select("part", "last.commit_lsn", "last.ordinal")
-    )
+    def archived_deletes(self, *by: str) -> DataFrame:
+        """Return the rows that were deleted from tables whose deletes the fact ignores.
 
+        As groups with part, dimensions, the columns `by` and sums, whose sums are what the fact
+        still counts of them.
+        """
+        deleted = self.images().where("is_ignored")
+        return sums.summed(deleted, self.fact, "part", "dimensions", *by)
 
-def rejected_changes(classified: DataFrame) -> DataFrame:
-    """Return those of `classify` that cannot be counted: commit_lsn, ordinal, reason."""
-    rejected = classified.where(sql.col("reason").isNotNull())
-    return rejected.select("commit_lsn", "ordinal", "reason")
+    def left_out(self) -> dict[str, int]:
+        """Return by part how many rows more or fewer belong to no group because of a null.
+
+        Every delete counts, also where the fact ignores it.
+        """
+        is_new, is_old = (
+            (sql.col(f"meets_{side}") & ~sql.col(f"has_{side}")).cast("int")
+            for side in ("new", "old")
+        )
+        more = sql.sum(is_new - is_old).alias("row_count")
+        found = self._counted().groupBy("part").agg(more)
+        return {row["part"]: row["row_count"] for row in found.collect()}
+
+    def untruncated(self, groups: DataFrame) -> DataFrame:
+        """Return those of the groups before the changes that no TRUNCATE cancels."""
+        return groups.where(~sql.col("part").isin(list(self.truncates)))
+
+    def applied_to(self, groups: DataFrame, *by: str, all_deletes: bool = False) -> DataFrame:
+        """Return the groups, which have a part, after the changes: the columns `by`, and sums.
+
+        Groups of zeros are left out; the fact may keep such rows.
+        """
+        if self.fact.kind == "current_rows":
+            rows = current_rows.applied(groups, self.classified, self.fact)
+            return rows.withColumn("part", sql.lit(self.fact.tables[0].name)).select(*by, "sums")
+        together = self.untruncated(groups).unionByName(self.deltas(all_deletes=all_deletes))
+        return sums.summed(together, self.fact, *by).where(~sums.is_nothing(self.fact))
+
+    def images(self) -> DataFrame:
+        """Return the images that count.
+
+        The columns are part, commit_lsn, ordinal, is_ignored, sign, dimensions, sums. The sign is
+        1 of a new row and -1 of an old one; `sums` is without it. An image before the last
+        TRUNCATE of its part does not count. With is_ignored the row was deleted from a table whose
+        deletes the fact ignores, so it stays counted.
+        """
+        ignoring = [each.name for each in self.fact.tables if each.ignores_deletes]
+        is_ignored = (sql.col("action") == "D") & sql.col("part").isin(ignoring)
+        found = [
+            sql.when(
+                sql.col(f"has_{side}"),
+                sql.struct(
+                    sql.lit(sign).alias("sign"),
+                    sql.col(f"{side}_texts").alias("dimensions"),
+                    sql.col(f"{side}_sums").alias("sums"),
+                ),
+            )
+            for side, sign in (("new", 1), ("old", -1))
+        ]
+        kept = ("part", "commit_lsn", "ordinal", "is_ignored")
+        return (
+            self._counted()
+            .withColumn("is_ignored", is_ignored)
+            .select(*kept, sql.explode(sql.array(*found)).alias("image"))
+            .where(sql.col("image").isNotNull())
+            .select(*kept, "image.sign", "image.dimensions", "image.sums")
+        )
+
+    def _counted(self) -> DataFrame:
+        """Return the changes that can be counted, without those that a TRUNCATE cancels."""
+        found = self.classified.where("reason is null")
+        for part, (commit_lsn, ordinal) in self.truncates.items():
+            last = sql.struct(sql.lit(commit_lsn).cast("bigint"), sql.lit(ordinal).cast("bigint"))
+            is_before = sql.struct("commit_lsn", "ordinal") <= last
+            found = found.where(~((sql.col("part") == part) & is_before))
+        return found
 
 
 def classify(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:

@@ -21,6 +21,7 @@ from common.registration import registered_facts
 from common.settings import parse_lsn
 from common.spark_errors import spark_errors
 from deltas import sums
+from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import fact_state, groups
 
@@ -133,7 +134,7 @@ def computed(archive: Archive, position: int, fact: Fact, baseline: Baseline | N
     begin = baseline.snapshot_lsn if baseline else archive.contents.from_lsn
     changes = archive.changes(begin, position)
     before = archive.groups(baseline.files if baseline else ())
-    return replayed_fact.replayed(before, changes, fact, archive.slot)
+    return FactChanges(changes, fact, archive.slot).applied_to(before, "dimensions")
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -1,8 +1,7 @@
-"""Computes a fact from a baseline and changes. Pure: DataFrame to DataFrame, no driver."""
+"""The rows of a replayed fact as its table has them. Pure: DataFrame to DataFrame, no driver."""
 
 from __future__ import annotations
 
-from deltas import current_rows, rules, sums
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
@@ -10,21 +9,6 @@ from waltally.facts import Dimension, Fact
 
 MAX_DIGITS = 38
 """Of Spark's decimals."""
-
-
-def replayed(baseline: DataFrame, changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
-    """Return the groups of the baseline and every change after it: dimensions, sums.
-
-    Groups of zeros are left out; the fact may keep such rows.
-    """
-    classified = rules.classify(changes, fact, slot)
-    if fact.kind == "current_rows":
-        return current_rows.applied(baseline.drop("part"), classified, fact)
-    # A TRUNCATE cancels everything before it, in the changes and in the baseline.
-    truncates = rules.truncate_positions(changes, fact)
-    kept = baseline.where(~sql.col("part").isin(list(truncates)))
-    deltas = rules.deltas_after(classified, truncates, fact)
-    return sums.summed(kept.unionByName(deltas), fact, "dimensions").where(~sums.is_nothing(fact))
 
 
 def as_rows(groups: DataFrame, fact: Fact) -> DataFrame:

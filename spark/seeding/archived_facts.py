@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -17,7 +17,8 @@ from archiving.manifests import Baseline, Origin
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from common.settings import Settings
 from counting.counts import COLUMNS, NULL_DIMENSION
-from deltas import current_rows, rules, sums
+from deltas import sums
+from deltas.rules import FactChanges
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
@@ -120,38 +121,29 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
             f" {lsn.show(at)} are {since} in the archive",
             _seed_it(fact),
         )
-    changes = archive.changes(begin, at)
-    classified = rules.classify(changes, fact, archive.slot).persist()
-    rejected = rules.rejected_changes(classified).orderBy("commit_lsn", "ordinal").first()
+    later = FactChanges(archive.changes(begin, at), fact, archive.slot)
+    later.classified.persist()
+    rejected = later.rejected.orderBy("commit_lsn", "ordinal").first()
     if rejected is not None:
         raise ArchiveIncomplete(
             f"a change at {lsn.show(rejected['commit_lsn'])} cannot be counted for {fact.name}:"
             f" {rejected['reason']}",
             f"give an --at up to {lsn.show(rejected['commit_lsn'])}; or {_seed_it(fact)}",
         )
-    truncates = rules.truncate_positions(changes, fact)
-    before = archive.groups(baseline.files)
-    if fact.kind == "current_rows":
-        rows = current_rows.applied(before.drop("part"), classified, fact).withColumn(
-            "part", sql.lit(fact.tables[0].name)
+    gone = archive.groups(baseline.archived_files)
+    minus = gone.withColumn("sums", sums.negated(sql.col("sums"), sql.lit(-1)))
+    stored = archive.groups(baseline.files).unionByName(minus)
+    rows = later.applied_to(stored, "part", "dimensions", all_deletes=True)
+    groups = [_as_groups(rows, fact, None)]
+    if fact.kind == "fact":
+        went = later.untruncated(gone).unionByName(later.archived_deletes())
+        groups.append(
+            _as_groups(sums.summed(went, fact, "part", "dimensions"), fact, WENT),
         )
-        groups = [_as_groups(rows, fact, None)]
-    else:
-        gone = archive.groups(baseline.archived_files)
-        minus = gone.withColumn("sums", sums.negated(sql.col("sums"), sql.lit(-1)))
-        stored = _untruncated(before.unionByName(minus), truncates)
-        deltas = rules.deltas_after(classified, truncates, _counting_deletes(fact))
-        rows = sums.summed(stored.unionByName(deltas), fact, "part", "dimensions")
-        ignored = rules.archived_deletes(classified, truncates, fact)
-        went = sums.summed(
-            _untruncated(gone, truncates).unionByName(ignored), fact, "part", "dimensions"
-        )
-        groups = [
-            _as_groups(rows.where(~sums.is_nothing(fact)), fact, None),
-            _as_groups(went, fact, WENT),
-        ]
-    left_out = {part: rows for part, rows in baseline.left_out.items() if part not in truncates}
-    for part, rows_more in rules.left_out(classified, truncates).items():
+    left_out = {
+        part: rows for part, rows in baseline.left_out.items() if part not in later.truncates
+    }
+    for part, rows_more in later.left_out().items():
         left_out[part] = left_out.get(part, 0) + rows_more
     uncounted: list[tuple[Any, ...]] = [
         (fact.name, part, [], count, [], NULL_DIMENSION, None)
@@ -164,7 +156,7 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
             json.dumps(each["example"]),
         )
         for each in baseline.rejections
-        if each["part"] not in truncates
+        if each["part"] not in later.truncates
     ]
     groups.append(archive.spark.createDataFrame(uncounted, SCHEMA))
     return Found(reduce(DataFrame.unionByName, groups), baseline.identities)
@@ -186,8 +178,8 @@ def _counted(archive: Archive, fact: Fact, at: int) -> Found:
         inserts.append(_as_inserts(rows.groups, baseline.fact, part, at))
         identities.append(of_fact(rows.identities, fact))
     changes = reduce(DataFrame.unionByName, inserts)
-    classified = rules.classify(changes, fact, archive.slot).persist()
-    deltas = rules.deltas_after(classified, {}, fact)
+    own = FactChanges(changes, fact, archive.slot, may_truncate=False)
+    own.classified.persist()
     names = [sql.lit(each.name) for each in fact.dimensions]
     example = sql.to_json(
         sql.map_from_arrays(
@@ -196,7 +188,7 @@ def _counted(archive: Archive, fact: Fact, at: int) -> Found:
         )
     )
     nothing = sql.array().cast("array<string>")
-    lacking = classified.where("reason is not null or (meets_new and not has_new)")
+    lacking = own.classified.where("reason is not null or (meets_new and not has_new)")
     uncounted = (
         lacking.withColumn("reason", sql.coalesce("reason", sql.lit(NULL_DIMENSION)))
         .groupBy("part", "reason")
@@ -204,7 +196,7 @@ def _counted(archive: Archive, fact: Fact, at: int) -> Found:
         .withColumns({"fact": sql.lit(fact.name), "dimensions": nothing, "sums": nothing})
     )
     return Found(
-        _as_groups(deltas, fact, None).unionByName(uncounted.select(*COLUMNS)),
+        _as_groups(own.deltas(), fact, None).unionByName(uncounted.select(*COLUMNS)),
         reduce(lambda one, other: {**one, **other}, identities),
     )
 
@@ -278,14 +270,6 @@ def _row_count(fact: Fact) -> Column:
                 found = sql.when(sql.col("part") == part.name, own).otherwise(found)
                 break
     return sql.lit(1).cast("bigint") if fact.kind == "current_rows" else found
-
-
-def _untruncated(groups: DataFrame, truncates: dict[str, rules.Position]) -> DataFrame:
-    return groups.where(~sql.col("part").isin(list(truncates)))
-
-
-def _counting_deletes(fact: Fact) -> Fact:
-    return replace(fact, tables=tuple(replace(part, deletes="count") for part in fact.tables))
 
 
 def _seed_it(fact: Fact) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 from common import changes, registration
 from common.errors import AuditIncomplete
 from common.settings import Settings
-from deltas import rules, sums
+from deltas import sums
+from deltas.rules import FactChanges
 from psycopg2.extras import execute_values
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -80,7 +81,8 @@ def _beyond(
     end = max(position, built.position)
     log = changes.read(spark, target, settings.schema, settings.slot, position, end)
     together = {name for each in fact.measures if part.name in each.of for name in each.of}
-    if together & rules.truncate_positions(log, fact).keys():
+    later = FactChanges(log, fact, settings.slot)
+    if together & later.truncates.keys():
         raise unknown(fact, "a table was truncated while the seed was counting; run it again")
     archived = groups.archived_query(fact, settings.schema, settings.slot)
     rows = groups.read(
@@ -92,7 +94,7 @@ def _beyond(
             groups.counted_query(fact, incoming_table(settings)),
         ],
         fact,
-    ).unionByName(rules.signed_deltas(log, fact, settings.slot))
+    ).unionByName(later.deltas())
     sign = sql.when(sql.col("part").isNull(), 1).otherwise(-1)
     signed = rows.withColumn("sums", sums.negated(sql.col("sums"), sign))
     found = sums.summed(signed, fact, "dimensions").withColumn("sums", _of_part(fact, part))

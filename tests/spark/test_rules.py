@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
-from deltas import rules
+from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.capture import wal2json
@@ -103,7 +103,8 @@ def letter(text: str) -> str | None:
 def outcome_of(log: DataFrame, fact: Fact) -> list[tuple[int, dict[str, Any]]]:
     """Each image, rejection and last TRUNCATE as a case says it, with its commit's position."""
     found = []
-    for image in rules.signed_images(log, fact, SLOT).collect():
+    changes = FactChanges(log, fact, SLOT)
+    for image in changes.images().collect():
         row = {key: image[key] for key in ("part", "sign", "is_ignored")}
         row["rejected_reason"] = None
         names = [each.name for each in fact.dimensions]
@@ -113,12 +114,11 @@ def outcome_of(log: DataFrame, fact: Fact) -> list[tuple[int, dict[str, Any]]]:
             if len(measure.columns) == 1 and not measure.where and image["part"] in measure.of:
                 row[f"sum_of_{measure.columns[0]}"] = amount
         found.append((image["commit_lsn"], row))
-    for change in rules.rejected_changes(rules.classify(log, fact, SLOT)).collect():
+    for change in changes.rejected.collect():
         row = {"sign": None, "rejected_reason": change["reason"]}
         found.append((change["commit_lsn"], row))
-    for truncate in rules.last_truncates(log, fact).collect():
-        row = {"part": truncate["part"], "sign": None, "rejected_reason": None}
-        found.append((truncate["commit_lsn"], row))
+    for part, (commit_lsn, _) in changes.truncates.items():
+        found.append((commit_lsn, {"part": part, "sign": None, "rejected_reason": None}))
     return found
 
 
@@ -202,10 +202,9 @@ def test_the_last_truncate_of_each_part_counts(spark: SparkSession) -> None:
         )
     ]
     rows.append((lsn.parse("2/0"), 1, "I", INSERT % ('"x"', "")))
-    found = rules.last_truncates(frame(spark, rows), FACT).collect()
-    assert {tuple(row) for row in found} == {
-        ("live", lsn.parse("0/20"), 2),
-        ("archived", lsn.parse("1/0"), 1),
+    assert FactChanges(frame(spark, rows), FACT, SLOT).truncates == {
+        "live": (lsn.parse("0/20"), 2),
+        "archived": (lsn.parse("1/0"), 1),
     }
 
 
@@ -246,7 +245,7 @@ def test_values_are_read_as_the_database_reads_them(spark: SparkSession) -> None
         for ordinal, action in enumerate((None, letter(text)))
     ]
     assert rows[-1][2] == "I"
-    found = rules.signed_deltas(spark.createDataFrame(rows, SCHEMA), FACT, SLOT).collect()
+    found = FactChanges(spark.createDataFrame(rows, SCHEMA), FACT, SLOT).deltas().collect()
     wanted = {read: 2 for *_, read in VALUES}
     assert {row["dimensions"][3]: int(row["sums"][0]) for row in found} == wanted
 
@@ -265,7 +264,7 @@ def test_what_the_database_does_not_take_for_json_is_rejected(spark: SparkSessio
     # An escaped backslash before u0000 is no escaped zero.
     fine = [plain, f" {plain}\n", INSERT % (r'"\\u0000"', "")]
     log = frame(spark, [(n, 1, None, text) for n, text in enumerate([*texts, *fine])])
-    found = rules.rejected_changes(rules.classify(log, FACT, SLOT)).orderBy("commit_lsn").collect()
+    found = FactChanges(log, FACT, SLOT).rejected.orderBy("commit_lsn").collect()
     assert [(row["commit_lsn"], row["reason"]) for row in found] == [
         (number, "the payload is not valid JSON") for number in range(len(texts))
     ]
@@ -291,9 +290,10 @@ def test_deletes_of_the_archive_say_which_group_lost_a_row(spark: SparkSession) 
         counted[:-1],
     ]
     texts = [counted, *known, *others]
-    log = frame(spark, [(n, 1, letter(text), text) for n, text in enumerate(texts)])
-    classified = rules.classify(log, FACT, SLOT)
-    deleted = rules.archived_deletes(classified, {"archived": (0, 1)}, FACT).collect()
+    rows = [(n, 1, letter(text), text) for n, text in enumerate(texts)]
+    truncate = '{"action":"T","schema":"public","table":"notification_history"}'
+    log = frame(spark, [*rows, (0, 2, "T", truncate)])
+    deleted = FactChanges(log, FACT, SLOT).archived_deletes().collect()
     assert [(row["part"], row["dimensions"][3], row["sums"]) for row in deleted] == [
         ("archived", "sent", ["0", str(len(known))])
     ]

@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from deltas import current_rows, rules, sums
+from deltas import sums
+from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from replaying import replayed_fact
 
@@ -65,20 +66,21 @@ def test_any_history_comes_to_what_a_recount_says(
     follow(connection)
     shop.write(150)
     log = logged(spark, connection).cache()
-    deltas = rules.signed_deltas(log, fact, SLOT)
-    found = sums.summed(deltas, fact, "dimensions").collect()
+    changes = FactChanges(log, fact, SLOT)
+    found = sums.summed(changes.deltas(), fact, "dimensions").collect()
     counted = {tuple(row["dimensions"]): row["sums"] for row in found}
     wanted = {
         group: numbers for group, numbers in shop.recount(SLOT).items() if set(numbers) != {"0"}
     }
     assert counted == wanted
     assert wanted and log.count() > 150
-    assert rules.rejected_changes(rules.classify(log, fact, SLOT)).count() == 0
+    assert changes.rejected.count() == 0
 
     # A replay is the same, wherever its baseline is from, and it knows the ids.
     middle = "commit_lsn < 75"
-    baseline = rules.signed_deltas(log.where(middle), fact, SLOT)
-    replayed = replayed_fact.replayed(baseline, log.where(f"not {middle}"), fact, SLOT)
+    baseline = FactChanges(log.where(middle), fact, SLOT).deltas()
+    later = FactChanges(log.where(f"not {middle}"), fact, SLOT)
+    replayed = later.applied_to(baseline, "dimensions")
     ids, rows = shop.ids(SLOT), replayed_fact.as_rows(replayed, fact).collect()
     assert {tuple(row[1:8]) for row in rows} == wanted.keys()
     for row in rows:
@@ -89,9 +91,8 @@ def test_any_history_comes_to_what_a_recount_says(
         assert Decimal(wanted[group][3]) == row["refunded"]
 
     # What was purged is what the deletes of the archive say.
-    truncates = rules.truncate_positions(log, fact)
-    purged = rules.archived_deletes(rules.classify(log, fact, SLOT), truncates, fact).collect()
-    if "archived" not in truncates:
+    purged = changes.archived_deletes().collect()
+    if "archived" not in changes.truncates:
         stored = shop.recount(SLOT, '"Old Orders"')
         gone = {tuple(row["dimensions"]): row["sums"] for row in purged}
         assert gone
@@ -196,9 +197,10 @@ def test_current_rows_follow_the_table_by_its_key_alone(
     follow(connection)
     write_services(connection, dice, 60)
     log = logged(spark, connection)
-    found = current_rows.applied(base, rules.classify(log, fact, SLOT), fact).collect()
+    changes = FactChanges(log, fact, SLOT)
+    found = changes.applied_to(base, "dimensions").collect()
     assert {tuple(row["dimensions"]) for row in found} == stored_services(connection)
     assert len(found) == len(stored_services(connection))
     assert {tuple(row["sums"]) for row in found} <= {("1",)}
     assert BODY in {row["dimensions"][3] for row in found} or not found
-    assert rules.rejected_changes(rules.classify(log, fact, SLOT)).count() == 0
+    assert changes.rejected.count() == 0
