@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg2
 from psycopg.conninfo import make_conninfo
@@ -45,14 +45,22 @@ class Connection(extensions.connection):
             yield
 
 
+_Kind = TypeVar("_Kind", bound=Connection)
+
+
 def connect(dsn: str, place: str) -> Connection:
     """Open a connection with every setting pinned; `place` is `source`, `target` or `standby`.
 
     Raises LoginRefused or CannotConnect.
     """
+    return open_session(Connection, dsn, place)
+
+
+def open_session(kind: type[_Kind], dsn: str, place: str) -> _Kind:
+    """As `connect`, for a connection that knows more."""
     pinned = session_settings.pinned(dsn)
     try:
-        connection = psycopg2.connect(pinned, connection_factory=Connection)
+        connection = psycopg2.connect(pinned, connection_factory=kind)
     except psycopg2.Error as error:
         raise server_errors.login_error(str(error), place) from error
     connection.place = place

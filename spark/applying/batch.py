@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from common import arrow, changes, session
 from common.arrow import Written
+from common.target import TargetSession
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from applying.plans import ApplySettings, Plan
 from waltally import failpoints, lsn
-from waltally.database import Connection
 from waltally.tables import Table
 
 _CHANGES_PER_TASK = 20_000
@@ -34,22 +34,19 @@ class Computed:
     left_out: str
 
 
-def apply(
-    spark: SparkSession, target: Connection, settings: ApplySettings, plan: Plan, to_lsn: int
-) -> bool:
+def apply(spark: SparkSession, target: TargetSession, plan: Plan, to_lsn: int) -> bool:
     """Bring a fact to the position; return whether it is there, as apply_computed."""
     batch = str(uuid.uuid4())
     computed = Computed(Written([], 0), None, "{}")
-    if _any(target, settings, plan.from_lsn, to_lsn, "true"):
-        few = _end(target, settings, plan.from_lsn, to_lsn, session.FEW_ROWS)
+    if _any(target, plan.from_lsn, to_lsn, "true"):
+        few = _end(target, plan.from_lsn, to_lsn, session.FEW_ROWS)
         with session.fitted(spark, 0 if few == to_lsn else session.FEW_ROWS + 1):
-            computed = compute(spark, target, settings, plan, to_lsn, batch)
+            computed = compute(spark, target, plan, to_lsn, batch)
     failpoints.reach("computed")
     merged = target.ask(
-        f"select {Table(settings.schema, 'apply_computed').quoted}"
-        "(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",
+        f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",
         (
-            settings.slot,
+            target.slot,
             str(plan.fact.relation),
             json.dumps(plan.fact.declaration),
             plan.baseline_id,
@@ -66,44 +63,42 @@ def apply(
     return merged == [(True,)]
 
 
-def fill_roll_ups(target: Connection, settings: ApplySettings) -> None:
+def fill_roll_ups(target: TargetSession) -> None:
     """Have the database fill the roll-ups that can be filled now, as those of a new fact."""
     due = (
-        f"select 1 from {Table(settings.schema, 'plan_roll_ups').quoted}(%s)"
+        f"select 1 from {target.table('plan_roll_ups')}(%s)"
         " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
     )
-    fill = f"select from {Table(settings.schema, 'apply').quoted}(%s, 'behind')"
-    while target.ask(due, (settings.slot,)):
-        target.ask(fill, (settings.slot,))
+    fill = f"select from {target.table('apply')}(%s, 'behind')"
+    while target.ask(due, (target.slot,)):
+        target.ask(fill, (target.slot,))
 
 
-def end_of(target: Connection, settings: ApplySettings, plan: Plan) -> int:
+def end_of(target: TargetSession, settings: ApplySettings, plan: Plan) -> int:
     """Return where the fact's next batch ends; a rebuild is whole, so readers never go back."""
     if plan.is_rebuild or plan.position <= plan.from_lsn:
         return max(plan.position, plan.from_lsn)
-    return _end(target, settings, plan.from_lsn, plan.position, settings.max_changes)
+    return _end(target, plan.from_lsn, plan.position, settings.max_changes)
 
 
 def compute(
     spark: SparkSession,
-    target: Connection,
-    settings: ApplySettings,
+    target: TargetSession,
     plan: Plan,
     to_lsn: int,
     batch: str,
 ) -> Computed:
     """Compute what the changes add, and write it where the database finds it."""
     fact = plan.fact
-    place = (settings.schema, settings.slot, plan.from_lsn, to_lsn)
-    found = changes.read(spark, target, *place, _CHANGES_PER_TASK)
-    may_truncate = _any(target, settings, plan.from_lsn, to_lsn, "action is null or action = 'T'")
-    own = FactChanges(found, fact, settings.slot, may_truncate=may_truncate)
+    found = changes.read(spark, target, plan.from_lsn, to_lsn, _CHANGES_PER_TASK)
+    may_truncate = _any(target, plan.from_lsn, to_lsn, "action is null or action = 'T'")
+    own = FactChanges(found, fact, target.slot, may_truncate=may_truncate)
     own.classified.persist()
     try:
         written = arrow.append(
-            _rows(own, settings.slot, batch),
+            _rows(own, target.slot, batch),
             target,
-            Table(settings.schema, "computed_group"),
+            Table(target.schema, "computed_group"),
         )
         failpoints.reach("written")
         rejected = own.rejected.agg(sql.max("commit_lsn")).first()
@@ -145,17 +140,17 @@ def _left_out(own: FactChanges) -> str:
     )
 
 
-def _any(target: Connection, settings: ApplySettings, begin: int, end: int, condition: str) -> bool:
+def _any(target: TargetSession, begin: int, end: int, condition: str) -> bool:
     """Return whether the log has a change in between for which the condition holds."""
     rows = target.ask(
-        f"select exists (select from {Table(settings.schema, 'change_log').quoted}"
+        f"select exists (select from {target.table('change_log')}"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
         f" and ({condition}))",
-        (settings.slot, lsn.show(begin), lsn.show(end)),
+        (target.slot, lsn.show(begin), lsn.show(end)),
     )
     return rows == [(True,)]
 
 
-def _end(target: Connection, settings: ApplySettings, begin: int, end: int, size: int) -> int:
+def _end(target: TargetSession, begin: int, end: int, size: int) -> int:
     """Return where about so many changes end."""
-    return next(changes.ends(target, settings.schema, settings.slot, begin, end, size))
+    return next(changes.ends(target, begin, end, size))

@@ -12,17 +12,15 @@ from typing import Annotated
 import typer
 from common import session
 from common.command import AsJson, Facts, run_job
-from common.connections import connect
 from common.progress import print_lines, print_status
 from common.settings import DEFAULT_TIMEOUT
 from common.spark_errors import spark_errors
+from common.target import TargetSession, connect_target
 from pyspark.sql import SparkSession
 
 from applying import batch, plans
 from applying.plans import MAX_CHANGES, ApplySettings, Plan
-from loader.staging.target_state import require_slot_position
 from waltally import lsn
-from waltally.database import Connection
 from waltally.errors import LoaderError, combine
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
@@ -68,10 +66,8 @@ def apply(settings: ApplySettings, report: Report) -> None:
     hold what was staged at the start.
     """
     with contextlib.ExitStack() as stack:
-        target = stack.enter_context(
-            contextlib.closing(connect(settings.target, "target", "apply"))
-        )
-        require_slot_position(target, settings.schema, settings.slot)
+        target = stack.enter_context(contextlib.closing(connect_target(settings, "apply")))
+        target.position()
         plans.read(target, settings)
         spark = stack.enter_context(session.running("apply", settings.timeout))
         with spark_errors("apply"):
@@ -81,15 +77,17 @@ def apply(settings: ApplySettings, report: Report) -> None:
                 _follow(spark, target, settings, settings.interval, report)
 
 
-def _once(spark: SparkSession, target: Connection, settings: ApplySettings, report: Report) -> None:
-    end = require_slot_position(target, settings.schema, settings.slot).position_lsn
+def _once(
+    spark: SparkSession, target: TargetSession, settings: ApplySettings, report: Report
+) -> None:
+    end = target.position().position_lsn
     deadline = time.monotonic() + settings.timeout
     while True:
         found = plans.read(target, settings)
         due = [each for each in found if each.is_due(end)]
         for each in due:
             _step(spark, target, settings, each, report)
-        batch.fill_roll_ups(target, settings)
+        batch.fill_roll_ups(target)
         if due:
             continue
         if any(each.is_locked for each in found) and time.monotonic() < deadline:
@@ -103,7 +101,7 @@ def _once(spark: SparkSession, target: Connection, settings: ApplySettings, repo
 
 def _follow(
     spark: SparkSession,
-    target: Connection,
+    target: TargetSession,
     settings: ApplySettings,
     interval: float,
     report: Report,
@@ -118,14 +116,14 @@ def _follow(
             said[each.fact.name] = error.sentence if error else ""
             if each.is_due(each.position):
                 has_applied |= _step(spark, target, settings, each, report)
-        batch.fill_roll_ups(target, settings)
+        batch.fill_roll_ups(target)
         if not has_applied:
             time.sleep(interval)
 
 
 def _step(
     spark: SparkSession,
-    target: Connection,
+    target: TargetSession,
     settings: ApplySettings,
     plan: Plan,
     report: Report,
@@ -133,7 +131,7 @@ def _step(
     """Apply one batch of a fact; return whether it holds more now."""
     begun = time.monotonic()
     end = batch.end_of(target, settings, plan)
-    is_applied = batch.apply(spark, target, settings, plan, end)
+    is_applied = batch.apply(spark, target, plan, end)
     if is_applied:
         report(Applied(plan.fact.name, plan.from_lsn, end, time.monotonic() - begun))
     else:

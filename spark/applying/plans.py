@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from common.registration import registered_facts
 from common.settings import DEFAULT_TIMEOUT
+from common.target import TargetSession
 from warehouse import fact_state
 from warehouse.fact_state import FactState
 
 from waltally import lsn
-from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.facts import Fact
 from waltally.settings import check_names
-from waltally.tables import Table
 
 MAX_CHANGES = 2_000_000
 
@@ -62,20 +60,20 @@ class Plan:
         return self.is_ready and (self.is_rebuild or self.from_lsn < end)
 
 
-def read(target: Connection, settings: ApplySettings) -> list[Plan]:
+def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     """Return the plans of the facts that Spark applies, in the order of their names.
 
     Raises SettingError where there is none, or where --fact names another one.
     """
-    facts = {fact.name: fact for fact in registered_facts(target, settings.schema, settings.slot)}
+    facts = {fact.name: fact for fact in target.registered_facts()}
     rows = target.ask(
         "select fact_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
         " step is not distinct from 'rebuild',"
         " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
         " coalesce(starts_with(error, 'it could not be locked'), false),"
-        f" {fact_state.COLUMNS} from {Table(settings.schema, 'plan_models').quoted}(%s)"
+        f" {fact_state.COLUMNS} from {target.table('plan_models')}(%s)"
         " where engine = 'spark' order by model_name",
-        (settings.slot,),
+        (target.slot,),
     )
     found = [
         Plan(
@@ -93,7 +91,7 @@ def read(target: Connection, settings: ApplySettings) -> list[Plan]:
     ]
     if not found:
         raise SettingError(
-            f"no fact of the slot {settings.slot} says engine='spark'",
+            f"no fact of the slot {target.slot} says engine='spark'",
             "declare one so and run `dbt build`; `loader run --build` applies the others",
         )
     unknown = set(settings.facts) - {each.fact.name for each in found}

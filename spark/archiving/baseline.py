@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from common.arrow import Snapshot
 from common.connections import exported_snapshot, resolved
+from common.target import TargetSession
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import groups
 
-from archiving.continuity import ArchiveSettings
 from archiving.manifests import Baseline, Origin
 from waltally import lsn
-from waltally.database import Connection
 from waltally.facts import Fact, parse
 from waltally.tables import Table, literal, quoted
 
@@ -77,22 +76,20 @@ class OpenBaseline:
 
 
 @contextlib.contextmanager
-def open_baselines(
-    target: Connection, settings: ArchiveSettings, origin: Origin
-) -> Iterator[Sequence[OpenBaseline]]:
+def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[OpenBaseline]]:
     """Yield the slot's baselines of registered facts; they do not change within the block."""
     with exported_snapshot(target) as snapshot:
-        found = target.ask(_FOUND.format(schema=quoted(settings.schema)), (settings.slot,))
+        found = target.ask(_FOUND.format(schema=quoted(target.schema)), (target.slot,))
         opened = []
         snapshot_of = Snapshot(resolved(target), snapshot)
         for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
             left_out, identities, rejections, keeps_archived = counted
             fact = parse(name, Table(relation_schema, relation_name), declaration)
-            query = groups.baseline_query(fact, settings.schema, settings.slot)
+            query = groups.baseline_query(fact, target)
             # The seed has put all that were before its snapshot into one row a group; of a fact
             # that was declared otherwise it has kept none.
             archived = (
-                groups.archived_query(fact, settings.schema, settings.slot)
+                groups.archived_query(fact, target)
                 + f" and {keeps_archived} and commit_lsn < {literal(at)}"
             )
             count, totals = _size(target, query, fact)
@@ -114,7 +111,7 @@ def open_baselines(
         yield opened
 
 
-def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
+def _size(target: TargetSession, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
     """Return how many groups a baseline has, and the sum of each measure over them."""
     totals = ", ".join(
         f"coalesce(trim_scale(sum(sum_{place}::numeric)), 0)::text"

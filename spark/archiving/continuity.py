@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from common.errors import AnotherArchive, ArchiveIncomplete
+from common.target import TargetSession
 
 from archiving.manifests import Contents, Origin
 from loader.staging.records import SlotPosition
 from waltally import locks, lsn
-from waltally.database import Connection
 from waltally.errors import AnotherCluster, SourceBehind
 from waltally.settings import check_names
-from waltally.tables import Table
 
 CHANGES_PER_SLICE = 3_200_000
 """One or two minutes of work; a killed run loses at most one slice."""
@@ -40,11 +39,11 @@ class ArchiveSettings:
 _NEW_PLACE = "archive to a new place: give another --to"
 
 
-def acquire_archive_lock(target: Connection, settings: ArchiveSettings) -> None:
+def acquire_archive_lock(target: TargetSession) -> None:
     """Keep other archives of the slot away while the session lives. Raises AnotherArchive."""
-    if not locks.acquire(target, "archive", settings.schema, settings.slot):
+    if not locks.acquire(target, "archive", target.schema, target.slot):
         raise AnotherArchive(
-            f"another archive of slot {settings.slot} is running", "let it end, then run it again"
+            f"another archive of slot {target.slot} is running", "let it end, then run it again"
         )
 
 
@@ -87,17 +86,17 @@ def check(slot: SlotPosition, contents: Contents, recorded_lsn: int | None, loca
         )
 
 
-def recorded_lsn(target: Connection, settings: ArchiveSettings, location: str) -> int | None:
+def recorded_lsn(target: TargetSession, location: str) -> int | None:
     """Return the recorded start of the archive at the location, None where none is recorded."""
     rows = target.ask(
-        f"select from_lsn::text from {Table(settings.schema, 'archive_position').quoted}"
+        f"select from_lsn::text from {target.table('archive_position')}"
         " where slot_name = %s and location = %s",
-        (settings.slot, location),
+        (target.slot, location),
     )
     return lsn.parse(rows[0][0]) if rows else None
 
 
-def held(target: Connection, settings: ArchiveSettings) -> dict[str, int]:
+def held(target: TargetSession) -> dict[str, int]:
     """Return by fact from which position on the log holds every change that it needs.
 
     Of a table whose deletes are ignored, what went with a partition is in no change.
@@ -107,40 +106,38 @@ def held(target: Connection, settings: ArchiveSettings) -> dict[str, int]:
         with needing as (
             select
                 fact_name,
-                {Table(settings.schema, "held_since").quoted}(slot_name, needed) as held,
+                {target.table("held_since")}(slot_name, needed) as held,
                 array(
                     select (part ->> 'schema') || '.' || (part ->> 'table')
                     from jsonb_array_elements(declaration -> 'tables') as part
                     where part ->> 'deletes' = 'ignore'
                 ) as ignoring
-            from {Table(settings.schema, "fact").quoted}
+            from {target.table("fact")}
             where slot_name = %s
         )
 
         select fact_name, greatest(held, (
             select max(emptied_lsn)
-            from {Table(settings.schema, "logged_table").quoted}
+            from {target.table("logged_table")}
             where slot_name = %s and table_schema || '.' || table_name = any (ignoring)
         ))::text
         from needing
         where held is not null
         """,
-        (settings.slot, settings.slot),
+        (target.slot, target.slot),
     )
     return {name: lsn.parse(at) for name, at in rows}
 
 
-def record(
-    target: Connection, settings: ArchiveSettings, location: str, contents: Contents
-) -> None:
+def record(target: TargetSession, location: str, contents: Contents) -> None:
     """Record for `loader prune` what the archive holds, also where that has become less."""
     positions = {
-        "slot": settings.slot,
+        "slot": target.slot,
         "location": location,
         "begin": lsn.show(contents.from_lsn),
         "end": lsn.show(contents.to_lsn),
     }
-    table = Table(settings.schema, "archive_position").quoted
+    table = target.table("archive_position")
     if not contents.slices:
         target.ask(
             f"update {table} set archived_lsn = from_lsn"

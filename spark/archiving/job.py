@@ -12,11 +12,10 @@ from typing import Annotated, Any, Literal
 import typer
 from common import changes, session
 from common.command import AsJson, run_job
-from common.connections import connect
 from common.errors import ArchiveIncomplete, CountingFailed
 from common.progress import print_lines, print_status
-from common.registration import registered_facts
 from common.spark_errors import spark_errors
+from common.target import TargetSession, connect_target
 from deltas import sums
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
@@ -26,9 +25,7 @@ from archiving.continuity import CHANGES_PER_SLICE, ArchiveSettings
 from archiving.folder import Folder
 from archiving.manifests import Contents, Origin, Slice
 from loader.staging.records import SlotPosition
-from loader.staging.target_state import require_slot_position
 from waltally import failpoints, lsn
-from waltally.database import Connection
 from waltally.errors import NotSetUp
 from waltally.facts import Fact
 from waltally.options import Schema, Slot, Source, Target
@@ -81,18 +78,17 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with (
-        contextlib.closing(connect(settings.target, "target", "archive")) as target,
+        contextlib.closing(connect_target(settings, "archive")) as target,
         spark_errors("archive"),
     ):
-        continuity.acquire_archive_lock(target, settings)
+        continuity.acquire_archive_lock(target)
         folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
         contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
-        slot = require_slot_position(target, settings.schema, settings.slot)
-        recorded = continuity.recorded_lsn(target, settings, folder.uri)
+        slot = target.position()
+        recorded = continuity.recorded_lsn(target, folder.uri)
         # Also before a refusal: a prune must not rely on files that are missing or of another log.
         continuity.record(
             target,
-            settings,
             folder.uri,
             contents if continuity.continues(slot, contents) else Contents(),
         )
@@ -102,16 +98,16 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
         begin = contents.to_lsn if contents.slices else slot.start_lsn
         added: list[Slice] = []
         for part in slices(target, settings, begin, slot):
-            written = store_changes(spark, target, settings, folder, part)
+            written = store_changes(spark, target, folder, part)
             added.append(written)
             contents = replace(contents, slices=(*contents.slices, written))
-            continuity.record(target, settings, folder.uri, contents)
+            continuity.record(target, folder.uri, contents)
             print_status(
                 f"archived {plural(written.rows, 'change')} up to {lsn.show(written.to_lsn)}"
             )
         if settings.is_delta:
             delta.publish(spark, folder, contents)
-        baselines = store_baselines(spark, target, settings, folder, contents, slot)
+        baselines = store_baselines(spark, target, folder, contents, slot)
     return Summary(
         settings.slot,
         folder.uri,
@@ -125,31 +121,28 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     )
 
 
-def registered(target: Connection, settings: ArchiveSettings) -> tuple[Fact, ...]:
+def registered(target: TargetSession) -> tuple[Fact, ...]:
     """Return the facts that are registered for the slot; none where the log is kept for no fact."""
     try:
-        return tuple(registered_facts(target, settings.schema, settings.slot))
+        return tuple(target.registered_facts())
     except NotSetUp:
         return ()
 
 
 def slices(
-    target: Connection, settings: ArchiveSettings, begin: int, slot: SlotPosition
+    target: TargetSession, settings: ArchiveSettings, begin: int, slot: SlotPosition
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
-    facts = registered(target, settings)
-    held = continuity.held(target, settings)
-    for end in changes.ends(
-        target, settings.schema, settings.slot, begin, slot.position_lsn, settings.slice_changes
-    ):
+    facts = registered(target)
+    held = continuity.held(target)
+    for end in changes.ends(target, begin, slot.position_lsn, settings.slice_changes):
         yield Slice(Origin.of(slot), begin, end, 0, (), facts, held)
         begin = end
 
 
 def store_changes(
     spark: SparkSession,
-    target: Connection,
-    settings: ArchiveSettings,
+    target: TargetSession,
     folder: Folder,
     part: Slice,
 ) -> Slice:
@@ -158,7 +151,7 @@ def store_changes(
     Raises CountingFailed where files and log differ in their number of rows, ArchiveIncomplete
     where the log was pruned or made anew meanwhile.
     """
-    place = (settings.schema, settings.slot, part.from_lsn, part.to_lsn)
+    place = (part.from_lsn, part.to_lsn)
     rows = changes.count(target, *place)
     if rows:
         found = changes.read(spark, target, *place)
@@ -169,7 +162,7 @@ def store_changes(
     names = folder.names(f"{files.CHANGES}/date=*/range={part.name}/*.parquet")
     stored = len(names) and files.read_changes(spark, folder, names).count()
     # On the session that holds the lock: had it ended, another archive could be running.
-    now = require_slot_position(target, settings.schema, settings.slot)
+    now = target.position()
     if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
         raise ArchiveIncomplete(
             f"the change log was pruned or made anew while it was read: it starts at"
@@ -191,8 +184,7 @@ def store_changes(
 
 def store_baselines(
     spark: SparkSession,
-    target: Connection,
-    settings: ArchiveSettings,
+    target: TargetSession,
     folder: Folder,
     contents: Contents,
     slot: SlotPosition,
@@ -200,7 +192,7 @@ def store_baselines(
     """Archive the slot's baselines that are new; return their ids by fact."""
     known = {stored.key for stored in contents.baselines}
     written = []
-    with baseline.open_baselines(target, settings, Origin.of(slot)) as found:
+    with baseline.open_baselines(target, Origin.of(slot)) as found:
         for opened in found:
             # A slot that was moved to another cluster keeps the former's baselines until new ones.
             if opened.baseline.origin == Origin.of(slot) and opened.baseline.key not in known:

@@ -16,9 +16,9 @@ from common.command import AsJson, Facts, Partitions, Timeout, run_job, stdout_i
 from common.connections import connect
 from common.errors import AuditDiffers, AuditIncomplete
 from common.progress import print_lines, print_status
-from common.registration import registered_facts
 from common.settings import DEFAULT_TIMEOUT, Settings
 from common.spark_errors import spark_errors
+from common.target import TargetSession, connect_target
 from counting import checks, ranges, snapshot
 from counting.reading import counted_groups
 from deltas.rules import FactChanges, Rejected
@@ -66,7 +66,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
     begun = time.monotonic()
     work = settings.work
     with contextlib.ExitStack() as stack:
-        target = stack.enter_context(contextlib.closing(connect(settings.target, "target", work)))
+        target = stack.enter_context(contextlib.closing(connect_target(settings, work)))
         source = stack.enter_context(contextlib.closing(connect(settings.source, "source", work)))
         facts, refused = comparable(target, source, settings)
         spark = stack.enter_context(session.running(work, settings.timeout))
@@ -80,21 +80,21 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         # After the read: changes that are pruned meanwhile are missing without an error.
         for each in found:
             fact, position = each.built.fact, each.built.position
-            warehouse_fact.refuse_gap(target, settings, fact, position)
-        rolled = [] if settings.facts else roll_ups.compare(target, settings, refused)
+            warehouse_fact.refuse_gap(target, fact, position)
+        rolled = [] if settings.facts else roll_ups.compare(target, refused)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun, rolled)
 
 
 def comparable(
-    target: Connection, source: Connection, settings: Settings
+    target: TargetSession, source: Connection, settings: Settings
 ) -> tuple[list[Fact], Refused]:
     """Return the facts that can be compared, and by name why the others cannot.
 
     Raises what keeps all of them from it, before Spark starts.
     """
     checks.source(source, checks.staging(target, settings, stores=False))
-    declared = registered_facts(target, settings.schema, settings.slot, settings.facts)
-    facts, refused = stored_facts.readable(target, settings, declared)
+    declared = target.registered_facts(settings.facts)
+    facts, refused = stored_facts.readable(target, declared)
     if not facts:
         raise combine(list(refused.values()))
     checks.tables(source, facts)
@@ -139,7 +139,7 @@ def count(
 
 def compared(
     spark: SparkSession,
-    target: Connection,
+    target: TargetSession,
     settings: Settings,
     stored: Sequence[StoredFact],
     counts: DataFrame,
@@ -155,7 +155,7 @@ def compared(
     print_status(f"reading the changes from {lsn.show(begin)} on")
     reports = []
     with spark_errors(settings.work):
-        log = read_log(spark, target, settings, begin, end, [each.built for each in stored])
+        log = read_log(spark, target, begin, end, [each.built for each in stored])
         left_out = evaluation.left_out(counts, [each.built.fact for each in stored])
         for each in stored:
             name = each.built.fact.name
@@ -171,14 +171,13 @@ def compared(
 
 def read_log(
     spark: SparkSession,
-    target: Connection,
-    settings: Settings,
+    target: TargetSession,
     begin: int,
     end: int,
     facts: Sequence[Built],
 ) -> Log:
     """Read and cache the changes from `begin` up to `end`."""
-    found = changes.read(spark, target, settings.schema, settings.slot, begin, end).persist()
+    found = changes.read(spark, target, begin, end).persist()
     row = found.agg(
         sql.expr("count_if(action is null or action = 'T')").alias("truncate_count"),
         *(sql.count_if(sql.col("commit_lsn") >= each.position) for each in facts),

@@ -10,35 +10,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from common.connections import exported_snapshot
-from common.settings import Settings
+from common.target import TargetSession
 from warehouse import fact_state
 
 from auditing.report import RollUpReport
-from waltally.database import Connection
 from waltally.errors import LoaderError
 from waltally.facts import Fact, parse_roll_up
 from waltally.tables import Table, quoted
 
 
-def compare(
-    target: Connection, settings: Settings, refused: dict[str, LoaderError]
-) -> list[RollUpReport]:
+def compare(target: TargetSession, refused: dict[str, LoaderError]) -> list[RollUpReport]:
     """Compare every roll-up of the slot; note in `refused` why one cannot be compared."""
     rows = target.ask(
         "select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration"
-        f" from {Table(settings.schema, 'roll_up').quoted} as rolled"
+        f" from {target.table('roll_up')} as rolled"
         " where exists (select from"
-        f" {Table(settings.schema, 'installed_model').quoted} as input"
+        f" {target.table('installed_model')} as input"
         " where input.slot_name = %s and input.model_name = any (rolled.inputs))"
         " order by fact_name",
-        (settings.slot,),
+        (target.slot,),
     )
     found = []
     for name, namespace, relation, declaration in rows:
         roll_up = parse_roll_up(name, Table(namespace, relation), declaration)
         try:
             with exported_snapshot(target):
-                fact_state.applied_lsn(target, settings.schema, settings.slot, roll_up)
+                fact_state.applied_lsn(target, roll_up)
                 ((groups, differing),) = target.ask(difference_query(roll_up))
         except LoaderError as error:
             refused[roll_up.name] = error

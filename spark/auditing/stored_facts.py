@@ -10,6 +10,7 @@ from functools import reduce
 from common.progress import print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
+from common.target import TargetSession
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from warehouse import fact_state
@@ -18,7 +19,6 @@ from warehouse.fact import Built, open_facts
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
 from waltally import lsn
-from waltally.database import Connection
 from waltally.errors import LoaderError, SourceBehind, TableReplaced
 from waltally.facts import Fact
 
@@ -39,17 +39,17 @@ class StoredFact:
 
 
 def readable(
-    target: Connection, settings: Settings, facts: Sequence[Fact]
+    target: TargetSession, facts: Sequence[Fact]
 ) -> tuple[list[Fact], dict[str, LoaderError]]:
     """Return the facts that can be compared, and by name why the others cannot."""
     deadline = time.monotonic() + APPLY_SECONDS
-    while fact_state.is_rebuild_due(target, settings, facts) and time.monotonic() < deadline:
+    while fact_state.is_rebuild_due(target, facts) and time.monotonic() < deadline:
         time.sleep(0.2)
     fit, refused = [], {}
     for fact in facts:
         try:
             # Before Spark starts, which takes seconds.
-            fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
+            fact_state.applied_lsn(target, fact)
             fit.append(fact)
         except LoaderError as error:
             refused[fact.name] = error
@@ -57,11 +57,11 @@ def readable(
 
 
 def read(
-    spark: SparkSession, target: Connection, settings: Settings, facts: Sequence[Fact]
+    spark: SparkSession, target: TargetSession, settings: Settings, facts: Sequence[Fact]
 ) -> list[StoredFact]:
     """Read the facts' rows and the deletes that they ignored, in one Spark job."""
     with (
-        open_facts(target, settings, facts) as found,
+        open_facts(target, facts) as found,
         spark_errors(settings.work),
     ):
         for each in found:

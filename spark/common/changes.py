@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from common.arrow import rows
 from common.connections import resolved
+from common.target import TargetSession
 from waltally import lsn
-from waltally.database import Connection
 from waltally.tables import Table
 
 SCHEMA = (
@@ -38,9 +38,7 @@ _SELECT = """
 
 def read(
     spark: SparkSession,
-    target: Connection,
-    schema: str,
-    slot: str,
+    target: TargetSession,
     from_lsn: int,
     to_lsn: int,
     changes: int = CHANGES_PER_RANGE,
@@ -51,8 +49,8 @@ def read(
     result is used. A prune before that removes rows and raises no error: read
     slot_position.start_lsn again after the last read.
     """
-    cuts = [from_lsn, *ends(target, schema, slot, from_lsn, to_lsn, changes)]
-    queries = [query(schema, slot, *bounds) for bounds in itertools.pairwise(cuts)]
+    cuts = [from_lsn, *ends(target, from_lsn, to_lsn, changes)]
+    queries = [query(target.schema, target.slot, *bounds) for bounds in itertools.pairwise(cuts)]
     return rows(spark, resolved(target), queries, SCHEMA)
 
 
@@ -67,9 +65,7 @@ def query(schema: str, slot: str, from_lsn: int, to_lsn: int) -> str:
 
 
 def ends(
-    target: Connection,
-    schema: str,
-    slot: str,
+    target: TargetSession,
     from_lsn: int,
     to_lsn: int,
     changes: int = CHANGES_PER_RANGE,
@@ -78,19 +74,19 @@ def ends(
 
     The last is `to_lsn`. A transaction larger than a range is a range of its own.
     """
-    query = f"select end_lsn::text from {Table(schema, 'slice_end').quoted}(%s, %s, %s, %s)"
+    query = f"select end_lsn::text from {target.table('slice_end')}(%s, %s, %s, %s)"
     end = from_lsn
     while end < to_lsn:
-        ((found,),) = target.ask(query, (slot, lsn.show(end), lsn.show(to_lsn), changes))
+        ((found,),) = target.ask(query, (target.slot, lsn.show(end), lsn.show(to_lsn), changes))
         end = lsn.parse(found)
         yield end
 
 
-def count(target: Connection, schema: str, slot: str, from_lsn: int, to_lsn: int) -> int:
+def count(target: TargetSession, from_lsn: int, to_lsn: int) -> int:
     """Return how many changes of the slot there are with from_lsn <= commit_lsn < to_lsn."""
     ((count,),) = target.ask(
-        f"select count(*) from {Table(schema, 'change_log').quoted}"
+        f"select count(*) from {target.table('change_log')}"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s",
-        (slot, lsn.show(from_lsn), lsn.show(to_lsn)),
+        (target.slot, lsn.show(from_lsn), lsn.show(to_lsn)),
     )
     return int(count)

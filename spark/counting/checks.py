@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from common.connections import resolved
 from common.errors import SnapshotTooOld
-from common.registration import HeldSince
 from common.settings import Settings
+from common.target import HeldSince, TargetSession
 
 from counting import ranges
 from counting.snapshot import connect_replication
@@ -18,7 +18,6 @@ from loader.source.slot import Timeline, read_timeline
 from loader.source.table import ask_table
 from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
-from loader.staging.target_state import require_slot_position
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import (
@@ -35,13 +34,13 @@ from waltally.settings import jobs_schema
 from waltally.tables import Table, quoted
 
 
-def staging(target: Connection, settings: Settings, stores: bool = True) -> SlotPosition:
+def staging(target: TargetSession, settings: Settings, stores: bool = True) -> SlotPosition:
     """Return the slot's row. Raises NotSetUp, MissingRight.
 
     With `stores` the role also needs the right to create tables.
     """
-    position = require_slot_position(target, settings.schema, settings.slot)
-    schema = jobs_schema(settings.schema)
+    position = target.position()
+    schema = jobs_schema(target.schema)
     if stores and target.ask("select has_schema_privilege(%s, 'create')", (schema,)) != [(True,)]:
         raise MissingRight(
             f"role {target.info.user} lacks the right create on schema {schema}",

@@ -11,14 +11,13 @@ import pyarrow.compute as pc
 from archiving import manifests
 from archiving.manifests import Contents
 from common import arrow, changes
-from common.connections import connect, resolved
+from common.connections import resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from common.settings import parse_lsn
+from common.target import connect_target
 from pyarrow import fs
 from pyspark.sql.datasource import InputPartition
 
-from loader.staging.records import SlotPosition
-from loader.staging.target_state import require_slot_position
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, parse_conninfo
@@ -174,7 +173,7 @@ class Log:
     def __init__(self, options: Options) -> None:
         """Open a session at the warehouse, and read the archive's manifests. Raises LoaderError."""
         self._options = options
-        self._target = connect(options.target, "target", "data source")
+        self._target = connect_target(options, "data source")
         self._contents = Contents()
         if options.archive is not None:
             self._contents = read_manifests(options.archive, options.slot)
@@ -186,13 +185,13 @@ class Log:
     @property
     def begin(self) -> int:
         """The first position from which on everything is there."""
-        start = self._slot().start_lsn
+        start = self._target.position().start_lsn
         return min(start, self._contents.from_lsn) if self._reaches(start) else start
 
     @property
     def end(self) -> int:
         """Everything before this position is there."""
-        return self._slot().position_lsn
+        return self._target.position().position_lsn
 
     def cut(self, begin: int, end: int, most: int) -> int:
         """Return where about so many changes end, between two transactions.
@@ -206,15 +205,14 @@ class Log:
                 if count >= most:
                     return min(end, part.to_lsn)
         begin = max(begin, self._contents.to_lsn)
-        place = (self._options.schema, self._options.slot, begin, end)
-        return next(changes.ends(self._target, *place, max(1, most - count)), end)
+        return next(changes.ends(self._target, begin, end, max(1, most - count)), end)
 
     def ranges(self, begin: int, end: int) -> list[Range]:
         """Return ranges that hold each change with begin <= commit_lsn < end once.
 
         Raises SnapshotTooOld where not all are there.
         """
-        slot = self._slot()
+        slot = self._target.position()
         archived_lsn = self._archived(begin, end)
         if archived_lsn < min(slot.start_lsn, end) and self._options.archive is not None:
             # A stream that runs for long: the archive has grown, and the log was pruned.
@@ -243,7 +241,7 @@ class Log:
         ]
         cuts = [
             archived_lsn,
-            *changes.ends(self._target, options.schema, options.slot, archived_lsn, end),
+            *changes.ends(self._target, archived_lsn, end),
         ]
         conninfo = resolved(self._target)
         found += [
@@ -255,7 +253,7 @@ class Log:
     def register(self, reader: str, position: int) -> None:
         """Let `loader prune` keep what a reader has not read, which begins at the position."""
         self._target.ask(
-            f"insert into {Table(self._options.schema, 'reader_position').quoted}"
+            f"insert into {self._target.table('reader_position')}"
             " (slot_name, reader, applied_lsn) values (%s, %s, %s) on conflict do nothing",
             (self._options.slot, reader, lsn.show(position)),
         )
@@ -263,13 +261,10 @@ class Log:
     def move(self, reader: str, position: int) -> None:
         """Write down that a reader has read everything before the position."""
         self._target.ask(
-            f"update {Table(self._options.schema, 'reader_position').quoted}"
+            f"update {self._target.table('reader_position')}"
             " set applied_lsn = %s, moved_at = now() where slot_name = %s and reader = %s",
             (lsn.show(position), self._options.slot, reader),
         )
-
-    def _slot(self) -> SlotPosition:
-        return require_slot_position(self._target, self._options.schema, self._options.slot)
 
     def _archived(self, begin: int, end: int) -> int:
         """Return up to where the archive has the changes from `begin` on."""

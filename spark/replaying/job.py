@@ -14,12 +14,12 @@ from archiving.manifests import Baseline
 from common import session
 from common.arrow import Snapshot
 from common.command import AsJson, Facts, run_job
-from common.connections import connect, exported_snapshot, resolved
+from common.connections import exported_snapshot, resolved
 from common.errors import ReplayDiffers
 from common.progress import print_lines, print_status
-from common.registration import registered_facts
 from common.settings import parse_lsn
 from common.spark_errors import spark_errors
+from common.target import connect_target
 from deltas import sums
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
@@ -74,12 +74,12 @@ def compared(
 ) -> list[ReplayedFact]:
     """Replay each fact to its own position, on its own baseline, and compare the two."""
     found = []
-    with contextlib.closing(connect(settings.target, "target", "replay")) as target:
-        for fact in registered_facts(target, settings.schema, settings.slot, settings.facts):
+    with contextlib.closing(connect_target(settings, "replay")) as target:
+        for fact in target.registered_facts(settings.facts):
             with exported_snapshot(target) as name:
-                position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
+                position = fact_state.applied_lsn(target, fact)
                 positions.require_reached(archive.contents, fact, position, settings.path)
-                baseline_id = fact_state.baseline_id(target, settings.schema, settings.slot, fact)
+                baseline_id = fact_state.baseline_id(target, fact)
                 baseline = positions.baseline_of(archive.contents, fact, baseline_id)
                 query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
                 snapshot = Snapshot(resolved(target), name)

@@ -14,14 +14,14 @@ from typing import Literal
 from common.errors import AuditIncomplete, CountingFailed
 from common.progress import print_status
 from common.settings import Settings
+from common.target import TargetSession
 from warehouse import loader_progress
 from warehouse.fact import is_gap
 
 from seeding.incoming import incoming_table
 from waltally import lsn
-from waltally.database import Connection
 from waltally.facts import Fact
-from waltally.tables import Table, literal
+from waltally.tables import literal
 
 FORGET = "--forget-purged counts the stored rows alone"
 WENT = "it went with a partition"
@@ -50,39 +50,38 @@ class Built:
     is_as_declared: bool
 
 
-def find(target: Connection, settings: Settings, fact: Fact) -> Built | None:
+def find(target: TargetSession, fact: Fact) -> Built | None:
     """Return how far the fact is built; None where it is not, or ignores no deletes."""
     if all(not part.ignores_deletes for part in fact.tables):
         return None
     rows = target.ask(
         "select mark.applied_lsn::text, mark.declaration = fact.declaration"
-        f" from {Table(settings.schema, 'model_watermark').quoted} as mark"
-        f" inner join {Table(settings.schema, 'fact').quoted} as fact using (slot_name)"
+        f" from {target.table('model_watermark')} as mark"
+        f" inner join {target.table('fact')} as fact using (slot_name)"
         " where slot_name = %s and fact_name = %s and model_name = %s",
-        (settings.slot, fact.name, str(fact.relation)),
+        (target.slot, fact.name, str(fact.relation)),
     )
     return Built(lsn.parse(rows[0][0]), rows[0][1]) if rows else None
 
 
-def remembering(target: Connection, settings: Settings, facts: Sequence[Fact]) -> list[Fact]:
+def remembering(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts whose archived deletes the seed is to keep."""
     if settings.forget_purged:
         return []
-    built = ((fact, find(target, settings, fact)) for fact in facts)
+    built = ((fact, find(target, fact)) for fact in facts)
     return [fact for fact, found in built if found is not None and found.is_as_declared]
 
 
-def needs_changes(target: Connection, settings: Settings, facts: Sequence[Fact]) -> bool:
+def needs_changes(target: TargetSession, facts: Sequence[Fact]) -> bool:
     """Return whether one of the facts goes on with the change log."""
-    applied = ((fact, find(target, settings, fact)) for fact in facts)
+    applied = ((fact, find(target, fact)) for fact in facts)
     return any(
-        built is not None and not is_gap(target, settings, fact, built.applied_lsn)
-        for fact, built in applied
+        built is not None and not is_gap(target, fact, built.applied_lsn) for fact, built in applied
     )
 
 
 def wait(
-    target: Connection, settings: Settings, facts: Sequence[Fact], position: int
+    target: TargetSession, settings: Settings, facts: Sequence[Fact], position: int
 ) -> dict[str, int]:
     """Return once the facts have written down every delete that they ignore before the position.
 
@@ -91,10 +90,10 @@ def wait(
     """
     gaps, pending = {}, []
     for fact in facts:
-        built = find(target, settings, fact)
+        built = find(target, fact)
         if built is None or built.applied_lsn >= position:
             continue
-        if is_gap(target, settings, fact, built.applied_lsn):
+        if is_gap(target, fact, built.applied_lsn):
             gaps[fact.name] = built.applied_lsn
         else:
             pending.append(fact)
@@ -103,7 +102,7 @@ def wait(
         print_status(f"applying the changes before {lsn.show(position)}")
     deadline = time.monotonic() + settings.timeout
     while pending:
-        found = _apply(target, settings)
+        found = _apply(target)
         states = {fact.name: found[str(fact.relation)] for fact in pending}
         pending = [fact for fact in pending if states[fact.name].applied_lsn < position]
         for state in (states[fact.name] for fact in pending):
@@ -129,13 +128,13 @@ class _Applied:
     is_behind: bool
 
 
-def _apply(target: Connection, settings: Settings) -> dict[str, _Applied]:
+def _apply(target: TargetSession) -> dict[str, _Applied]:
     """Apply what is staged; return by model where it is now."""
     rows = target.ask(
         "select model_name, state, coalesce(reason, 'another session builds it'),"
         " coalesce(remedy, '`dbt build`'), coalesce(applied_lsn, '0/0')::text, is_behind"
-        f" from {Table(settings.schema, 'apply').quoted}(%s)",
-        (settings.slot,),
+        f" from {target.table('apply')}(%s)",
+        (target.slot,),
     )
     return {
         model: _Applied(model, state, reason, remedy, lsn.parse(at), is_behind)
@@ -144,7 +143,7 @@ def _apply(target: Connection, settings: Settings) -> dict[str, _Applied]:
 
 
 def settle(
-    target: Connection, settings: Settings, fact: Fact, position: int, gap_lsn: int | None
+    target: TargetSession, settings: Settings, fact: Fact, position: int, gap_lsn: int | None
 ) -> Purged:
     """Bring the deletes before the position together, one row a group; or forget them.
 
@@ -155,29 +154,29 @@ def settle(
     if all(not part.ignores_deletes for part in fact.tables):
         return Purged("kept")
     target.ask(
-        f"select pg_advisory_xact_lock({Table(settings.schema, 'lock_key').quoted}('model', %s))",
+        f"select pg_advisory_xact_lock({target.table('lock_key')}('model', %s))",
         (str(fact.relation),),
     )
-    built = find(target, settings, fact)
+    built = find(target, fact)
     if built is not None and not built.is_as_declared:
         return Purged("unknown", None, None)
     if settings.archive is not None:
-        target.ask(f"delete {of_fact(settings, fact, position)}")
+        target.ask(f"delete {of_fact(target, fact, position)}")
     elif built is None:
         return Purged("kept")
     elif not settings.forget_purged and gap_lsn is None and built.applied_lsn < position:
         raise CountingFailed(
             f"{fact.relation} was built anew while the seed was counting", "run the seed again"
         )
-    archived = Table(settings.schema, "archived_delete").quoted
+    archived = target.table("archived_delete")
     target.ask(
-        f"with went as (delete from {incoming_table(settings).quoted}"
+        f"with went as (delete from {incoming_table(target).quoted}"
         " where fact = %s and reason = %s returning *)"
         f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
         " select %s, %s, part, %s, dimensions, sums::numeric[] from went",
-        (fact.name, WENT, settings.slot, str(fact.relation), lsn.show(position - 1)),
+        (fact.name, WENT, target.slot, str(fact.relation), lsn.show(position - 1)),
     )
-    before = of_fact(settings, fact, position)
+    before = of_fact(target, fact, position)
     ((rows, groups),) = target.ask(
         f"select coalesce(sum({_row_count(fact)}), 0)::bigint,"
         f" count(distinct (part, dimensions)) {before}"
@@ -196,11 +195,11 @@ def settle(
     return Purged("kept", rows, groups, gap_lsn)
 
 
-def of_fact(settings: Settings, fact: Fact, position: int) -> str:
+def of_fact(target: TargetSession, fact: Fact, position: int) -> str:
     """Return SQL: from the deletes that the fact ignored before the position."""
     return (
-        f"from {Table(settings.schema, 'archived_delete').quoted}"
-        f" where slot_name = {literal(settings.slot)}"
+        f"from {target.table('archived_delete')}"
+        f" where slot_name = {literal(target.slot)}"
         f" and model_name = {literal(str(fact.relation))}"
         f" and commit_lsn < {literal(lsn.show(position))}"
     )

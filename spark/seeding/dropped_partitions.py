@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from common import changes, registration
+from common import changes
 from common.errors import AuditIncomplete
 from common.settings import Settings
+from common.target import TargetSession
 from deltas import sums
 from deltas.rules import FactChanges
 from psycopg2.extras import execute_values
@@ -22,13 +23,13 @@ from warehouse.fact import Built, open_facts
 from seeding.archived import FORGET, WENT
 from seeding.incoming import incoming_table
 from waltally import lsn
-from waltally.database import Connection, explained
+from waltally.database import explained
 from waltally.facts import Fact, FactTable
 
 
 def write(
     spark: SparkSession,
-    target: Connection,
+    target: TargetSession,
     settings: Settings,
     facts: Sequence[Fact],
     position: int,
@@ -38,13 +39,13 @@ def write(
 
     The facts must have applied everything before the position, except those with a gap.
     """
-    emptied = registration.emptied(target, settings.schema, settings.slot)
+    emptied = target.emptied()
     for fact in facts:
         if not any(str(part.table) in emptied for part in fact.tables if part.ignores_deletes):
             continue
         if fact.name in gaps:
             raise unknown(fact, "the change log does not go on from the fact")
-        with open_facts(target, settings, [fact]) as [built]:
+        with open_facts(target, [fact]) as [built]:
             found = {
                 part.name: _beyond(spark, target, settings, built, part, position).persist()
                 for part in built.emptied_parts
@@ -67,7 +68,7 @@ def unknown(fact: Fact, why: str) -> AuditIncomplete:
 
 def _beyond(
     spark: SparkSession,
-    target: Connection,
+    target: TargetSession,
     settings: Settings,
     built: Built,
     part: FactTable,
@@ -79,19 +80,19 @@ def _beyond(
         why = "it rejected changes" if built.rejected.count else "it has no baseline"
         raise unknown(fact, why)
     end = max(position, built.position)
-    log = changes.read(spark, target, settings.schema, settings.slot, position, end)
+    log = changes.read(spark, target, position, end)
     together = {name for each in fact.measures if part.name in each.of for name in each.of}
-    later = FactChanges(log, fact, settings.slot)
+    later = FactChanges(log, fact, target.slot)
     if together & later.truncates.keys():
         raise unknown(fact, "a table was truncated while the seed was counting; run it again")
-    archived = groups.archived_query(fact, settings.schema, settings.slot)
+    archived = groups.archived_query(fact, target)
     rows = groups.read(
         spark,
         built.snapshot,
         [
             *built.queries,
             f"{archived} and commit_lsn < '{lsn.show(position)}'",
-            groups.counted_query(fact, incoming_table(settings)),
+            groups.counted_query(fact, incoming_table(target)),
         ],
         fact,
     ).unionByName(later.deltas())
@@ -118,11 +119,13 @@ def _has_rows(fact: Fact, part: FactTable) -> Column:
     return ~sums.is_nothing(fact)
 
 
-def _store(target: Connection, settings: Settings, fact: Fact, part: str, found: DataFrame) -> None:
+def _store(
+    target: TargetSession, settings: Settings, fact: Fact, part: str, found: DataFrame
+) -> None:
     with explained(target.place), target.cursor() as cursor:
         execute_values(
             cursor,
-            f"insert into {incoming_table(settings).quoted}"
+            f"insert into {incoming_table(target).quoted}"
             " (fact, part, dimensions, sums, reason) values %s",
             (
                 (fact.name, part, row["dimensions"], row["sums"], WENT)

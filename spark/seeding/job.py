@@ -12,12 +12,13 @@ from typing import Annotated
 
 import typer
 from archiving.files import Archive
-from common import registration, session
+from common import session
 from common.command import AsJson, Facts, Partitions, Timeout, run_job
 from common.connections import connect
 from common.progress import print_lines, print_status
 from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 from common.spark_errors import spark_errors
+from common.target import TargetSession, connect_target
 from counting import checks, ranges, snapshot, standby
 from counting.reading import counted_groups
 from pyspark.sql import DataFrame, SparkSession
@@ -40,17 +41,14 @@ def seed(settings: Settings) -> Summary:
     """Count the tables and replace the facts' baselines. Raises LoaderError; the old ones stay."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
-        target = stack.enter_context(contextlib.closing(connect(settings.target, "target")))
+        target = stack.enter_context(contextlib.closing(connect_target(settings)))
         slot = checks.staging(target, settings)
-        facts = registration.registered_facts(
-            target, settings.schema, settings.slot, settings.facts
-        )
+        facts = target.registered_facts(settings.facts)
         take = from_archive if settings.archive is not None else from_tables
         counted = take(stack, target, settings, slot, facts)
         stored = store.replace(target, settings, facts, counted)
         summaries = [
-            FactSummary(fact, stored[fact.name], next_step(target, settings, fact))
-            for fact in facts
+            FactSummary(fact, stored[fact.name], next_step(target, fact)) for fact in facts
         ]
     return Summary(
         str(counted.baseline_id),
@@ -63,7 +61,7 @@ def seed(settings: Settings) -> Summary:
 
 def from_tables(
     stack: contextlib.ExitStack,
-    target: Connection,
+    target: TargetSession,
     settings: Settings,
     slot: SlotPosition,
     facts: Sequence[Fact],
@@ -81,7 +79,7 @@ def from_tables(
         checks.source(source, slot)
         checks.tables(source, facts)
     remembering = archived.remembering(target, settings, facts)
-    if archived.needs_changes(target, settings, remembering):
+    if archived.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.
         loader_progress.require_follower(target, settings, archived.FORGET)
     stack.enter_context(acquire_seed_lock(target, settings))
@@ -106,7 +104,7 @@ def from_tables(
 
 def from_archive(
     stack: contextlib.ExitStack,
-    target: Connection,
+    target: TargetSession,
     settings: Settings,
     slot: SlotPosition,
     facts: Sequence[Fact],
@@ -117,40 +115,40 @@ def from_archive(
     loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
     with spark_errors("seed"):
-        archive = Archive.open(spark, settings.archive, settings.slot)
+        archive = Archive.open(spark, settings.archive, target.slot)
         at = archived_facts.position(archive, slot, settings)
         refuse_old(target, settings, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
         with session.fitted(spark, archive.row_count):
             found = archived_facts.count(archive, facts, at)
             groups = reduce(DataFrame.unionByName, (each.groups for each in found))
-            write(groups, target, incoming_table(settings))
+            write(groups, target, incoming_table(target))
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline)
 
 
-def next_step(target: Connection, settings: Settings, fact: Fact) -> str:
+def next_step(target: TargetSession, fact: Fact) -> str:
     """Return the fact's state after the seed, and what helps, as the end of a sentence."""
-    found = fact_state.read(target, settings.schema, settings.slot, fact)
+    found = fact_state.read(target, fact)
     if not found.reason:
         return f"it {found.state}"
     return f"it {found.state}: {found.reason}; {found.remedy}"
 
 
 def refuse_old(
-    target: Connection, settings: Settings, facts: Sequence[Fact], snapshot_lsn: int
+    target: TargetSession, settings: Settings, facts: Sequence[Fact], snapshot_lsn: int
 ) -> None:
     """Raise SnapshotTooOld where a baseline at the position would not count."""
-    held = registration.held_since(target, settings.schema, settings.slot, facts)
+    held = target.held_since(facts)
     slot = checks.staging(target, settings)
-    newest = store.baseline_lsn(target, settings, facts)
+    newest = store.baseline_lsn(target, facts)
     checks.position(snapshot_lsn, slot.start_lsn, newest)
     checks.log_holds(snapshot_lsn, slot, held)
 
 
 def count(
     spark: SparkSession,
-    target: Connection,
+    target: TargetSession,
     reader: Connection,
     settings: Settings,
     facts: Sequence[Fact],
@@ -176,19 +174,19 @@ def count(
             counted_groups(spark, settings, facts, exported) as rows,
             spark_errors("seed", exported.check),
         ):
-            write(rows, target, incoming_table(settings))
+            write(rows, target, incoming_table(target))
     return found
 
 
 def exported_by(
-    target: Connection, reader: Connection, settings: Settings, facts: Sequence[Fact]
+    target: TargetSession, reader: Connection, settings: Settings, facts: Sequence[Fact]
 ) -> contextlib.AbstractContextManager[snapshot.ExportedSnapshot]:
     """Return the snapshot of the source, or of the standby, as a context."""
     if settings.standby is None:
         return snapshot.export(settings, facts, reader)
-    held = registration.held_since(target, settings.schema, settings.slot, facts)
+    held = target.held_since(facts)
     slot = checks.staging(target, settings)
-    least = checks.earliest(slot, held, store.baseline_lsn(target, settings, facts))
+    least = checks.earliest(slot, held, store.baseline_lsn(target, facts))
     return standby.export(settings, facts, reader, least)
 
 

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from common import registration
 from common.errors import CountingFailed
 from common.settings import Settings
+from common.target import TargetSession
 from counting import checks
 from counting.counts import NULL_DIMENSION
 from psycopg2 import DataError, IntegrityError
@@ -20,10 +20,8 @@ from seeding import archived
 from seeding.archived import Purged
 from seeding.incoming import incoming_table
 from waltally import lsn
-from waltally.database import Connection
 from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact
-from waltally.tables import Table
 
 
 @dataclass(frozen=True)
@@ -62,18 +60,18 @@ class Counted:
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
-def baseline_lsn(target: Connection, settings: Settings, facts: Sequence[Fact]) -> int | None:
+def baseline_lsn(target: TargetSession, facts: Sequence[Fact]) -> int | None:
     """Return the position of the facts' newest baseline, None where they have none."""
     ((newest,),) = target.ask(
-        f"select max(snapshot_lsn)::text from {Table(settings.schema, 'baseline').quoted}"
+        f"select max(snapshot_lsn)::text from {target.table('baseline')}"
         " where slot_name = %s and fact_name = any(%s)",
-        (settings.slot, [fact.name for fact in facts]),
+        (target.slot, [fact.name for fact in facts]),
     )
     return None if newest is None else lsn.parse(newest)
 
 
 def replace(
-    target: Connection,
+    target: TargetSession,
     settings: Settings,
     facts: Sequence[Fact],
     counted: Counted,
@@ -94,7 +92,7 @@ def replace(
                     f"run the {settings.work} again",
                 )
             refuse_changed(target, settings, facts)
-            newest = baseline_lsn(target, settings, facts)
+            newest = baseline_lsn(target, facts)
             checks.position(counted.snapshot_lsn, slot.start_lsn, newest)
             return {
                 fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
@@ -110,18 +108,18 @@ def replace(
         ) from None
 
 
-def refuse_changed(target: Connection, settings: Settings, facts: Sequence[Fact]) -> None:
+def refuse_changed(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> None:
     """Raise CountingFailed where a declaration is another one now; keep the others from changing.
 
     A baseline that was counted by another declaration would leave its fact waiting for a new one.
     """
     target.ask(
-        f"select from {Table(settings.schema, 'fact').quoted} where slot_name = %s for share",
-        (settings.slot,),
+        f"select from {target.table('fact')} where slot_name = %s for share",
+        (target.slot,),
     )
     names = [fact.name for fact in facts]
     try:
-        now = registration.registered_facts(target, settings.schema, settings.slot, names)
+        now = target.registered_facts(names)
     except SettingError:
         now = []
     declared = {fact.name: fact.declaration for fact in now}
@@ -135,11 +133,11 @@ def refuse_changed(target: Connection, settings: Settings, facts: Sequence[Fact]
 
 
 def _replace_one(
-    target: Connection, settings: Settings, fact: Fact, counted: Counted, system: str
+    target: TargetSession, settings: Settings, fact: Fact, counted: Counted, system: str
 ) -> StoredBaseline:
-    incoming = incoming_table(settings).quoted
-    groups = Table(settings.schema, "baseline_group").quoted
-    this = (settings.slot, fact.name)
+    incoming = incoming_table(target).quoted
+    groups = target.table("baseline_group")
+    this = (target.slot, fact.name)
     target.ask(f"delete from {groups} where slot_name = %s and fact_name = %s", this)
     position = counted.snapshot_lsn
     purged = archived.settle(target, settings, fact, position, counted.gaps.get(fact.name))
@@ -148,7 +146,7 @@ def _replace_one(
         f" from {incoming} where fact = %(fact)s and reason is null"
     )
     if purged.outcome == "kept" and purged.groups:
-        kept = archived.of_fact(settings, fact, position)
+        kept = archived.of_fact(target, fact, position)
         places = range(1, len(fact.measures) + 1)
         query = (
             f"select %(slot)s, %(fact)s, part, dimensions,"
@@ -158,12 +156,12 @@ def _replace_one(
         )
     target.ask(
         f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}",
-        {"slot": settings.slot, "fact": fact.name},
+        {"slot": target.slot, "fact": fact.name},
     )
     left_out, rejections = _store_uncounted(target, settings, fact)
     known = counted.identities
     target.ask(
-        f"insert into {Table(settings.schema, 'baseline').quoted} (slot_name, fact_name,"
+        f"insert into {target.table('baseline')} (slot_name, fact_name,"
         " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities, left_out)"
         " values (%s, %s, %s, %s, %s, %s, %s, %s)"
         " on conflict (slot_name, fact_name) do update set"
@@ -196,18 +194,18 @@ def _replace_one(
 
 
 def _store_uncounted(
-    target: Connection, settings: Settings, fact: Fact
+    target: TargetSession, settings: Settings, fact: Fact
 ) -> tuple[dict[str, int], list[Rejection]]:
     """Store what cannot be counted; return the rows with a null by part, and the list."""
-    incoming = incoming_table(settings).quoted
-    rejections = Table(settings.schema, "baseline_rejection").quoted
+    incoming = incoming_table(target).quoted
+    rejections = target.table("baseline_rejection")
     nulls = target.ask(
         f"select part, sum(row_count)::bigint from {incoming}"
         " where fact = %s and reason = %s group by part",
         (fact.name, NULL_DIMENSION),
     )
     found: dict[str, int] = dict(nulls)
-    this = (settings.slot, fact.name)
+    this = (target.slot, fact.name)
     target.ask(f"delete from {rejections} where slot_name = %s and fact_name = %s", this)
     listed = target.ask(
         f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"

@@ -6,20 +6,17 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from common import registration
 from common.arrow import Snapshot
 from common.connections import exported_snapshot, resolved
 from common.errors import SnapshotTooOld
-from common.settings import Settings
+from common.target import TargetSession
 from counting import checks, ranges
 from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
-from loader.staging.target_state import require_slot_position
 from waltally import lsn
-from waltally.database import Connection
 from waltally.facts import Fact, FactTable
 from waltally.tables import Table, literal
 from warehouse import fact_state, groups
@@ -73,28 +70,26 @@ class Built:
 
 
 @contextlib.contextmanager
-def open_facts(
-    target: Connection, settings: Settings, facts: Sequence[Fact]
-) -> Iterator[list[Built]]:
+def open_facts(target: TargetSession, facts: Sequence[Fact]) -> Iterator[list[Built]]:
     """Yield the facts as of one moment; their rows can be read within the block.
 
     Raises NotSetUp or BuildFailed where one does not follow the change log.
     """
     with exported_snapshot(target) as name:
         snapshot = Snapshot(resolved(target), name)
-        yield [_read(target, settings, fact, snapshot) for fact in facts]
+        yield [_read(target, fact, snapshot) for fact in facts]
 
 
-def is_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> bool:
+def is_gap(target: TargetSession, fact: Fact, position: int) -> bool:
     """Return whether the log lacks changes of the fact's tables from the position on."""
-    held = registration.held_since(target, settings.schema, settings.slot, [fact])
-    slot = require_slot_position(target, settings.schema, settings.slot)
+    held = target.held_since([fact])
+    slot = target.position()
     return checks.earliest(slot, held, None) > position
 
 
-def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int) -> None:
+def refuse_gap(target: TargetSession, fact: Fact, position: int) -> None:
     """Raise SnapshotTooOld where the log has lost changes that the fact lacked when it was read."""
-    if is_gap(target, settings, fact, position):
+    if is_gap(target, fact, position):
         raise SnapshotTooOld(
             f"{fact.relation} was read at {lsn.show(position)}, and the change log has lost changes"
             " after that: it was pruned, or partitions of a table came or went",
@@ -102,16 +97,16 @@ def refuse_gap(target: Connection, settings: Settings, fact: Fact, position: int
         )
 
 
-def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot) -> Built:
-    registered = require_slot_position(target, settings.schema, settings.slot)
-    position = fact_state.applied_lsn(target, settings.schema, settings.slot, fact)
+def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
+    registered = target.position()
+    position = fact_state.applied_lsn(target, fact)
     [(_, baseline_lsn, identities)] = [
         row
-        for row in target.ask(table_identity.COUNTED, (settings.slot,), settings.schema)
+        for row in target.ask(table_identity.COUNTED, (target.slot,), target.schema)
         if row[0] == fact.name
     ]
     queries = [
-        groups.fact_query(fact, settings.slot, f"only {leaf.table.quoted}", condition)
+        groups.fact_query(fact, target.slot, f"only {leaf.table.quoted}", condition)
         for leaf in ranges.leaves(target, fact.relation)
         for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
     ]
@@ -122,20 +117,20 @@ def _read(target: Connection, settings: Settings, fact: Fact, snapshot: Snapshot
         None if baseline_lsn is None else lsn.parse(str(baseline_lsn)),
         snapshot,
         queries,
-        groups.archived_query(fact, settings.schema, settings.slot),
+        groups.archived_query(fact, target),
         identities or {},
-        _rejected(target, settings, fact),
-        registration.emptied(target, settings.schema, settings.slot),
+        _rejected(target, fact),
+        target.emptied(),
     )
 
 
-def _rejected(target: Connection, settings: Settings, fact: Fact) -> Rejected:
+def _rejected(target: TargetSession, fact: Fact) -> Rejected:
     """Return the rejected changes; none where the model rejected_changes was never built."""
     listed = Table(fact.relation.schema, "rejected_changes").quoted
     if target.ask("select to_regclass(%s)", (listed,)) == [(None,)]:
         return Rejected(0, None)
     # No parameters: beside them a % in the schema's name would be one too.
-    mine = f"slot_name = {literal(settings.slot)} and fact = {literal(str(fact.relation))}"
+    mine = f"slot_name = {literal(target.slot)} and fact = {literal(str(fact.relation))}"
     ((count, first),) = target.ask(
         f"select count(*), min(commit_lsn)::text from {listed} where {mine}"
     )

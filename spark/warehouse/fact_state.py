@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.settings import Settings
+from common.target import TargetSession
 
 from waltally import lsn
-from waltally.database import Connection
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact
 from waltally.tables import Table
@@ -43,40 +42,40 @@ def of(fact: Fact, columns: Sequence[Any]) -> FactState:
     return FactState(fact.relation, state, reason, remedy, applied and lsn.parse(applied))
 
 
-def read(target: Connection, schema: str, slot: str, fact: Fact) -> FactState:
+def read(target: TargetSession, fact: Fact) -> FactState:
     """Return the state of a registered fact."""
     (row,) = target.ask(
-        f"select {COLUMNS} from {Table(schema, 'fact_state').quoted}"
+        f"select {COLUMNS} from {target.table('fact_state')}"
         " where slot_name = %s and model_name = %s",
-        (slot, str(fact.relation)),
+        (target.slot, str(fact.relation)),
     )
     return of(fact, row)
 
 
-def is_rebuild_due(target: Connection, settings: Settings, facts: Sequence[Fact]) -> bool:
+def is_rebuild_due(target: TargetSession, facts: Sequence[Fact]) -> bool:
     """Return whether the next apply starts one of the facts from its baseline."""
     rows = target.ask(
         "select bool_or(step = 'rebuild' and error is null)"
-        f" from {Table(settings.schema, 'plan_models').quoted}(%s) where model_name = any (%s)",
-        (settings.slot, [str(fact.relation) for fact in facts]),
+        f" from {target.table('plan_models')}(%s) where model_name = any (%s)",
+        (target.slot, [str(fact.relation) for fact in facts]),
     )
     return rows == [(True,)]
 
 
-def applied_lsn(target: Connection, schema: str, slot: str, fact: Fact) -> int:
+def applied_lsn(target: TargetSession, fact: Fact) -> int:
     """Return the position of a fact that follows. Raises NotSetUp, or BuildFailed."""
-    found = read(target, schema, slot, fact)
+    found = read(target, fact)
     if found.error:
         raise found.error
     assert found.applied_lsn is not None
     return found.applied_lsn
 
 
-def baseline_id(target: Connection, schema: str, slot: str, fact: Fact) -> str | None:
+def baseline_id(target: TargetSession, fact: Fact) -> str | None:
     """Return which baseline a fact that follows stands on; None where on none."""
     rows = target.ask(
-        f"select baseline_id::text from {Table(schema, 'baseline').quoted}"
+        f"select baseline_id::text from {target.table('baseline')}"
         " where slot_name = %s and fact_name = %s",
-        (slot, fact.name),
+        (target.slot, fact.name),
     )
     return str(rows[0][0]) if rows else None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from common import arrow
 from common.arrow import Snapshot
+from common.target import TargetSession
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -47,19 +48,19 @@ def fact_query(fact: Fact, slot: str, source: str, condition: str = "true") -> s
     )
 
 
-def baseline_query(fact: Fact, schema: str, slot: str) -> str:
+def baseline_query(fact: Fact, target: TargetSession) -> str:
     """Return the query of the fact's baseline."""
     return (
-        f"{_select_group(fact)} from {Table(schema, 'baseline_group').quoted}"
-        f" where slot_name = {literal(slot)} and fact_name = {literal(fact.name)}"
+        f"{_select_group(fact)} from {target.table('baseline_group')}"
+        f" where slot_name = {literal(target.slot)} and fact_name = {literal(fact.name)}"
     )
 
 
-def archived_query(fact: Fact, schema: str, slot: str) -> str:
+def archived_query(fact: Fact, target: TargetSession) -> str:
     """Return the query of what was deleted from the tables whose deletes the fact ignores."""
     return (
-        f"{_select_group(fact)} from {Table(schema, 'archived_delete').quoted}"
-        f" where slot_name = {literal(slot)} and model_name = {literal(str(fact.relation))}"
+        f"{_select_group(fact)} from {target.table('archived_delete')}"
+        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(fact.relation))}"
     )
 
 

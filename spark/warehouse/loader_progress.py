@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from common import registration
 from common.errors import AuditIncomplete
 from common.progress import print_status
 from common.settings import Settings
+from common.target import TargetSession
 
-from loader.staging.target_state import require_slot_position
 from waltally import locks, lsn
 from waltally.database import Connection
 from waltally.facts import Fact
@@ -22,9 +21,9 @@ _FOLLOWER_SECONDS = 6.0
 _MESSAGE_BYTES = 2048
 
 
-def is_followed(target: Connection, settings: Settings) -> bool:
+def is_followed(target: TargetSession) -> bool:
     """Return whether a loader follows the slot: it holds a lock at the target meanwhile."""
-    key = {"key": locks.key("loader", settings.schema, settings.slot)}
+    key = {"key": locks.key("loader", target.schema, target.slot)}
     return target.ask(locks.IS_HELD, key) == [(True,)]
 
 
@@ -43,7 +42,7 @@ def emit_message(source: Connection) -> None:
 
 
 def require_follower(
-    target: Connection,
+    target: TargetSession,
     settings: Settings,
     otherwise: str | None = None,
 ) -> None:
@@ -54,13 +53,13 @@ def require_follower(
     """
     begun = time.monotonic()
     is_notified = False
-    while not is_followed(target, settings):
+    while not is_followed(target):
         if time.monotonic() - begun > _FOLLOWER_SECONDS:
             raise not_followed(settings, otherwise)
         if not is_notified:
             is_notified = True
             print_status(
-                f"nobody follows the slot {settings.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
+                f"nobody follows the slot {target.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
                 " `loader run` that connects again"
             )
         time.sleep(_POLL_SECONDS)
@@ -76,7 +75,7 @@ def not_followed(settings: Settings, otherwise: str | None = None) -> AuditIncom
     )
 
 
-def wait_for_position(target: Connection, settings: Settings, position: int) -> None:
+def wait_for_position(target: TargetSession, settings: Settings, position: int) -> None:
     """Return when the change log holds every change below the position.
 
     Raises AuditIncomplete after `settings.timeout` seconds, and after a few where nobody follows
@@ -84,11 +83,9 @@ def wait_for_position(target: Connection, settings: Settings, position: int) -> 
     """
     wait = _Wait(settings)
     followed = time.monotonic()
-    while (
-        reached := require_slot_position(target, settings.schema, settings.slot).position_lsn
-    ) < position:
+    while (reached := target.position().position_lsn) < position:
         now = time.monotonic()
-        if is_followed(target, settings):
+        if is_followed(target):
             followed = now
         elif now - followed > _FOLLOWER_SECONDS:
             raise not_followed(settings)
@@ -99,7 +96,7 @@ def wait_for_position(target: Connection, settings: Settings, position: int) -> 
         wait.once_more(behind, "that `loader run` gets on", f"waiting: {behind}")
 
 
-def wait_until_followed(target: Connection, settings: Settings, facts: Sequence[Fact]) -> None:
+def wait_until_followed(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> None:
     """Return when the log holds every needed column from some position on, or will do so.
 
     A running loader sees within seconds that `loader setup` has registered more. Where nobody
@@ -108,11 +105,8 @@ def wait_until_followed(target: Connection, settings: Settings, facts: Sequence[
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
     wait = _Wait(settings)
-    place = (settings.schema, settings.slot)
-    while missing := [
-        table for table, at in registration.held_since(target, *place, facts).items() if at is None
-    ]:
-        if settings.standby is None and not is_followed(target, settings):
+    while missing := [table for table, at in target.held_since(facts).items() if at is None]:
+        if settings.standby is None and not is_followed(target):
             return
         names = ", ".join(missing)
         wait.once_more(

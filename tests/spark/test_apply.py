@@ -14,7 +14,7 @@ import pytest
 from applying import batch, plans
 from applying.job import Applied, apply
 from applying.plans import ApplySettings
-from common.connections import connect
+from common.target import connect_target
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -196,10 +196,10 @@ def test_what_somebody_else_has_applied_meanwhile_is_not_added(
         return result
 
     monkeypatch.setattr(batch, "compute", overtaken)
-    with closing(connect(cluster.dsn(DATABASE), "target")) as target:
-        given = job(cluster)
+    given = job(cluster)
+    with closing(connect_target(given)) as target:
         (plan,) = plans.read(target, given)
-        assert not batch.apply(spark, target, given, plan, plan.position)
+        assert not batch.apply(spark, target, plan, plan.position)
     assert orders.execute(DAYS) == [(3, 30)]
 
 

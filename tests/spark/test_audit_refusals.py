@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from auditing.job import audit
 from common import session
-from common.connections import connect
 from common.errors import AuditIncomplete
+from common.target import connect_target
 from warehouse import fact, loader_progress
 
 from testkit.commands import wait_until
@@ -73,16 +73,16 @@ def test_a_fact_that_cannot_be_brought_forward_is_refused_at_once(audited: Audit
 
 def test_what_the_fact_stands_on_is_read_with_it(audited: Audited) -> None:
     applied = "select max(applied_lsn)::text from cdc.model_watermark"
-    own, settings = notify(), audited.settings()
-    with closing(connect(audited.dsn, "target", "audit")) as target:
-        with fact.open_facts(target, settings, [own]) as [stored]:
+    own = notify()
+    with closing(connect_target(audited.settings(), "audit")) as target:
+        with fact.open_facts(target, [own]) as [stored]:
             assert stored.position == lsn.parse(audited.source.value(applied))
             assert stored.baseline_lsn is not None
             assert stored.is_whole
         audited.source.execute(
             "update cdc.model_watermark set baseline_id = null; delete from cdc.baseline"
         )
-        with fact.open_facts(target, settings, [own]) as [stored]:
+        with fact.open_facts(target, [own]) as [stored]:
             assert stored.baseline_lsn is None
             assert not stored.is_whole
             assert set(stored.counted) == {str(part.table) for part in own.tables}
@@ -93,18 +93,18 @@ def test_the_wait_says_how_far_the_loader_is_and_who_follows(
 ) -> None:
     messages: list[str] = []
     monkeypatch.setattr(loader_progress, "print_status", messages.append)
-    dsn, settings = audited.dsn, audited.settings(timeout=0.1)
+    settings = audited.settings(timeout=0.1)
     patient = audited.settings(timeout=3600.0)
-    with closing(connect(dsn, "target", "audit")) as connection:
+    with closing(connect_target(settings, "audit")) as target:
         position = lsn.parse(audited.position())
-        loader_progress.wait_for_position(connection, settings, position)
+        loader_progress.wait_for_position(target, settings, position)
         assert messages == []
         with pytest.raises(
             AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
         ):
-            loader_progress.wait_for_position(connection, settings, position + 1)
+            loader_progress.wait_for_position(target, settings, position + 1)
         with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
-            loader_progress.wait_for_position(connection, patient, position + 1)
+            loader_progress.wait_for_position(target, patient, position + 1)
     assert messages[0].startswith("waiting: the loader is at ")
 
 
@@ -118,8 +118,8 @@ def test_whether_a_loader_follows_a_standby_is_seen_at_the_target(
             audit(audited.settings(timeout=3600.0))
     finally:
         audited.source.execute("update cdc.slot_position set on_standby = false")
-    with closing(connect(audited.dsn, "target", "audit")) as target:
-        assert not loader_progress.is_followed(target, audited.settings())
+    with closing(connect_target(audited.settings(), "audit")) as target:
+        assert not loader_progress.is_followed(target)
         monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 120.0)
         with audited.start() as loader:
             loader_progress.require_follower(target, audited.settings())

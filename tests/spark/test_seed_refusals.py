@@ -10,6 +10,7 @@ import pytest
 from common import arrow
 from common.connections import connect
 from common.errors import CountingFailed, SnapshotTooOld
+from common.target import connect_target
 from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
 from seeding import job, store
@@ -276,7 +277,7 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
     counted = store.Counted(start + position[0], timeline=position[1])
     source.execute(sql)
     with (
-        closing(connect(source.dsn, "target")) as target,
+        closing(connect_target(job_settings(source))) as target,
         acquire_seed_lock(target, job_settings(source)),
         pytest.raises(error, match=words),
     ):
