@@ -1,6 +1,6 @@
 """Apply what is staged to the facts that say engine='spark': `spark-submit spark/apply.py`."""
 
-from applying.job import main
+from applying.job import app
 
 if __name__ == "__main__":
-    main()
+    app.main()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from common import arrow, changes, session
 from common.arrow import Written
-from common.target import TargetSession
+from common.connections import TargetSession
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -82,11 +82,7 @@ def end_of(target: TargetSession, settings: ApplySettings, plan: Plan) -> int:
 
 
 def compute(
-    spark: SparkSession,
-    target: TargetSession,
-    plan: Plan,
-    to_lsn: int,
-    batch: str,
+    spark: SparkSession, target: TargetSession, plan: Plan, to_lsn: int, batch: str
 ) -> Computed:
     """Compute what the changes add, and write it where the database finds it."""
     fact = plan.fact

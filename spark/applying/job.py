@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 from common import session
-from common.command import AsJson, Facts, run_job
+from common.command import AsJson, Facts, Job
+from common.connections import TargetSession, connect_target
 from common.progress import print_lines, print_status
 from common.settings import DEFAULT_TIMEOUT
 from common.spark_errors import spark_errors
-from common.target import TargetSession, connect_target
 from pyspark.sql import SparkSession
 
 from applying import batch, plans
@@ -122,11 +122,7 @@ def _follow(
 
 
 def _step(
-    spark: SparkSession,
-    target: TargetSession,
-    settings: ApplySettings,
-    plan: Plan,
-    report: Report,
+    spark: SparkSession, target: TargetSession, settings: ApplySettings, plan: Plan, report: Report
 ) -> bool:
     """Apply one batch of a fact; return whether it holds more now."""
     begun = time.monotonic()
@@ -140,7 +136,7 @@ def _step(
     return is_applied
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = Job("What was applied before is intact; run it again to go on.")
 
 
 @app.command()
@@ -189,8 +185,3 @@ def run(
         ),
         report,
     )
-
-
-def main() -> None:
-    """Run the command; a failure is a sentence on stderr and an exit code."""
-    run_job(app, "What was applied before is intact; run it again to go on.")

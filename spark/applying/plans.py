@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from common.connections import TargetSession
 from common.settings import DEFAULT_TIMEOUT
-from common.target import TargetSession
 from warehouse import fact_state
 from warehouse.fact_state import FactState
 

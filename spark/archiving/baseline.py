@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from common.arrow import Snapshot
-from common.connections import exported_snapshot, resolved
-from common.target import TargetSession
+from common.connections import TargetSession, exported_snapshot, resolved
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import groups
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from common.connections import TargetSession
 from common.errors import AnotherArchive, ArchiveIncomplete
-from common.target import TargetSession
 
 from archiving.manifests import Contents, Origin
 from loader.staging.records import SlotPosition

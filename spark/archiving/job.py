@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 from common import changes, session
-from common.command import AsJson, run_job
+from common.command import AsJson, Job
+from common.connections import TargetSession, connect_target
 from common.errors import ArchiveIncomplete, CountingFailed
 from common.progress import print_lines, print_status
 from common.spark_errors import spark_errors
-from common.target import TargetSession, connect_target
 from deltas import sums
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
@@ -140,12 +140,7 @@ def slices(
         begin = end
 
 
-def store_changes(
-    spark: SparkSession,
-    target: TargetSession,
-    folder: Folder,
-    part: Slice,
-) -> Slice:
+def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, part: Slice) -> Slice:
     """Write a slice's files and then its manifest, which makes it part of the archive.
 
     Raises CountingFailed where files and log differ in their number of rows, ArchiveIncomplete
@@ -225,7 +220,7 @@ def store_baselines(
     return {each.baseline.fact.name: each.baseline.baseline_id for each in written}
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = Job("What was archived before is intact.")
 
 
 @app.command()
@@ -263,8 +258,3 @@ def run(
     with session.running("archive") as spark:
         summary = archive(settings, spark)
     print_lines([json.dumps(summary.as_json()) if as_json else str(summary)])
-
-
-def main() -> None:
-    """Run the command; a failure is a sentence on stderr and an exit code."""
-    run_job(app, "What was archived before is intact.")

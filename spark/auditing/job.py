@@ -12,13 +12,12 @@ from typing import Annotated
 
 import typer
 from common import changes, session
-from common.command import AsJson, Facts, Partitions, Timeout, run_job, stdout_is_terminal
-from common.connections import connect
+from common.command import AsJson, Facts, Job, Partitions, Timeout, stdout_is_terminal
+from common.connections import TargetSession, connect, connect_target
 from common.errors import AuditDiffers, AuditIncomplete
 from common.progress import print_lines, print_status
 from common.settings import DEFAULT_TIMEOUT, Settings
 from common.spark_errors import spark_errors
-from common.target import TargetSession, connect_target
 from counting import checks, ranges, snapshot
 from counting.reading import counted_groups
 from deltas.rules import FactChanges, Rejected
@@ -170,11 +169,7 @@ def compared(
 
 
 def read_log(
-    spark: SparkSession,
-    target: TargetSession,
-    begin: int,
-    end: int,
-    facts: Sequence[Built],
+    spark: SparkSession, target: TargetSession, begin: int, end: int, facts: Sequence[Built]
 ) -> Log:
     """Read and cache the changes from `begin` up to `end`."""
     found = changes.read(spark, target, begin, end).persist()
@@ -251,7 +246,7 @@ def notes(built: Built, rejected: Rejected) -> list[str]:
 _WIDTH = 200
 """Wide enough for ids, so that a report in a file is not cut."""
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = Job("Nothing was changed.")
 
 
 @app.command()
@@ -325,8 +320,3 @@ def roll_up_finding(report: RollUpReport) -> AuditDiffers:
         " made of",
         f"{report.remedy()} (docs/runbook.md, The audit differs)",
     )
-
-
-def main() -> None:
-    """Run the command; a failure is a sentence on stderr and an exit code."""
-    run_job(app, "Nothing was changed.")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from common.connections import exported_snapshot
-from common.target import TargetSession
+from common.connections import TargetSession, exported_snapshot
 from warehouse import fact_state
 
 from auditing.report import RollUpReport

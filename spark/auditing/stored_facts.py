@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from common.connections import TargetSession
 from common.progress import print_status
 from common.settings import Settings
 from common.spark_errors import spark_errors
-from common.target import TargetSession
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from warehouse import fact_state

@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
 from pyspark.util import PythonEvalType
 
-from common.connections import resolved
-from common.target import TargetSession
+from common.connections import TargetSession, resolved
 from waltally.tables import Table
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame, SparkSession
 
 from common.arrow import rows
-from common.connections import resolved
-from common.target import TargetSession
+from common.connections import TargetSession, resolved
 from waltally import lsn
 from waltally.tables import Table
 

@@ -29,17 +29,24 @@ Timeout = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def run_job(app: typer.Typer, intact: str) -> None:
-    """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
-    restore_stderr()
-    try:
-        app()
-    except LoaderError as error:
-        _end(error.exit_code, *error.sentence.split("\n"), intact)
-    except (PySparkException, Py4JError) as error:
-        _end(LoaderError.exit_code, f"Error: {first_line(error)}", intact)
-    except KeyboardInterrupt:
-        _end(130, f"Stopped. {intact}".strip())
+class Job(typer.Typer):
+    """The command of a job; `intact` says what a failure leaves as it was."""
+
+    def __init__(self, intact: str) -> None:
+        super().__init__(add_completion=False, pretty_exceptions_enable=False)
+        self._intact = intact
+
+    def main(self) -> None:
+        """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
+        restore_stderr()
+        try:
+            self()
+        except LoaderError as error:
+            _end(error.exit_code, *error.sentence.split("\n"), self._intact)
+        except (PySparkException, Py4JError) as error:
+            _end(LoaderError.exit_code, f"Error: {first_line(error)}", self._intact)
+        except KeyboardInterrupt:
+            _end(130, f"Stopped. {self._intact}".strip())
 
 
 def _end(code: int, *lines: str) -> NoReturn:

@@ -1,17 +1,24 @@
-"""Sessions of Spark's driver, and the connection string that executors use."""
+"""Sessions of Spark's driver: what the target has for a slot, and what executors connect with."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
-from waltally import database, session_settings
+from loader.staging.records import SlotPosition
+from loader.staging.registration import read_registration
+from loader.staging.target_state import SETUP_REMEDY, require_slot_position
+from waltally import database, lsn, session_settings
 from waltally.database import Connection
-from waltally.errors import CannotConnect, Interrupted
+from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
+from waltally.facts import Fact, needed_columns, source_tables
 from waltally.settings import complete_conninfo
+from waltally.tables import Table
 
 
 def connect(dsn: str, place: str, work: str = "seed") -> Connection:
@@ -45,6 +52,87 @@ def resolved(connection: Connection) -> str:
     newer = connection.ask(session_settings.NEWER_TIMEOUTS)
     parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), parts.get("options", "")])
     return make_conninfo("", **parts)
+
+
+HeldSince = Mapping[str, int | None]
+"""By `schema.name`, from which position on the log holds what facts need of it; None: not yet."""
+
+
+class TargetSession(Connection):
+    """A session at the target that knows the staging schema and the slot it is for."""
+
+    schema: str
+    slot: str
+
+    def table(self, name: str) -> str:
+        """Return a table, view or function of the staging schema, as SQL says it."""
+        return Table(self.schema, name).quoted
+
+    def position(self) -> SlotPosition:
+        """Return the slot's row in slot_position. Raises NotSetUp where it has none."""
+        return require_slot_position(self, self.schema, self.slot)
+
+    def registered_facts(self, names: Sequence[str] = ()) -> list[Fact]:
+        """Return the slot's facts with these names, all without names, in their names' order.
+
+        Raises NotSetUp where no fact is registered, SettingError for a name that is not.
+        """
+        facts = read_registration(self, self.schema, self.slot).facts
+        if not facts:
+            raise NotSetUp(
+                f"no fact is registered for the slot {self.slot} in {self.schema}.fact",
+                SETUP_REMEDY,
+            )
+        known = [fact.name for fact in facts]
+        unknown = [name for name in dict.fromkeys(names) if name not in known]
+        if unknown:
+            raise SettingError(
+                f"--fact names {', '.join(unknown)}, but the facts of the slot {self.slot} are"
+                f" {', '.join(known)}",
+                "name one of these; a new one is registered by `loader setup`",
+            )
+        return [fact for fact in facts if not names or fact.name in names]
+
+    def held_since(self, facts: Sequence[Fact]) -> HeldSince:
+        """Return what the log holds of the facts' tables."""
+        needed = {str(table): needed_columns(facts, table) for table in source_tables(facts)}
+        rows = self.ask(
+            f"select key, {self.table('held_since')}(%s, jsonb_build_object(key, value))::text"
+            " from jsonb_each(%s)",
+            (self.slot, json.dumps(needed)),
+        )
+        return {table: None if at is None else lsn.parse(at) for table, at in rows}
+
+    def emptied(self) -> dict[str, int]:
+        """Return by table a position after the last drop or TRUNCATE of a counted partition.
+
+        Tables of which none went are left out.
+        """
+        roots = read_registration(self, self.schema, self.slot).leaves
+        return {
+            str(table): root.emptied_lsn
+            for table, root in roots.items()
+            if root.emptied_lsn is not None
+        }
+
+
+class _Settings(Protocol):
+    """What the settings of every job have; `target` is a connection string."""
+
+    @property
+    def target(self) -> str: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def slot(self) -> str: ...
+
+
+def connect_target(settings: _Settings, work: str = "seed") -> TargetSession:
+    """Open a session at the target. Raises SettingError, CannotConnect, LoginRefused."""
+    conninfo = complete_conninfo(settings.target, "LOADER_TARGET_DSN", work)
+    target = database.open_session(TargetSession, conninfo, "target")
+    target.schema, target.slot = settings.schema, settings.slot
+    return target
 
 
 @contextlib.contextmanager

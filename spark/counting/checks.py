@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from common.connections import resolved
+from common.connections import HeldSince, TargetSession, resolved
 from common.errors import SnapshotTooOld
 from common.settings import Settings
-from common.target import HeldSince, TargetSession
 
 from counting import ranges
 from counting.snapshot import connect_replication

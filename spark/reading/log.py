@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from archiving import manifests
 from archiving.manifests import Contents
 from common import arrow, changes
-from common.connections import resolved
+from common.connections import connect_target, resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from common.settings import parse_lsn
-from common.target import connect_target
 from pyarrow import fs
 from pyspark.sql.datasource import InputPartition
 

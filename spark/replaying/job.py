@@ -13,21 +13,20 @@ from archiving.folder import Folder
 from archiving.manifests import Baseline
 from common import session
 from common.arrow import Snapshot
-from common.command import AsJson, Facts, run_job
-from common.connections import exported_snapshot, resolved
+from common.command import AsJson, Facts, Job
+from common.connections import connect_target, exported_snapshot, resolved
 from common.errors import ReplayDiffers
 from common.progress import print_lines, print_status
 from common.settings import parse_lsn
 from common.spark_errors import spark_errors
-from common.target import connect_target
 from deltas import sums
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import fact_state, groups
 
-from replaying import positions, replayed_fact
+from replaying import positions
 from replaying.positions import ReplaySettings, parse_time
-from replaying.result import Difference, Replay, ReplayedFact
+from replaying.result import Difference, Replay, ReplayedFact, as_rows
 from waltally import lsn
 from waltally.errors import SettingError, combine
 from waltally.facts import Fact
@@ -105,7 +104,7 @@ def replayed(
     declared = baseline.fact if baseline else fact
     rebuilt = computed(archive, position, declared, baseline).persist()
     if output:
-        rows = replayed_fact.as_rows(rebuilt, declared)
+        rows = as_rows(rebuilt, declared)
         rows.write.option("compression", "zstd").parquet(output.path(declared.name))
     measures = [measure.name for measure in declared.measures]
     dimensions = [dimension.name for dimension in declared.dimensions]
@@ -137,7 +136,7 @@ def computed(archive: Archive, position: int, fact: Fact, baseline: Baseline | N
     return FactChanges(changes, fact, archive.slot).applied_to(before, "dimensions")
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = Job("")
 
 
 @app.command()
@@ -196,8 +195,3 @@ def run(
                 for each in result.differing
             ]
         )
-
-
-def main() -> None:
-    """Run the command; a failure is a sentence on stderr and an exit code."""
-    run_job(app, "")

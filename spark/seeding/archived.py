@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.connections import TargetSession
 from common.errors import AuditIncomplete, CountingFailed
 from common.progress import print_status
 from common.settings import Settings
-from common.target import TargetSession
 from warehouse import loader_progress
 from warehouse.fact import is_gap
 

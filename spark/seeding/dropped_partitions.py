@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from common import changes
+from common.connections import TargetSession
 from common.errors import AuditIncomplete
 from common.settings import Settings
-from common.target import TargetSession
 from deltas import sums
 from deltas.rules import FactChanges
 from psycopg2.extras import execute_values

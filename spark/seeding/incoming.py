@@ -7,10 +7,10 @@ import hashlib
 from collections.abc import Iterator
 
 from common import arrow
+from common.connections import TargetSession
 from common.errors import AnotherSeed, CountingFailed
 from common.progress import print_status
 from common.settings import Settings
-from common.target import TargetSession
 from counting.counts import COLUMNS
 from pyspark.sql import DataFrame
 

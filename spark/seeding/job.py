@@ -13,12 +13,11 @@ from typing import Annotated
 import typer
 from archiving.files import Archive
 from common import session
-from common.command import AsJson, Facts, Partitions, Timeout, run_job
-from common.connections import connect
+from common.command import AsJson, Facts, Job, Partitions, Timeout
+from common.connections import TargetSession, connect, connect_target
 from common.progress import print_lines, print_status
 from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 from common.spark_errors import spark_errors
-from common.target import TargetSession, connect_target
 from counting import checks, ranges, snapshot, standby
 from counting.reading import counted_groups
 from pyspark.sql import DataFrame, SparkSession
@@ -190,7 +189,7 @@ def exported_by(
     return standby.export(settings, facts, reader, least)
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = Job("The previous seed, if any, is intact.")
 
 
 @app.command()
@@ -251,8 +250,3 @@ def run(
         )
     )
     print_lines([json.dumps(summary.as_json())] if as_json else summary.lines())
-
-
-def main() -> None:
-    """Run the command; a failure is a sentence on stderr and an exit code."""
-    run_job(app, "The previous seed, if any, is intact.")

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from common.connections import TargetSession
 from common.errors import CountingFailed
 from common.settings import Settings
-from common.target import TargetSession
 from counting import checks
 from counting.counts import NULL_DIMENSION
 from psycopg2 import DataError, IntegrityError
@@ -71,10 +71,7 @@ def baseline_lsn(target: TargetSession, facts: Sequence[Fact]) -> int | None:
 
 
 def replace(
-    target: TargetSession,
-    settings: Settings,
-    facts: Sequence[Fact],
-    counted: Counted,
+    target: TargetSession, settings: Settings, facts: Sequence[Fact], counted: Counted
 ) -> dict[str, StoredBaseline]:
     """Replace the baselines of these facts, and of no other, by what is in the incoming table.
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.arrow import Snapshot
-from common.connections import exported_snapshot, resolved
+from common.connections import TargetSession, exported_snapshot, resolved
 from common.errors import SnapshotTooOld
-from common.target import TargetSession
 from counting import checks, ranges
 from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession

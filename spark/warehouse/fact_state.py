@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.target import TargetSession
+from common.connections import TargetSession
 
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp

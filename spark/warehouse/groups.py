@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from common import arrow
 from common.arrow import Snapshot
-from common.target import TargetSession
+from common.connections import TargetSession
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 

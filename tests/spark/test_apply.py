@@ -14,7 +14,7 @@ import pytest
 from applying import batch, plans
 from applying.job import Applied, apply
 from applying.plans import ApplySettings
-from common.target import connect_target
+from common.connections import connect_target
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession

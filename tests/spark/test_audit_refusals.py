@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from auditing.job import audit
 from common import session
+from common.connections import connect_target
 from common.errors import AuditIncomplete
-from common.target import connect_target
 from warehouse import fact, loader_progress
 
 from testkit.commands import wait_until

@@ -20,9 +20,9 @@ from archiving.manifests import Baseline, Contents, Origin, Slice
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from common.settings import parse_lsn
 from pyspark.sql import SparkSession
-from replaying import replayed_fact
 from replaying.job import replay
 from replaying.positions import ReplaySettings, baseline_before, facts_at, parse_time
+from replaying.result import row_id
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, notify
@@ -286,7 +286,7 @@ def must_have_ids(
     spark: SparkSession, cluster: Cluster, fact: Fact, rows: list[tuple[list[str | None]]]
 ) -> None:
     found = spark.createDataFrame(rows, "dimensions array<string>").select(
-        "dimensions", replayed_fact.row_id(fact)
+        "dimensions", row_id(fact)
     )
     casts = ", ".join(f"%s::text::{each.type}" for each in fact.dimensions)
     query = f"select md5(row({casts})::text)::uuid::text"

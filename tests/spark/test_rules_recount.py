@@ -11,7 +11,7 @@ import pytest
 from deltas import sums
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
-from replaying import replayed_fact
+from replaying.result import as_rows
 
 from loader.capture import wal2json
 from testkit.databases import empty_database
@@ -81,7 +81,7 @@ def test_any_history_comes_to_what_a_recount_says(
     baseline = FactChanges(log.where(middle), fact, SLOT).deltas()
     later = FactChanges(log.where(f"not {middle}"), fact, SLOT)
     replayed = later.applied_to(baseline, "dimensions")
-    ids, rows = shop.ids(SLOT), replayed_fact.as_rows(replayed, fact).collect()
+    ids, rows = shop.ids(SLOT), as_rows(replayed, fact).collect()
     assert {tuple(row[1:8]) for row in rows} == wanted.keys()
     for row in rows:
         group = tuple(row[1:8])

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from common import arrow
-from common.connections import connect
+from common.connections import connect, connect_target
 from common.errors import CountingFailed, SnapshotTooOld
-from common.target import connect_target
 from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
 from seeding import job, store
