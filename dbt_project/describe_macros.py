@@ -1,4 +1,4 @@
-"""Writes the descriptions of the macros for dbt's docs: the comment that each file begins with.
+"""Writes the descriptions of the macros for dbt's docs: the comment that each begins with.
 
 python dbt_project/describe_macros.py
 
@@ -17,22 +17,23 @@ FOLDERS = (
 )
 HEADER = "# Written by `make docs` from the comments of the macros.\nversion: 2\n\nmacros:\n"
 
-_FILE = re.compile(
-    r"\A\{#-?(?P<comment>.*?)-?#\}\s*\{%-? (?P<kind>macro|test|materialization) (?P<name>\w+)",
-    re.DOTALL,
+_MACRO = re.compile(
+    r"(?:^\{#-?(?P<comment>(?:(?!#\}).)*?)-?#\}\s*)?"
+    r"^\{%-? (?P<kind>macro|test|materialization) (?P<name>\w+)",
+    re.DOTALL | re.MULTILINE,
 )
 _PREFIXES = {"macro": "", "test": "test_", "materialization": "materialization_"}
 _SUFFIXES = {"materialization": "_postgres"}
 
 
-def describe(text: str) -> tuple[str, str] | None:
-    """Return dbt's name and the description of a file's macro; None without a comment."""
-    found = _FILE.match(text)
-    if found is None:
-        return None
-    kind = found["kind"]
-    name = _PREFIXES[kind] + found["name"] + _SUFFIXES.get(kind, "")
-    return name, _markdown(found["comment"])
+def describe(text: str) -> dict[str, str]:
+    """Return by dbt's name the description of each macro in a file; empty without a comment."""
+    return {
+        _PREFIXES[found["kind"]] + found["name"] + _SUFFIXES.get(found["kind"], ""): _markdown(
+            found["comment"] or ""
+        )
+        for found in _MACRO.finditer(text)
+    }
 
 
 def _markdown(comment: str) -> str:
@@ -49,8 +50,7 @@ def write_yaml(folder: Path) -> tuple[Path, str]:
     """Return the file of a folder's descriptions and what it has to hold."""
     text = HEADER
     for path in sorted(folder.glob("*.sql")):
-        if described := describe(path.read_text()):
-            name, description = described
+        for name, description in describe(path.read_text()).items():
             block = re.sub("^(?=.)", " " * 6, description, flags=re.MULTILINE)
             indicator = "|6" if description.startswith(" ") else "|"
             text += f"  - name: {name}\n    description: {indicator}\n{block}\n\n"

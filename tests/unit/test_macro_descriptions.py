@@ -1,4 +1,4 @@
-"""dbt's docs say of each macro what the comment at the beginning of its file says."""
+"""dbt's docs say of each macro what the comment before it says."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from dbt_project.describe_macros import FOLDERS, describe, write_yaml
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_every_macro_begins_with_a_comment(folder: Path) -> None:
+    described = [describe(path.read_text()) for path in sorted(folder.glob("*.sql"))]
+    assert all(described)
+    assert [name for each in described for name, text in each.items() if not text] == []
     _, text = write_yaml(folder)
-    assert text.count("- name:") == len(list(folder.glob("*.sql")))
+    assert text.count("- name:") == sum(map(len, described))
 
 
 def test_a_comment_becomes_markdown() -> None:
@@ -24,9 +27,6 @@ def test_a_comment_becomes_markdown() -> None:
 
    Else none. #}
 {% macro make_table(rows) %}"""
-    assert describe(text) == (
-        "make_table",
-        "Make a table\nof rows.\n\n    rows  their number,\n          from 1.\n\nElse none.",
-    )
-    assert describe("{# It. #}\n{% test is_it(model) %}") == ("test_is_it", "It.")
-    assert describe("{% macro bare() %}") is None
+    expected = "Make a table\nof rows.\n\n    rows  their number,\n          from 1.\n\nElse none."
+    others = "{%- endmacro %}\n\n{# It. #}\n{% test is_it(model) %}\n\n{% macro bare() %}"
+    assert describe(text + others) == {"make_table": expected, "test_is_it": "It.", "bare": ""}

@@ -3,16 +3,16 @@
 {% macro print_semantic_model(fact) %}
     {%- set node = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
         | selectattr('name', 'equalto', fact) | first -%}
-    {%- set declared = waltally.describe_columns(node) -%}
+    {%- set declared = (node or {}).get('config', {}).get('meta', {}).get('waltally', {}) -%}
     {%- set dimensions = [] -%}
-    {%- for column, type in declared.dimensions.items() -%}
-        {%- set dimension = {'name': column, 'expr': column, 'type': 'categorical'} -%}
-        {%- if column | lower in ['second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'] -%}
+    {%- for given in declared.get('dimensions', []) -%}
+        {%- set dimension = {'name': given.name, 'expr': given.name, 'type': 'categorical'} -%}
+        {%- if given.name | lower in ['second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'] -%}
             {#- MetricFlow keeps these for itself. -#}
-            {%- do dimension.update({'name': 'in_' ~ column}) -%}
+            {%- do dimension.update({'name': 'in_' ~ given.name}) -%}
         {%- endif -%}
-        {%- if type == 'date' or type.startswith('timestamp') -%}
-            {%- set granularity = 'day' if type == 'date' else 'second' -%}
+        {%- if given.type == 'date' or given.type.startswith('timestamp') -%}
+            {%- set granularity = 'day' if given.type == 'date' else 'second' -%}
             {%- do dimension.update({'type': 'time', 'type_params': {'time_granularity': granularity}}) -%}
         {%- endif -%}
         {%- do dimensions.append(dimension) -%}
@@ -27,7 +27,7 @@
     {%- for measure in declared.measures -%}
         {#- A name is unique in the whole project. -#}
         {%- do measures.append({
-            'name': fact ~ '_' ~ measure, 'expr': measure, 'agg': 'sum', 'create_metric': true,
+            'name': fact ~ '_' ~ measure.name, 'expr': measure.name, 'agg': 'sum', 'create_metric': true,
         }) -%}
     {%- endfor -%}
     {%- do print(toyaml({'semantic_models': [{

@@ -34,7 +34,7 @@
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
     {%- do waltally.make_table(declared, derived, relation, sql) -%}
     {% call statement('functions') %}
-        {{- waltally.install_roll_up(declared, derived) if is_roll_up else waltally.install_functions(declared, derived) -}}
+        {{- waltally.write_roll_up(declared, derived) if is_roll_up else waltally.install_functions(declared, derived) -}}
     {% endcall %}
     {%- set grants = config.get('grants') -%}
     {%- set present = adapter.standardize_grants_dict(run_query(get_show_grant_sql(relation))) if grants else {} -%}

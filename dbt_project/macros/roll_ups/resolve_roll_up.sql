@@ -3,99 +3,126 @@
 {% macro resolve_roll_up(node=model) %}
     {%- set declared = node.config.meta.waltally_roll_up -%}
     {%- set fact = waltally.find_input(node.refs[0]) -%}
-    {%- set columns = waltally.describe_columns(fact) -%}
-    {%- if columns.kind not in ['fact', 'roll_up'] -%}
+    {%- if fact.kind not in ['fact', 'roll_up'] -%}
         {%- do waltally.refuse_declaration(
             'fact is ' ~ node.refs[0].name ~ '; it takes ref() of a fact or a roll-up, before lookups'
         ) -%}
     {%- endif -%}
-    {%- set present = declared.present or columns.present -%}
-    {%- do waltally.check_column('present', present, columns.measures) -%}
+    {%- set present = declared.present or (
+        fact.measures | selectattr('kind', 'equalto', 'count' if fact.kind == 'fact' else 'sum')
+        | map(attribute='name') | first | default(none)
+    ) -%}
+    {%- set measured = fact.measures | map(attribute='name') | list -%}
+    {%- do waltally.check_column('present', present, measured) -%}
     {%- set resolved = {
-        'kind': 'roll_up',
-        'fact': waltally.show_relation(fact),
-        'fact_place': [fact.schema, fact.alias],
-        'present_column': present,
+        'kind': 'roll_up', 'fact': fact.relation, 'fact_place': fact.place, 'present_column': present,
         'present': 'f.' ~ waltally.quote_name(present),
-        'lookups': [],
-        'dimensions': [],
-        'measures': [],
-        'values': [],
-        'inputs': waltally.list_inputs(node),
+        'lookups': [], 'dimensions': [], 'measures': [], 'values': [], 'inputs': fact.inputs,
     } -%}
-    {#- {text of the declaration: {alias, sql, type}} -#}
+    {#- By its text in the declaration what a column is: {alias, column, sql, type}. -#}
     {%- set known = {} -%}
-    {%- for name, type in columns.dimensions.items() -%}
-        {%- do known.update({name: {
-            'alias': 'f', 'column': name, 'sql': 'f.' ~ waltally.quote_name(name), 'type': type
-        }}) -%}
+    {%- for column in fact.dimensions -%}
+        {%- do known.update({column.name: waltally.describe_column('f', fact, column)}) -%}
     {%- endfor -%}
     {%- for lookup in declared.lookups -%}
+        {%- set what = 'lookup ' ~ lookup.name -%}
         {%- set rows = waltally.find_input(node.refs[loop.index]) -%}
-        {%- set found = waltally.describe_columns(rows) -%}
-        {%- if found.kind != 'current_rows' -%}
+        {%- if rows.kind != 'current_rows' -%}
             {%- do waltally.refuse_declaration(
-                'rows of lookup ' ~ lookup.name ~ ' is ' ~ node.refs[loop.index].name
+                'rows of ' ~ what ~ ' is ' ~ node.refs[loop.index].name
                 ~ '; it takes ref() of a model of current_rows'
             ) -%}
-        {%- elif rows.config.meta.waltally.key | sort != lookup.by.keys() | sort -%}
+        {%- elif rows.key | sort != lookup.by.keys() | sort -%}
             {%- do waltally.refuse_declaration(
-                'lookup ' ~ lookup.name ~ ' is by ' ~ lookup.by.keys() | join(', ') ~ '; it takes the key of '
-                ~ rows.name ~ ': ' ~ rows.config.meta.waltally.key | join(', ')
+                what ~ ' is by ' ~ lookup.by.keys() | join(', ') ~ '; it takes the key of '
+                ~ node.refs[loop.index].name ~ ': ' ~ rows.key | join(', ')
             ) -%}
         {%- endif -%}
         {%- set alias = 'l' ~ loop.index0 -%}
         {%- set by = {} -%}
-        {%- for key, source in lookup.by.items() -%}
-            {%- do waltally.check_column('lookup ' ~ lookup.name, source, known) -%}
-            {%- do by.update({waltally.quote_name(key): dict(known[source], key=key)}) -%}
+        {%- for key, of in lookup.by.items() -%}
+            {%- do waltally.check_column(what, of, known) -%}
+            {%- do by.update({waltally.quote_name(key): dict(known[of], key=key)}) -%}
         {%- endfor -%}
-        {%- for name, type in found.dimensions.items() -%}
-            {%- do known.update({lookup.name ~ '.' ~ name: {
-                'alias': alias, 'column': name, 'sql': alias ~ '.' ~ waltally.quote_name(name), 'type': type
-            }}) -%}
+        {%- for column in rows.dimensions -%}
+            {%- do known.update({lookup.name ~ '.' ~ column.name: waltally.describe_column(alias, rows, column)}) -%}
         {%- endfor -%}
-        {%- do resolved.lookups.append({
-            'alias': alias, 'relation': waltally.show_relation(rows), 'place': [rows.schema, rows.alias], 'by': by,
-        }) -%}
+        {%- do resolved.lookups.append({'alias': alias, 'relation': rows.relation, 'place': rows.place, 'by': by}) -%}
+        {%- do resolved.inputs.extend(rows.inputs | reject('in', resolved.inputs)) -%}
     {%- endfor -%}
     {%- for dimension in declared.dimensions -%}
         {%- do waltally.check_column('dimension ' ~ dimension.name, dimension.of, known) -%}
         {%- do resolved.dimensions.append(dict(known[dimension.of], name=dimension.name, nulls='count')) -%}
     {%- endfor -%}
     {#- What a measure of the fact is in each group has a minimum too. -#}
-    {%- for name, type in columns.measures.items() -%}
-        {%- do known.update({name: {'alias': 'f', 'column': name, 'sql': 'f.' ~ waltally.quote_name(name), 'type': type}}) -%}
+    {%- for column in fact.measures -%}
+        {%- do known.update({column.name: waltally.describe_column('f', fact, column)}) -%}
     {%- endfor -%}
     {%- for measure in declared.measures -%}
         {%- do waltally.check_column(
-            measure.kind ~ ' of measure ' ~ measure.name, measure.of, columns.measures if measure.kind == 'sum' else known
+            measure.kind ~ ' of measure ' ~ measure.name, measure.of, measured if measure.kind == 'sum' else known
         ) -%}
+        {%- set column = known[measure.of] -%}
         {%- if measure.kind == 'sum' -%}
-            {%- do resolved.measures.append({
-                'name': measure.name, 'kind': 'sum', 'column': measure.of, 'sql': 'f.' ~ waltally.quote_name(measure.of),
-                'type': columns.measures[measure.of],
-            }) -%}
+            {%- do resolved.measures.append(dict(column, name=measure.name, kind='sum')) -%}
         {%- else -%}
-            {%- if measure.of not in resolved['values'] | map(attribute='of') -%}
-                {%- do resolved['values'].append(dict(known[measure.of], of=measure.of)) -%}
+            {%- if column not in resolved['values'] -%}
+                {%- do resolved['values'].append(column) -%}
             {%- endif -%}
             {%- do resolved.measures.append({
                 'name': measure.name, 'kind': measure.kind, 'fraction': measure.fraction,
-                'value': (resolved['values'] | map(attribute='of') | list).index(measure.of),
-                'type': 'bigint' if measure.kind == 'distinct' else known[measure.of].type,
+                'value': resolved['values'].index(column),
+                'type': 'bigint' if measure.kind == 'distinct' else column.type,
             }) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set sources = resolved.dimensions + resolved['values'] -%}
+    {#- Which columns of a lookup matter: where no other changes, nothing moves. -#}
+    {%- set taken = resolved.dimensions + resolved['values'] -%}
     {%- for lookup in resolved.lookups -%}
-        {%- do sources.extend(lookup.by.values()) -%}
+        {%- do taken.extend(lookup.by.values()) -%}
     {%- endfor -%}
     {%- for lookup in resolved.lookups -%}
-        {%- do lookup.update({'taken': []}) -%}
-        {%- for column in sources | selectattr('alias', 'equalto', lookup.alias) | map(attribute='column') | unique -%}
-            {%- do lookup.taken.append(waltally.quote_name(column) | string) -%}
-        {%- endfor -%}
+        {%- do lookup.update({'taken': taken | selectattr('alias', 'equalto', lookup.alias)
+            | map(attribute='quoted') | unique | list}) -%}
     {%- endfor -%}
     {{ return(resolved) }}
+{% endmacro %}
+
+{# What a roll-up can take of the model that a ref() names: kind, relation, dimensions, measures, key, and the models
+   that it is made of. dbt finds the root project's model first, then one of the same package, then any. #}
+{% macro find_input(reference) %}
+    {%- set named = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
+        | selectattr('name', 'equalto', reference.name) | list -%}
+    {%- set found = [] -%}
+    {%- for package in ([reference.package] if reference.package else [project_name, model.package_name]) -%}
+        {%- do found.extend(named | selectattr('package_name', 'equalto', package)) -%}
+    {%- endfor -%}
+    {%- set node = (found or ([] if reference.package else named)) | first | default({'config': {'meta': {}}}) -%}
+    {%- set is_roll_up = 'waltally_roll_up' in node.config.meta -%}
+    {%- set declared = waltally.resolve_roll_up(node) if is_roll_up else node.config.meta.get('waltally', {}) -%}
+    {{ return({
+        'kind': declared.get('kind'),
+        'relation': waltally.quote_name(node.schema) ~ '.' ~ waltally.quote_name(node.alias) if declared,
+        'place': [node.schema, node.alias],
+        'dimensions': declared.get('dimensions', []),
+        'measures': declared.get('measures', []),
+        'key': declared.get('key', []),
+        'inputs': declared.get('inputs', []) + [node.schema ~ '.' ~ node.alias],
+    }) }}
+{% endmacro %}
+
+{# A column of an input, which the SQL of a roll-up calls by an alias. #}
+{% macro describe_column(alias, input, column) %}
+    {%- set quoted = waltally.quote_name(column.name) | string -%}
+    {{ return({
+        'alias': alias, 'relation': input.relation, 'column': column.name, 'quoted': quoted,
+        'sql': alias ~ '.' ~ quoted, 'type': column.type,
+    }) }}
+{% endmacro %}
+
+{# Refuse a column that a roll-up cannot take. #}
+{% macro check_column(what, column, known) %}
+    {%- if column not in known -%}
+        {%- do waltally.refuse_declaration(what ~ ' is ' ~ column ~ '; it takes one of ' ~ known | join(', ')) -%}
+    {%- endif -%}
 {% endmacro %}

@@ -26,3 +26,31 @@
             {%- endfor %}
     {%- endfor %}
 {%- endmacro %}
+
+{# SQL: the rows of the fact under which a changed row of a lookup may be. `touched` is a FROM item with the
+   keys of the changed rows. #}
+{% macro select_touched(resolved, relation, touched) %}
+    {%- for lookup in resolved.lookups if lookup.relation == relation %}
+    {#- The lookups between this one and the fact, from here on. -#}
+    {%- set way = [lookup] -%}
+    {%- for step in resolved.lookups | reverse if step != lookup -%}
+        {%- for near in way | list if step.alias in near.by.values() | map(attribute='alias') and step not in way -%}
+            {%- do way.append(step) -%}
+        {%- endfor -%}
+    {%- endfor %}
+    {{ 'union' if not loop.first }}
+    select f.*
+    from {{ touched }} as {{ lookup.alias }}
+    {%- for step in way[1:] %}
+    cross join {{ step.relation }} as {{ step.alias }}
+    {%- endfor %}
+    cross join {{ resolved.fact }} as f
+    where
+        {%- for step in way %}
+        {%- set is_first = loop.first %}
+        {%- for key, by in step.by.items() %}
+        {{ 'and ' if not (is_first and loop.first) }}{{ step.alias }}.{{ key }} = {{ by.sql }}
+        {%- endfor %}
+        {%- endfor %}
+    {%- endfor %}
+{%- endmacro %}

@@ -1,5 +1,5 @@
-{# SQL: the functions that keep a roll-up. Statement triggers of its inputs call the first ones, whoever writes
-   there, in the writer's transaction; cdc.apply calls `fill`, which also makes the triggers.
+{# SQL: make the functions that keep a roll-up, and register it. Statement triggers of its inputs call the first ones,
+   whoever writes there, in the writer's transaction; cdc.apply calls `fill`, which also makes the triggers.
 
    A trigger takes the roll-up's lock, so that what one input adds is seen by the trigger of the next. What it
    fails with is written down, and the roll-up is filled again later: an input never fails because of it. Only
@@ -7,25 +7,25 @@
 {% macro write_roll_up(resolved, derived) %}
 {%- set staging = waltally.get_staging_schema() -%}
 {%- set key = waltally.quote_literal(waltally.get_model_key()) -%}
-{%- set prefix = waltally.quote_name(this.schema) ~ '.' -%}
+{%- set own = waltally.quote_name(this.schema) ~ '.' -%}
+{%- set fill = own ~ waltally.quote_name(this.identifier ~ '__fill') -%}
 {%- set hidden = [] -%}
 {%- for value in resolved['values'] -%}
-    {%- do hidden.append(prefix ~ waltally.quote_name(this.identifier ~ '__values_' ~ loop.index0)) -%}
+    {%- do hidden.append(own ~ waltally.quote_name(this.identifier ~ '__values_' ~ loop.index0)) -%}
 {%- endfor -%}
-{%- set relations = [resolved.fact] + resolved.lookups | map(attribute='relation') | unique | list -%}
-{%- for relation in relations %}
-{%- set is_fact = loop.first -%}
-create or replace function {{ prefix }}{{ waltally.quote_name(this.identifier ~ '__keep_' ~ loop.index0) }}() returns trigger
+{%- set keeps = {} -%}
+{%- for relation in [resolved.fact] + resolved.lookups | map(attribute='relation') | unique | list -%}
+    {%- do keeps.update({relation: own ~ waltally.quote_name(this.identifier ~ '__keep_' ~ loop.index0)}) -%}
+{%- endfor -%}
+{%- for relation, keep in keeps.items() %}
+{%- set is_fact = relation == resolved.fact -%}
+create or replace function {{ keep }}() returns trigger
 language plpgsql security definer
 {{ waltally.pin_routine('trigger' if is_fact else 'few') }}
 as $keep$
 #variable_conflict use_column
 declare
     message text;
-    {%- if not is_fact %}
-    touched_count bigint;
-    moved_count bigint;
-    {%- endif %}
     {%- for table in hidden %}
     changes_{{ loop.index0 }} {{ staging }}.value_change[];
     {%- endfor %}
@@ -52,46 +52,68 @@ begin
     return null;
 end
 $keep$;
+revoke execute on function {{ keep }}() from public;
 {%- endfor %}
-create or replace function {{ prefix }}{{ waltally.quote_name(this.identifier ~ '__fill') }}(model text) returns void
+create or replace function {{ fill }}(model text) returns void
 language plpgsql security definer
 {{ waltally.pin_routine('whole') }}
 as $fill$
 #variable_conflict use_column
 begin
-    lock table {{ relations | join(', ') }} in share row exclusive mode;
+    lock table {{ keeps | join(', ') }} in share row exclusive mode;
     perform pg_advisory_xact_lock({{ staging }}.lock_key('model', {{ key }}));
-    {%- for relation in relations %}
-    {%- set function = prefix ~ waltally.quote_name(this.identifier ~ '__keep_' ~ loop.index0) %}
+    {%- for relation, keep in keeps.items() %}
     {%- for operation, rows in [('insert', 'new table as new_rows'), ('update', 'old table as old_rows new table as new_rows'), ('delete', 'old table as old_rows')] %}
-    create or replace trigger {{ waltally.quote_name((this.identifier ~ '_' ~ operation)[:63]) }}
+    {%- set trigger = waltally.quote_name((this.identifier ~ '_' ~ operation)[:63]) %}
+    create or replace trigger {{ trigger }}
     after {{ operation }} on {{ relation }}
     referencing {{ rows }}
-    for each statement execute function {{ function }}();
+    for each statement execute function {{ keep }}();
     -- Also in a session that replays another server's changes.
-    alter table {{ relation }} enable always trigger {{ waltally.quote_name((this.identifier ~ '_' ~ operation)[:63]) }};
+    alter table {{ relation }} enable always trigger {{ trigger }};
     {%- endfor %}
     {%- endfor %}
-    {%- for relation, columns in waltally.list_searched(resolved) %}
-    perform {{ staging }}.keep_index({{ waltally.quote_literal(relation) }}, array[{{ waltally.quote_literals(columns) }}]);
+    {%- for lookup in resolved.lookups %}
+    {#- By which a trigger finds what lies under a row of the lookup. -#}
+    {%- for relation, columns in lookup.by.values() | groupby('relation') %}
+    perform {{ staging }}.keep_index({{ waltally.quote_literal(relation) }}, array[{{ waltally.quote_literals(columns | map(attribute='column')) }}]);
     {%- endfor %}
+    {%- endfor %}
+    perform {{ waltally.adapt_table(resolved, derived) }};
+    delete from {{ this }};
+    {%- set finer = '(' ~ waltally.select_finer(resolved, resolved.fact) ~ ')' %}
+    {%- set counts = [] %}
     {%- for table in hidden %}
-    {%- set value = resolved['values'][loop.index0] %}
+    {%- set type = resolved['values'][loop.index0].type %}
+    {%- do counts.append('select id, count(*) filter (where group_count > 0) as change from ' ~ table ~ ' group by id') %}
     drop table if exists {{ table }};
     create table {{ table }} (
         id uuid not null,
-        value {{ value.type }}{{ ' collate "C"' if value.type == 'text' }} not null,
+        value {{ type }}{{ ' collate "C"' if type == 'text' }} not null,
         group_count bigint not null,
         weight numeric not null,
         was_there boolean not null default false,
         primary key (id, value)
     );
     create index on {{ table }} (id) where group_count = 0;
+    insert into {{ table }} (id, value, group_count, weight)
+    {{ waltally.count_values(loop.index0, finer) }};
+    analyze {{ table }};
     {%- endfor %}
-    perform {{ waltally.adapt_table(resolved, derived) }};
-    {{ waltally.fill_roll_up(resolved, derived, hidden) }}
+    {{ waltally.apply_groups(resolved, derived, hidden, finer, counts) }}
 end
 $fill$;
+select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literal(fill ~ '(text)') }}]);
+select {{ staging }}.install_roll_up(
+    {{ key }},
+    {{ waltally.quote_literal(model.name) }},
+    {{ waltally.quote_literal(project_name) }},
+    {{ waltally.quote_literal(tojson(dict(resolved, derived=derived, schema=this.schema, table=this.identifier))) }},
+    {{ waltally.quote_literal(fill ~ '(text)') }},
+    array[{{ waltally.quote_literals(resolved.inputs) }}],
+    {{ 3 * keeps | length }},
+    {{ flags.FULL_REFRESH or load_cached_relation(this) is none }}
+);
 {% endmacro %}
 
 {# A step of the trigger of the finer fact. #}
@@ -104,18 +126,10 @@ $fill$;
 
 {# A step of the trigger of a lookup: move what was counted under the rows that changed. #}
 {% macro keep_after_lookup(resolved, derived, hidden, relation, before, after) %}
-    {%- set staging = waltally.get_staging_schema() -%}
-    {%- set columns = [] -%}
-    {%- set keys = [] -%}
-    {%- set replaced = {} -%}
-    {%- for lookup in resolved.lookups if lookup.relation == relation -%}
-        {%- do keys.extend(lookup.by.keys()) -%}
-        {%- do columns.extend(lookup.by.keys()) -%}
-        {%- do columns.extend(lookup.taken) -%}
-        {%- do replaced.update({lookup.alias: none}) -%}
-    {%- endfor -%}
-    {%- set keys = keys | unique | list -%}
-    {%- set columns = columns | unique | join(', ') -%}
+    {%- set slice = waltally.get_staging_schema() ~ '.slice_size()' -%}
+    {%- set lookups = resolved.lookups | selectattr('relation', 'equalto', relation) | list -%}
+    {%- set keys = lookups[0].by.keys() | list -%}
+    {%- set columns = (keys + lookups | sum(attribute='taken', start=[])) | unique | join(', ') -%}
     {%- set changed -%}
         {%- if before and after -%}
 (
@@ -128,8 +142,13 @@ $fill$;
         {%- endif -%}
     {%- endset -%}
     {%- set touched = '(select distinct ' ~ keys | join(', ') ~ ' from ' ~ changed ~ ' as changed)' -%}
-    {%- set source = '(' ~ waltally.list_touched_rows(resolved, relation, touched) ~ ')' -%}
+    {%- set source = '(' ~ waltally.select_touched(resolved, relation, touched) ~ ')' -%}
     {%- set as_before -%}
+        {%- if lookups | length == 1 -%}
+{{ before or '(select * from ' ~ relation ~ ' where false)' }}
+        {%- elif not after -%}
+(select * from {{ relation }} union all select * from {{ before }})
+        {%- else -%}
 (
     select kept.* from {{ relation }} as kept
     where not exists (
@@ -138,41 +157,22 @@ $fill$;
     )
     {{ 'union all select old.* from ' ~ before ~ ' as old' if before }}
 )
+        {%- endif -%}
     {%- endset -%}
-    {%- for alias in replaced -%}
-        {%- do replaced.update({alias: (
-            (before or '(select * from ' ~ relation ~ ' where false)') if replaced | length == 1
-            else as_before if after
-            else '(select * from ' ~ relation ~ ' union all select * from ' ~ before ~ ')'
-        )}) -%}
+    {%- set replaced = {} -%}
+    {%- for lookup in lookups -%}
+        {%- do replaced.update({lookup.alias: as_before}) -%}
     {%- endfor -%}
-            touched_count := (select count(*) from {{ touched }} as touched);
-            if touched_count = 0 then
+            if not exists (select from {{ source }} as f) then
                 return null;
-            end if;
-            moved_count := (
-                select count(*)
-                from (select from {{ source }} as f limit {{ staging }}.slice_size() / 20 + 1) as moved
-            );
-            if moved_count = 0 then
-                return null;
-            elsif touched_count > {{ staging }}.slice_size() / 200 or moved_count > {{ staging }}.slice_size() / 20 then
-                perform {{ staging }}.suspend_roll_up({{ waltally.quote_literal(waltally.get_model_key()) }}, null);
+            elsif
+                -- Then it is filled apart, so that the inputs do not wait for it.
+                (select count(*) from {{ touched }} as touched) > {{ slice }} / 200
+                or (select count(*) from (select from {{ source }} as f limit {{ slice }} / 20 + 1) as moved) > {{ slice }} / 20
+            then
+                perform {{ waltally.get_staging_schema() }}.suspend_roll_up({{ waltally.quote_literal(waltally.get_model_key()) }}, null);
                 return null;
             end if;
             {{ waltally.apply_delta(resolved, derived, hidden,
                 waltally.select_finer(resolved, source) ~ '\n    union all' ~ waltally.select_finer(resolved, source, '-', replaced)) }}
-{% endmacro %}
-
-{# What the triggers of the lookups search the inputs by: [relation, columns], each once. #}
-{% macro list_searched(resolved) %}
-    {%- set found = [] -%}
-    {%- for lookup in resolved.lookups -%}
-        {%- for alias in lookup.by.values() | map(attribute='alias') | unique -%}
-            {%- set relation = resolved.fact if alias == 'f'
-                else (resolved.lookups | selectattr('alias', 'equalto', alias) | first).relation -%}
-            {%- do found.append([relation, lookup.by.values() | selectattr('alias', 'equalto', alias) | map(attribute='column') | list]) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {{ return(found) }}
 {% endmacro %}

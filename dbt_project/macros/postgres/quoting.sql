@@ -1,0 +1,37 @@
+{# A name as SQL wants it: always in quotes, so any name works, also in the body of a `do $name$`. #}
+{% macro quote_name(name) -%}
+    {%- set doubled = name | replace('"', '""') -%}
+    {%- if modules.re.search('[$]\\w*[$]', name) -%}
+        U&"{{ doubled | replace('\\', '\\\\') | replace('$', '\\0024') }}"
+    {%- else -%}
+        "{{ doubled }}"
+    {%- endif -%}
+{%- endmacro %}
+
+{# Names as SQL wants them, one after the other, each of a relation where one is given. #}
+{% macro quote_names(names, relation=none) -%}
+    {%- for name in names -%}
+        {{ relation ~ '.' if relation }}{{ waltally.quote_name(name) }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+{# A text as an SQL string. One that could end the body of a `do $name$` is written without its
+   dollars. #}
+{% macro quote_literal(text) -%}
+    {%- set doubled = text | replace("'", "''") -%}
+    {%- if modules.re.search('[$]\\w*[$]', text | string) -%}
+        E'{{ doubled | replace('\\', '\\\\') | replace('$', '\\x24') }}'
+    {%- else -%}
+        '{{ doubled }}'
+    {%- endif -%}
+{%- endmacro %}
+
+{# Texts as a list of SQL strings. #}
+{% macro quote_literals(texts) -%}
+    {%- for text in texts -%}{{ waltally.quote_literal(text) }}{{ ', ' if not loop.last }}{%- endfor -%}
+{%- endmacro %}
+
+{# v0, v1, v2: names inside a query for so many columns, whatever the fact calls its own. #}
+{% macro number_names(prefix, count) -%}
+    {%- for place in range(count) -%}{{ prefix }}{{ place }}{{ ', ' if not loop.last }}{%- endfor -%}
+{%- endmacro %}
