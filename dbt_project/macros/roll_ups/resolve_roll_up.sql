@@ -42,7 +42,7 @@
         {%- set by = {} -%}
         {%- for key, of in lookup.by.items() -%}
             {%- do waltally.check_column(what, of, known) -%}
-            {%- do by.update({waltally.quote_name(key): dict(known[of], key=key)}) -%}
+            {%- do by.update({key: dict(known[of], key=key)}) -%}
         {%- endfor -%}
         {%- for column in rows.dimensions -%}
             {%- do known.update({lookup.name ~ '.' ~ column.name: waltally.describe_column(alias, rows, column)}) -%}
@@ -83,7 +83,7 @@
     {%- endfor -%}
     {%- for lookup in resolved.lookups -%}
         {%- do lookup.update({'taken': taken | selectattr('alias', 'equalto', lookup.alias)
-            | map(attribute='quoted') | unique | list}) -%}
+            | map(attribute='column') | unique | list}) -%}
     {%- endfor -%}
     {{ return(resolved) }}
 {% endmacro %}
@@ -113,10 +113,9 @@
 
 {# A column of an input, which the SQL of a roll-up calls by an alias. #}
 {% macro describe_column(alias, input, column) %}
-    {%- set quoted = waltally.quote_name(column.name) | string -%}
     {{ return({
-        'alias': alias, 'relation': input.relation, 'column': column.name, 'quoted': quoted,
-        'sql': alias ~ '.' ~ quoted, 'type': column.type,
+        'alias': alias, 'relation': input.relation, 'column': column.name, 'type': column.type,
+        'sql': alias ~ '.' ~ waltally.quote_name(column.name),
     }) }}
 {% endmacro %}
 

@@ -22,7 +22,7 @@
     left join {{ replaced.get(lookup.alias, lookup.relation) }} as {{ lookup.alias }}
         on
             {%- for key, by in lookup.by.items() %}
-            {{ 'and ' if not loop.first }}{{ lookup.alias }}.{{ key }} = {{ by.sql }}
+            {{ 'and ' if not loop.first }}{{ lookup.alias }}.{{ waltally.quote_name(key) }} = {{ by.sql }}
             {%- endfor %}
     {%- endfor %}
 {%- endmacro %}
@@ -49,7 +49,7 @@
         {%- for step in way %}
         {%- set is_first = loop.first %}
         {%- for key, by in step.by.items() %}
-        {{ 'and ' if not (is_first and loop.first) }}{{ step.alias }}.{{ key }} = {{ by.sql }}
+        {{ 'and ' if not (is_first and loop.first) }}{{ step.alias }}.{{ waltally.quote_name(key) }} = {{ by.sql }}
         {%- endfor %}
         {%- endfor %}
     {%- endfor %}

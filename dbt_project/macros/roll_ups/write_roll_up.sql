@@ -26,18 +26,18 @@ as $keep$
 #variable_conflict use_column
 declare
     message text;
-    {%- for table in hidden %}
-    changes_{{ loop.index0 }} {{ staging }}.value_change[];
-    {%- endfor %}
 begin
     if not {{ staging }}.is_kept({{ key }}) then
         return null;
     end if;
     begin
-        -- Before anything is read: else two inputs that change at once would miss each other's rows.
-        perform pg_advisory_xact_lock({{ staging }}.lock_key('model', {{ key }}));
         {%- for operation, before, after in [('INSERT', none, 'new_rows'), ('DELETE', 'old_rows', none), ('UPDATE', 'old_rows', 'new_rows')] %}
         {{ 'if' if loop.first else 'elsif' }} tg_op = '{{ operation }}' then
+            if not exists (select from {{ after or before }}) then
+                return null;
+            end if;
+            -- Before anything else is read: two inputs that change at once would miss each other's rows.
+            perform pg_advisory_xact_lock({{ staging }}.lock_key('model', {{ key }}));
             {{ waltally.keep_after_fact(resolved, derived, hidden, before, after) if is_fact
                 else waltally.keep_after_lookup(resolved, derived, hidden, relation, before, after) }}
         {%- endfor %}
@@ -81,26 +81,22 @@ begin
     {%- endfor %}
     perform {{ waltally.adapt_table(resolved, derived) }};
     delete from {{ this }};
-    {%- set finer = '(' ~ waltally.select_finer(resolved, resolved.fact) ~ ')' %}
-    {%- set counts = [] %}
     {%- for table in hidden %}
     {%- set type = resolved['values'][loop.index0].type %}
-    {%- do counts.append('select id, count(*) filter (where group_count > 0) as change from ' ~ table ~ ' group by id') %}
     drop table if exists {{ table }};
     create table {{ table }} (
         id uuid not null,
         value {{ type }}{{ ' collate "C"' if type == 'text' }} not null,
         group_count bigint not null,
         weight numeric not null,
-        was_there boolean not null default false,
         primary key (id, value)
     );
     create index on {{ table }} (id) where group_count = 0;
-    insert into {{ table }} (id, value, group_count, weight)
-    {{ waltally.count_values(loop.index0, finer) }};
+    {%- endfor %}
+    {{ waltally.apply_delta(resolved, derived, hidden, waltally.select_finer(resolved, resolved.fact)) }}
+    {%- for table in hidden %}
     analyze {{ table }};
     {%- endfor %}
-    {{ waltally.apply_groups(resolved, derived, hidden, finer, counts) }}
 end
 $fill$;
 select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literal(fill ~ '(text)') }}]);
@@ -129,7 +125,7 @@ select {{ staging }}.install_roll_up(
     {%- set slice = waltally.get_staging_schema() ~ '.slice_size()' -%}
     {%- set lookups = resolved.lookups | selectattr('relation', 'equalto', relation) | list -%}
     {%- set keys = lookups[0].by.keys() | list -%}
-    {%- set columns = (keys + lookups | sum(attribute='taken', start=[])) | unique | join(', ') -%}
+    {%- set columns = waltally.quote_names((keys + lookups | sum(attribute='taken', start=[])) | unique) -%}
     {%- set changed -%}
         {%- if before and after -%}
 (
@@ -141,7 +137,7 @@ select {{ staging }}.install_roll_up(
 {{ before or after }}
         {%- endif -%}
     {%- endset -%}
-    {%- set touched = '(select distinct ' ~ keys | join(', ') ~ ' from ' ~ changed ~ ' as changed)' -%}
+    {%- set touched = '(select distinct ' ~ waltally.quote_names(keys) ~ ' from ' ~ changed ~ ' as changed)' -%}
     {%- set source = '(' ~ waltally.select_touched(resolved, relation, touched) ~ ')' -%}
     {%- set as_before -%}
         {%- if lookups | length == 1 -%}
@@ -153,7 +149,7 @@ select {{ staging }}.install_roll_up(
     select kept.* from {{ relation }} as kept
     where not exists (
         select from {{ after }} as new
-        where {% for key in keys %}{{ 'and ' if not loop.first }}new.{{ key }} = kept.{{ key }}{% endfor %}
+        where ({{ waltally.quote_names(keys, 'new') }}) = ({{ waltally.quote_names(keys, 'kept') }})
     )
     {{ 'union all select old.* from ' ~ before ~ ' as old' if before }}
 )

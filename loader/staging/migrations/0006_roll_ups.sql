@@ -1,13 +1,6 @@
 -- Roll-ups: their triggers keep them, and fill_roll_up fills what they cannot.
 -- Runs with search_path set to the staging schema.
 
-create type value_change as (
-    id uuid,
-    change integer
-);
-
-comment on type value_change is 'By how much the number of distinct values in a group of a roll-up changes.';
-
 -- Whether the triggers of a roll-up have something to do.
 create function is_kept(model text) returns boolean
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -69,6 +62,14 @@ begin
         return false;
     end if;
     begin
+        -- Its inputs are locked until it is full. A batch passes a model over that somebody has locked like this, and
+        -- would wait for the lock of a table. This one does not wait either: it may hold what the other waits for.
+        if exists (
+            select from unnest(plan.inputs) as input (name)
+            where not pg_try_advisory_xact_lock(cdc.lock_key('model', input.name))
+        ) then
+            raise exception 'another session builds an input' using errcode = 'WL001';
+        end if;
         target := cdc.find_installed(plan.routine, '(text)', 'void');
         execute format('select %s(cdc.unless_replaced($1, $2, $3))', target.name)
         using plan.model_name, target.oid, target.version;
@@ -79,6 +80,9 @@ begin
     exception
         when others then
             get stacked diagnostics code = returned_sqlstate, message = message_text;
+            if code = 'WL001' then
+                return false;
+            end if;
             perform cdc.suspend_roll_up(
                 plan.model_name, case when code = '55P03' then 'it could not be locked: ' else '' end || message
             );
