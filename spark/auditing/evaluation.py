@@ -13,6 +13,9 @@ from pyspark.sql import functions as sql
 from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally.facts import Fact
 
+CORRECTED = 10_000
+"""A roll-up is recounted over a fact with at most so many wrong values."""
+
 
 def rejected(changes: FactChanges) -> Rejected:
     """Return how many of the changes cannot be counted."""
@@ -62,7 +65,17 @@ def compare_fact(
     listed = []
     if difference_count:
         size = sql.abs(sql.col("fact").cast("double") - sql.col("counted").cast("double"))
-        listed = found.orderBy(size.desc(), "measure", "dimensions").limit(limit).collect()
+        first = max(limit, CORRECTED)
+        listed = found.orderBy(size.desc(), "measure", "dimensions").limit(first).collect()
+    wrong = [
+        Difference(
+            dict(zip(names(fact), row["dimensions"], strict=True)),
+            row["measure"],
+            row["fact"],
+            row["counted"],
+        )
+        for row in listed
+    ]
     return Comparison(
         group_count,
         {
@@ -70,15 +83,8 @@ def compare_fact(
             for place, measure in enumerate(fact.measures)
         },
         difference_count,
-        [
-            Difference(
-                dict(zip(names(fact), row["dimensions"], strict=True)),
-                row["measure"],
-                row["fact"],
-                row["counted"],
-            )
-            for row in listed
-        ],
+        wrong[:limit],
+        wrong,
     )
 
 

@@ -80,7 +80,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         for each in found:
             fact, position = each.built.fact, each.built.position
             warehouse_fact.refuse_gap(target, fact, position)
-        rolled = [] if settings.facts else roll_ups.compare(target, refused)
+        rolled = [] if settings.facts else roll_ups.compare(target, facts, reports, refused)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun, rolled)
 
 
@@ -314,9 +314,8 @@ def finding(report: FactReport) -> AuditDiffers:
 
 
 def roll_up_finding(report: RollUpReport) -> AuditDiffers:
-    """Return the error for a roll-up that differs from its inputs."""
+    """Return the error for a roll-up that differs from its recount."""
     return AuditDiffers(
-        f"{report.relation} differs in {plural(report.difference_count, 'group')} from what it is"
-        " made of",
+        f"{report.relation} differs in {plural(report.difference_count, 'group')} from a recount",
         f"{report.remedy()} (docs/runbook.md, The audit differs)",
     )

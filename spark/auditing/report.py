@@ -64,13 +64,14 @@ class Total(_Compared):
 class Comparison:
     """The fact against the counts: the largest `differences`, and `difference_count` of all.
 
-    `totals` are by measure.
+    `totals` are by measure. `corrections` are all differences, unless they are too many.
     """
 
     group_count: int
     totals: Mapping[str, Total]
     difference_count: int
     differences: Sequence[Difference]
+    corrections: Sequence[Difference] = ()
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ class FactReport:
 
 @dataclass(frozen=True)
 class RollUpReport:
-    """A roll-up against its inputs: how many groups there are, and how many differ."""
+    """A roll-up against its recount: how many groups there are, and how many differ."""
 
     name: str
     relation: str

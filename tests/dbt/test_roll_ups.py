@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from auditing import roll_ups
+from auditing.report import Difference
 
+from testkit.commands import wait_until
 from tests.dbt.project import messages
 from tests.dbt.staged import Warehouse
 from tests.dbt.workload import change
@@ -113,11 +118,15 @@ class Shop:
         return [self.step() for _ in range(self.random.randint(1, 12))]
 
 
-def audited(warehouse: Warehouse, model: str) -> list[tuple[int, int]]:
+def audited(
+    warehouse: Warehouse, model: str, recounts: Mapping[Table, str] = MappingProxyType({})
+) -> list[tuple[int, int]]:
     """How many groups the audit finds, and how many that differ."""
     declaration = warehouse.value("select declaration from cdc.roll_up where fact_name = %s", model)
     found: list[tuple[int, int]] = warehouse.execute(
-        roll_ups.difference_query(parse_roll_up(model, Table("analytics", model), declaration))
+        roll_ups.difference_query(
+            parse_roll_up(model, Table("analytics", model), declaration), recounts
+        )
     )
     return found
 
@@ -204,6 +213,29 @@ def test_a_row_under_which_much_lies_has_it_filled_apart(warehouse: Warehouse) -
     check(warehouse)
 
 
+def test_batches_pass_over_the_inputs_of_one_that_is_filled(warehouse: Warehouse) -> None:
+    shop = Shop(4)
+    warehouse.append(*(shop.transaction() for _ in range(20)))
+    warehouse.build(*MODELS)
+    warehouse.execute("update cdc.roll_up set is_due = true")
+    waits = (
+        "select count(*) from pg_locks where locktype = 'advisory' and not granted and database ="
+        " (select oid from pg_database where datname = current_database())"
+    )
+    with ThreadPoolExecutor(1) as pool, warehouse.stopping("ft_regions"):
+        filling = pool.submit(warehouse.apply_apart, "behind")
+        wait_until(lambda: filling.done() or warehouse.value(waits) == 1, "the fill is held up")
+        assert not filling.done()
+        warehouse.append(*(shop.transaction() for _ in range(20)))
+        warehouse.apply_once("front")
+        # Else they have waited for the lock of a table, which others would have to wait for too.
+        assert warehouse.execute("select error from cdc.installed_model where error <> ''") == []
+    filling.result()
+    warehouse.build(*MODELS)
+    assert state(warehouse) == ("follows", None)
+    check(warehouse)
+
+
 def test_one_waits_while_its_inputs_are_at_different_positions(warehouse: Warehouse) -> None:
     shop = Shop(5)
     warehouse.append(*(shop.transaction() for _ in range(20)))
@@ -238,6 +270,48 @@ def test_the_audit_finds_each_group_that_is_wrong(warehouse: Warehouse) -> None:
     assert audited(warehouse, "ft_regions") == [(groups, 0)]
 
 
+def test_the_audit_finds_a_roll_up_that_is_wrong_as_its_input_is(warehouse: Warehouse) -> None:
+    shop = Shop(1)
+    warehouse.append(*(shop.transaction() for _ in range(30)))
+    warehouse.build(*MODELS)
+    declared = {fact.name: fact for fact in warehouse.project.facts()}
+    ((groups, _),) = audited(warehouse, "ft_regions")
+
+    # A row of a parent that the source does not have, instead of one that it has.
+    columns = ", ".join(f"{each.name}::text" for each in declared["customers"].dimensions)
+    parent = (
+        "id in (select customer_id from analytics.ft_customer_days where order_count > 0) limit 1"
+    )
+    (right,) = warehouse.execute(f"select {columns} from analytics.customers where {parent}")
+    (wrong,) = warehouse.execute(
+        f"update analytics.customers set name = 'nobody' where id = {right[0]} returning {columns}"
+    )
+    names = [each.name for each in declared["customers"].dimensions]
+    found = [
+        Difference(dict(zip(names, row, strict=True)), "row_count", *counts)
+        for row, counts in ((right, ("0", "1")), (wrong, ("1", "0")))
+    ]
+    check(warehouse)
+    customers = {Table("analytics", "customers"): roll_ups.corrected(declared["customers"], found)}
+    ((_, different),) = audited(warehouse, "ft_regions", customers)
+    assert different > 0
+    warehouse.execute("update analytics.customers set name = %s where id = %s", right[3], right[0])
+    check(warehouse)
+
+    # A count of the fact that its rows do not give.
+    days = declared["ft_customer_days"]
+    names = [each.name for each in days.dimensions]
+    columns = ", ".join(f"{name}::text" for name in names)
+    (group,) = warehouse.execute(
+        "update analytics.ft_customer_days set order_count = order_count + 2 where id = (select id"
+        f" from analytics.ft_customer_days where order_count > 0 limit 1) returning {columns}"
+    )
+    total = Difference(dict(zip(names, group, strict=True)), "order_count", "3", "1")
+    check(warehouse)
+    fact = {days.relation: roll_ups.corrected(days, [total])}
+    assert audited(warehouse, "ft_regions", fact) == [(groups, 1)]
+
+
 def test_two_inputs_that_change_at_once_see_each_others_rows(warehouse: Warehouse) -> None:
     warehouse.build(*MODELS)
     parent = "insert into analytics.customers (id, name) values (5, 'Ann')"
@@ -267,7 +341,7 @@ def test_what_dbts_role_has_stored_is_no_sql_for_others(warehouse: Warehouse) ->
     for each in (*forged["dimensions"], *forged["values"], *forged["lookups"]):
         each.update({"sql": code, "relation": code, "alias": code})
     forged |= {"fact": code, "present": code, "present_column": code}
-    said = roll_ups.difference_query(parse_roll_up("ft_regions", relation, forged))
+    said = roll_ups.difference_query(parse_roll_up("ft_regions", relation, forged), {})
     assert said.count(code) == said.count(f'"{code}"') > 2
 
 

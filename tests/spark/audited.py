@@ -125,8 +125,11 @@ class Audited(Pipeline):
         )
         return group
 
-    def roll_up_statuses(self) -> None:
-        """Make the roll-up ft_statuses, and register it as dbt does; no trigger keeps it."""
+    def roll_up_statuses(self, *others: str) -> None:
+        """Make the roll-up ft_statuses, and register it as dbt does; no trigger keeps it.
+
+        `others` are inputs besides ft_service_stats.
+        """
         self.source.execute(
             "create table analytics.ft_statuses as"
             " select notification_status, sum(live_count)::bigint as live_count"
@@ -134,8 +137,9 @@ class Audited(Pipeline):
         )
         self.source.execute(
             "select cdc.install_roll_up('analytics.ft_statuses', 'ft_statuses', 'waltally', %s,"
-            " 'none(text)', '{analytics.ft_service_stats}', 0, false)",
+            " 'none(text)', %s, 0, false)",
             json.dumps(STATUSES),
+            ["analytics.ft_service_stats", *others],
         )
         self.source.execute("update cdc.roll_up set is_due = false")
 

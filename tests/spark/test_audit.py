@@ -182,8 +182,26 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         assert (code, report["equal"], report["refused"]) == (42, False, {})
         assert report["facts"]["ft_service_stats"]["equal"] is True
         assert report["roll_ups"]["ft_statuses"]["difference_count"] == 1
-        differs = "analytics.ft_statuses differs in 1 group from what it is made of"
+        differs = "analytics.ft_statuses differs in 1 group from a recount"
         assert f"{differs}\nTry: `dbt build --full-refresh" in err
+
+        # Both are wrong in the same way; then the fact is wrong, and the roll-up is not.
+        audited.source.execute(
+            "update analytics.ft_service_stats set live_count = live_count + 1 where id ="
+            " (select id from analytics.ft_service_stats where notification_status = 'created'"
+            " limit 1)"
+        )
+        for roll_up_differs in (True, False):
+            code, out, err = audited.run("--json")
+            report = json.loads(out)
+            assert (code, report["equal"], report["refused"]) == (42, False, {})
+            assert report["facts"]["ft_service_stats"]["difference_count"] == 1
+            assert report["roll_ups"]["ft_statuses"]["difference_count"] == roll_up_differs
+            assert (differs in err) is roll_up_differs
+            audited.source.execute(
+                "update analytics.ft_statuses set live_count = live_count - 1"
+                " where notification_status = 'created'"
+            )
 
 
 def test_a_purge_while_the_seed_counts_changes_no_count(

@@ -106,13 +106,16 @@ def orders(audited: Audited) -> Iterator[Orders]:
 @pytest.mark.slow
 def test_a_fact_with_sums_is_audited_beside_the_others(audited: Audited, orders: Orders) -> None:
     with audited.follow():
-        # A fact that waits for its first build does not keep the others from it.
+        # A fact that waits for its first build does not keep the others from it, but a roll-up.
+        audited.roll_up_statuses("analytics.ft_orders")
         code, out, err = audited.run("--json")
         report = json.loads(out)
         assert (code, set(report["facts"])) == (20, {"ft_service_stats"}), err
         assert report["facts"]["ft_service_stats"]["equal"] is True
         assert "analytics.ft_orders waits: it was not built yet" in report["refused"]["ft_orders"]
         assert "Try: `loader run --build` or `dbt build`" in err
+        assert "its input ft_orders could not be compared" in report["refused"]["ft_statuses"]
+        audited.source.execute("delete from cdc.roll_up")
 
     orders.shop.write(80, truncates=False)
     orders.build()
