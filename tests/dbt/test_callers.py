@@ -191,6 +191,26 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
     ) == [(None, None, 0, None)]
 
 
+def test_models_move_in_one_subtransaction_and_apart_where_one_fails(
+    built: Warehouse, source: Source
+) -> None:
+    written_by = (
+        "select count(*)::int, count(distinct xmin::text)::int from cdc.model_watermark "
+        "where model_name <> 'analytics.ft_key_types'"
+    )
+    built.apply()
+    assert built.execute(written_by) == [(2, 1)]
+    built.execute(WRONG)
+    built.append(*(source.transaction() for _ in range(20)))
+    built.apply()
+    assert built.execute(written_by) == [(2, 2)]
+    assert built.counts() == source.counts()
+    assert built.states()["ft_key_types"] == "failed"
+    built.execute(RIGHT)
+    built.try_again()
+    must_be_exact(built, source)
+
+
 def test_a_batch_calls_the_models_alone_that_it_touches(built: Warehouse) -> None:
     """The others move without a call."""
     called = "select sum(calls)::int from pg_stat_user_functions where funcname like '%\\_\\_apply'"

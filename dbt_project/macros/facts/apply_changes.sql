@@ -1,11 +1,13 @@
 {# A step of a fact's routine: add changes to the table, write down the deletes that the fact ignores, and
-   report what could not be counted. #}
-{% macro apply_changes(declared, derived) %}
-{%- set ignoring = declared.tables | selectattr('deletes', 'equalto', 'ignore') | list -%}
+   report what could not be counted. `is_plain`: there is neither a TRUNCATE nor a delete, as in most batches; the
+   server spends more on what these need than on a few changes. #}
+{% macro apply_changes(declared, derived, is_plain) %}
+{%- set ignoring = not is_plain and declared.tables | selectattr('deletes', 'equalto', 'ignore') | list -%}
 {%- set archived = waltally.get_staging_schema() ~ '.archived_delete' -%}
 with deltas as materialized (
     {{ waltally.compute_deltas(declared, 'unnest($3)', '($4)', '($5)', '$2') }}
 ),
+{%- if not is_plain %}
 
 -- A TRUNCATE takes away what came before it: compute_deltas has taken it out of the deltas, and here it goes
 -- out of the table. A rebuild has left it out of the baseline.
@@ -14,6 +16,7 @@ truncates as (
     from deltas
     where action = 'T' and rejected_reason is null and $1 = 'add'
 ),
+{%- endif %}
 
 contributions as (
     select
@@ -24,9 +27,11 @@ contributions as (
         false as is_stored
     from deltas
     where deltas.sign is not null and not deltas.is_ignored
+    {%- if not is_plain %}
 
     union all
     {{ waltally.select_stored(declared, is_truncate=true) }}
+    {%- endif %}
 ),
 {{ waltally.add_contributions(declared, derived) }}
 {%- if ignoring %},
@@ -63,18 +68,18 @@ written_down as (
 {%- endif %}
 
 select
-    (select max(last_lsn) from deltas where rejected_reason is not null),
-    (
-        select jsonb_object_agg(parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated))
-        from (
-            select
-                part,
-                sum(left_out) as left_out,
-                coalesce(bool_or(action = 'T' and rejected_reason is null), false) as is_truncated
-            from deltas
-            where part is not null
-            group by part
-        ) as parts
-    )
-into result.rejected_lsn, result.left_out;
+    max(parts.rejected_lsn),
+    jsonb_object_agg(
+        parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
+    ) filter (where parts.part is not null)
+into result.rejected_lsn, result.left_out
+from (
+    select
+        part,
+        max(last_lsn) filter (where rejected_reason is not null) as rejected_lsn,
+        sum(left_out) as left_out,
+        coalesce(bool_or(action = 'T' and rejected_reason is null), false) as is_truncated
+    from deltas
+    group by part
+) as parts;
 {% endmacro %}

@@ -6,33 +6,25 @@
 {% macro select_values(declared, changes, table_nos, places) %}
     {%- set values = waltally.list_values(declared) -%}
     {%- set kept = ['action', 'commit_lsn', 'ordinal', 'is_cancelled', 'problem', 'change_count', 'last_lsn'] -%}
-    {%- for table in declared.tables %}
-    {%- set place = loop.index %}
     select
-        {{ waltally.quote_literal(table.name) }} as part,
+        parts.part,
         {{ waltally.quote_names(kept, 'change') }}
         {%- for image in ['old', 'new'] %}
-        {%- for value in values %},
-        {% if value.parts and table.name not in value.parts -%}
-        '\null'
+        {%- for value in values %}
+        {%- set text = 'change.' ~ image ~ '_values[' ~ places ~ '[parts.place][' ~ loop.index ~ ']]' %},
+        {% if value.parts -%}
+        case when parts.part not in ({{ waltally.quote_literals(value.parts) }}) then '\null' else {{ text }} end
         {%- else -%}
-        change.{{ image }}_values[{{ places }}[{{ place }}][{{ loop.index }}]]
+        {{ text }}
         {%- endif %} as {{ image }}_v{{ loop.index0 }}
         {%- endfor %}
         {%- endfor %}
     from {{ changes }} as change
-    where change.table_no = {{ table_nos }}[{{ place }}]
-
-    union all
-    {% endfor %}
-    select
-        null as part,
-        {{ waltally.quote_names(kept, 'change') }}
-        {%- for image in ['old', 'new'] %}
-        {%- for value in values %},
-        null as {{ image }}_v{{ loop.index0 }}
+    left join (
+        values
+        {%- for table in declared.tables %}
+        ({{ loop.index }}, {{ waltally.quote_literal(table.name) }}){{ ',' if not loop.last }}
         {%- endfor %}
-        {%- endfor %}
-    from {{ changes }} as change
-    where change.table_no is null
+    ) as parts (place, part) on change.table_no = {{ table_nos }}[parts.place]
+    where change.table_no is null or parts.part is not null
 {% endmacro %}

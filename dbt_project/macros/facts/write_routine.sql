@@ -1,6 +1,7 @@
 {# SQL: the routine that applies a batch to the model; cdc.apply calls it.
 
    step  begin: as rebuild, but the table has to be empty. rebuild: start from the baseline. add: add changes.
+         add plain: the same where no row was deleted and no table truncated.
          refill: the same during a rebuild, which has left truncated tables out. merge: add groups that were
          computed elsewhere. list: list what could not be counted.
 
@@ -78,8 +79,10 @@ begin
         where deltas.rejected_reason is not null;
     elsif $1 = 'merge' then
         {{ waltally.merge_groups(declared, derived) }}
+    elsif $1 = 'add plain' then
+        {{ waltally.apply_changes(declared, derived, is_plain=true) }}
     else
-        {{ waltally.apply_changes(declared, derived) }}
+        {{ waltally.apply_changes(declared, derived, is_plain=false) }}
     {%- else %}
     elsif $1 <> 'list' then
         {{ waltally.apply_rows(declared, listed) }}

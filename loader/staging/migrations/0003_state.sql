@@ -48,12 +48,14 @@ create type model_plan as (
     state text,
     reason text,
     remedy text,
-    engine text
+    engine text,
+    rejected_lsn pg_lsn
 );
 
 comment on type model_plan is
     'What the next apply, by its engine, does with a model: add the changes from from_lsn on; rebuild, which starts from the '
     'baseline; or nothing, because of the reason. fact_state is its short form.';
+comment on column model_plan.rejected_lsn is 'The newest change that could not be counted, once it is carried out.';
 
 -- The plan of each model of a slot. `offset 0`: else the planner would compute what a case asks for once for
 -- each place where it is used.
@@ -335,7 +337,8 @@ begin
         told[1] as state,
         told[2] as reason,
         case when told[2] is not null then coalesce(told[3], seed) end as remedy,
-        engine
+        engine,
+        null::pg_lsn
     from told;
 end
 $$;

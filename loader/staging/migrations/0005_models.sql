@@ -1,46 +1,51 @@
 -- One model is brought to a position: as a whole, or not at all with the error written down.
 -- Runs with search_path set to the staging schema.
 
--- Lock a model that is to be brought to to_lsn, and see that the plan still holds. A rebuild starts from the
--- baseline here. The error WL001 means that somebody else changes the model at this moment: the next apply
--- takes it.
-create function begin_model(plan model_plan, to_lsn pg_lsn) returns void
+-- Lock models that are to be brought to a position, and see that their plans still hold. The error WL001 means
+-- that somebody else changes one of them at this moment: the next apply takes it.
+create function begin_models(plans model_plan[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    installed cdc.installed_model;
-    before cdc.model_watermark;
-    is_rebuild constant boolean := plan.step = 'rebuild';
+    plan cdc.model_plan;
+begin
+    foreach plan in array plans loop
+        if not pg_try_advisory_xact_lock(cdc.lock_key('model', plan.model_name)) then
+            raise exception 'another session builds it' using errcode = 'WL001';
+        end if;
+    end loop;
+    -- Before the locks dbt may have installed one again, or somebody else applied the same changes.
+    if exists (
+        select
+        from unnest(plans) as planned
+        left join cdc.installed_model as installed
+            on installed.slot_name = planned.slot_name and installed.model_name = planned.model_name
+        left join cdc.model_watermark as mark
+            on mark.slot_name = planned.slot_name and mark.model_name = planned.model_name
+        where
+            (
+                installed.declaration, installed.routine, installed.table_nos, installed.places, installed.engine,
+                installed.is_refresh_asked, mark.applied_lsn
+            ) is distinct from (
+                planned.declaration, planned.routine, planned.table_nos, planned.places, planned.engine,
+                planned.is_refresh_asked, planned.applied_lsn
+            )
+            or planned.step = 'add'
+            and (mark.baseline_id, mark.declaration) is distinct from (planned.baseline_id, planned.declaration)
+    ) then
+        raise exception 'another session has changed it meanwhile' using errcode = 'WL001';
+    end if;
+end
+$$;
+
+-- Start a model from its baseline.
+create function start_rebuild(plan model_plan, to_lsn pg_lsn) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
     result cdc.outcome;
 begin
-    if not pg_try_advisory_xact_lock(cdc.lock_key('model', plan.model_name)) then
-        raise exception 'another session builds it' using errcode = 'WL001';
-    end if;
-    -- What the plan was made of may have changed before the lock.
-    select stored.* into installed
-    from cdc.installed_model as stored
-    where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
-    if (installed.declaration, installed.routine, installed.table_nos, installed.places, installed.engine)
-        is distinct from (plan.declaration, plan.routine, plan.table_nos, plan.places, plan.engine)
-    then
-        raise exception 'dbt has installed it again meanwhile' using errcode = 'WL001';
-    end if;
-    -- Somebody else may have applied the same changes.
-    select mark.* into before
-    from cdc.model_watermark as mark
-    where mark.slot_name = plan.slot_name and mark.model_name = plan.model_name;
-    if before.applied_lsn is distinct from plan.applied_lsn
-        or not is_rebuild
-        and (before.baseline_id, before.declaration) is distinct from (plan.baseline_id, plan.declaration)
-    then
-        raise exception 'another session has moved it meanwhile' using errcode = 'WL001';
-    end if;
-    if not is_rebuild then
-        return;
-    end if;
-
     result := cdc.run_step(
         plan,
-        case when plan.applied_lsn is null and plan.baseline_id is null and not installed.is_refresh_asked
+        case when plan.applied_lsn is null and plan.baseline_id is null and not plan.is_refresh_asked
             then 'begin' else 'rebuild' end,
         truncated => cdc.truncated_tables(plan.slot_name, plan.from_lsn, to_lsn)
     );
@@ -115,65 +120,68 @@ begin
 end
 $$;
 
--- List what could not be counted, and move a model's watermark to to_lsn.
-create function end_model(
-    plan model_plan, to_lsn pg_lsn, rejected_lsn pg_lsn, left_out jsonb, chunk_size bigint
-) returns void
+-- List what could not be counted, and move the watermarks to to_lsn.
+create function end_models(plans model_plan[], to_lsn pg_lsn, chunk_size bigint) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    plan cdc.model_plan;
+    moved_count bigint;
 begin
-    if rejected_lsn is not null then
-        -- Change by change now.
-        perform cdc.step_through(plan, to_lsn, 'list', chunk_size);
-    end if;
-
-    -- Nothing of this is locked: what was read above may be of another seed or of a log that was pruned.
-    if exists (
-        select from cdc.slot_position as log
-        where log.slot_name = plan.slot_name and log.start_lsn > plan.from_lsn
-    ) then
-        raise exception 'the change log was pruned meanwhile' using errcode = 'WL001';
-    end if;
-    if (
-        select baseline.baseline_id
-        from cdc.baseline
-        where baseline.slot_name = plan.slot_name and baseline.fact_name = plan.fact_name
-    ) is distinct from plan.baseline_id then
-        raise exception 'its baseline was replaced meanwhile' using errcode = 'WL001';
-    end if;
-    -- Two conditions: as one it would be planned anew for each batch, to be false at once.
-    if plan.step = 'rebuild' then
-        if exists (
-            select from cdc.baseline_rejection as rejected
-            where rejected.slot_name = plan.slot_name and rejected.fact_name = plan.fact_name
-        ) then
-            rejected_lsn := greatest(rejected_lsn, plan.snapshot_lsn - 1);
+    foreach plan in array plans loop
+        if plan.rejected_lsn is not null then
+            -- Change by change now.
+            perform cdc.step_through(plan, to_lsn, 'list', chunk_size);
         end if;
-    end if;
+        if plan.error is not null or plan.is_refresh_asked then
+            update cdc.installed_model as stored
+            set
+                is_refresh_asked = stored.is_refresh_asked and plan.step <> 'rebuild',
+                error = null, remedy = null, failures = 0, retry_at = null
+            where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+        end if;
+    end loop;
 
-    insert into cdc.model_watermark as stored (
+    insert into cdc.model_watermark (
         model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out
     )
-    values (
-        plan.model_name, plan.slot_name, to_lsn, plan.baseline_id, plan.declaration,
-        end_model.rejected_lsn, end_model.left_out
-    )
+    select
+        planned.model_name,
+        planned.slot_name,
+        to_lsn,
+        planned.baseline_id,
+        planned.declaration,
+        greatest(
+            planned.rejected_lsn,
+            case
+                when planned.step = 'add' then mark.rejected_lsn
+                when exists (
+                    select from cdc.baseline_rejection as rejected
+                    where rejected.slot_name = planned.slot_name and rejected.fact_name = planned.fact_name
+                ) then planned.snapshot_lsn - 1
+            end
+        ),
+        planned.left_out
+    from unnest(plans) as planned
+    inner join cdc.slot_position as log on log.slot_name = planned.slot_name
+    left join cdc.baseline
+        on baseline.slot_name = planned.slot_name and baseline.fact_name = planned.fact_name
+    left join cdc.model_watermark as mark
+        on mark.slot_name = planned.slot_name and mark.model_name = planned.model_name
+    -- Nothing of this is locked: what was read above may be of another seed or of a log that was pruned.
+    where
+        log.start_lsn <= planned.from_lsn
+        and baseline.baseline_id is not distinct from planned.baseline_id
     on conflict on constraint model_watermark_pkey do update
     set
         applied_lsn = excluded.applied_lsn,
         baseline_id = excluded.baseline_id,
         declaration = excluded.declaration,
-        rejected_lsn = case
-            when plan.step = 'rebuild' then excluded.rejected_lsn
-            else greatest(stored.rejected_lsn, excluded.rejected_lsn)
-        end,
+        rejected_lsn = excluded.rejected_lsn,
         left_out = excluded.left_out,
         moved_at = now();
-    if plan.error is not null or plan.is_refresh_asked then
-        update cdc.installed_model as stored
-        set
-            is_refresh_asked = stored.is_refresh_asked and plan.step <> 'rebuild',
-            error = null, remedy = null, failures = 0, retry_at = null
-        where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+    get diagnostics moved_count = row_count;
+    if moved_count < cardinality(plans) then
+        raise exception 'the change log was pruned or a baseline replaced meanwhile' using errcode = 'WL001';
     end if;
 end
 $$;
@@ -208,53 +216,67 @@ begin
 end
 $$;
 
--- Bring a model from its position to to_lsn in a subtransaction, and return whether that succeeded. `batch` are the
--- changes in between, where the caller has read them already; or Spark has `computed` what they add. An error is
--- written down. A lock that somebody holds is tried again each second, anything else ever more seldom, so that it
--- does not slow the other models.
-create function try_model(
-    plan model_plan, to_lsn pg_lsn, is_read boolean, batch change[], slice_size bigint,
+-- Bring models from their positions to to_lsn in a subtransaction, and return which succeeded: where one fails they
+-- are tried again apart, so that it is left behind alone. `batch` are the changes in between, for this step of the
+-- routines, where the caller has read them already; or Spark has `computed` what they add. An error is written down. A lock that somebody holds is
+-- tried again each second, anything else ever more seldom, so that it does not slow the other models.
+create function try_models(
+    plans model_plan[], to_lsn pg_lsn, step text, batch change[], slice_size bigint,
     computed computed_batch default null
-) returns boolean
+) returns text[]
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
+    plan cdc.model_plan;
+    moved cdc.model_plan[] := '{}';
+    names text[] := '{}';
     result cdc.outcome;
-    rejected_lsn pg_lsn;
-    left_out jsonb;
     code text;
     message text;
     hint text;
 begin
-    if plan.step = 'add' and cdc.is_truncated_with_others(plan, to_lsn) then
-        update cdc.installed_model as stored
-        set is_refresh_asked = true
-        where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
-        return true;
-    end if;
-    perform cdc.begin_model(plan, to_lsn);
-    if is_read then
-        result := cdc.run_step(plan, 'add', batch);
-        rejected_lsn := result.rejected_lsn;
-        left_out := cdc.add_left_out(plan.left_out, result.left_out);
-    elsif computed.id is not null then
-        perform cdc.merge_computed(plan, to_lsn, computed);
-        rejected_lsn := computed.rejected_lsn;
-        left_out := cdc.add_left_out(plan.left_out, computed.left_out);
-    else
-        select done.rejected_lsn, done.left_out into rejected_lsn, left_out
-        from cdc.step_through(
-            plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, slice_size
-        ) as done;
-    end if;
-    perform cdc.end_model(plan, to_lsn, rejected_lsn, left_out, slice_size);
-    return true;
+    perform cdc.begin_models(plans);
+    foreach plan in array plans loop
+        names := names || plan.model_name;
+        if plan.step = 'add' and cdc.is_truncated_with_others(plan, to_lsn) then
+            update cdc.installed_model as stored
+            set is_refresh_asked = true
+            where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+            continue;
+        elsif plan.step = 'rebuild' then
+            perform cdc.start_rebuild(plan, to_lsn);
+        end if;
+        if step is not null then
+            result := cdc.run_step(plan, step, batch);
+            plan.rejected_lsn := result.rejected_lsn;
+            plan.left_out := cdc.add_left_out(plan.left_out, result.left_out);
+        elsif computed.id is not null then
+            perform cdc.merge_computed(plan, to_lsn, computed);
+            plan.rejected_lsn := computed.rejected_lsn;
+            plan.left_out := cdc.add_left_out(plan.left_out, computed.left_out);
+        else
+            select done.rejected_lsn, done.left_out into plan.rejected_lsn, plan.left_out
+            from cdc.step_through(
+                plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, slice_size
+            ) as done;
+        end if;
+        moved := moved || plan;
+    end loop;
+    perform cdc.end_models(moved, to_lsn, slice_size);
+    return names;
 exception
     when others then
         get stacked diagnostics
             code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
-        if code = 'WL001' then
-            return false;
+        names := '{}';
+        if cardinality(plans) > 1 then
+            foreach plan in array plans loop
+                names := names || cdc.try_models(array[plan], to_lsn, step, batch, slice_size);
+            end loop;
+            return names;
+        elsif code = 'WL001' then
+            return names;
         end if;
+        plan := plans[1];
         update cdc.installed_model as stored
         set
             error = case when code = '55P03' then 'it could not be locked: ' else '' end || message,
@@ -276,7 +298,7 @@ exception
                 secs => case when code = '55P03' then 1 else least(60, 2 ^ least(failures, 10)) end
             )
         where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
-        return false;
+        return names;
 end
 $$;
 
@@ -309,7 +331,7 @@ begin
     where ready.model_name = model and ready.engine = 'spark' and ready.step is not null;
     if (plan.declaration, plan.baseline_id, plan.from_lsn)
         is distinct from (apply_computed.declaration, apply_computed.baseline_id, apply_computed.from_lsn)
-        or not cdc.try_model(plan, to_lsn, false, null, cdc.slice_size(), computed)
+        or cdc.try_models(array[plan], to_lsn, null, null, cdc.slice_size(), computed) = '{}'
     then
         return false;
     end if;

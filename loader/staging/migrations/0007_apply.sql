@@ -18,10 +18,11 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     plans cdc.model_plan[];
     plan cdc.model_plan;
+    concerned cdc.model_plan[];
     staged_lsn pg_lsn;
     begin_lsn pg_lsn;
     is_large boolean;
-    is_read boolean;
+    step text;
     one_reader text;
     changes cdc.change[];
     touched integer[];
@@ -46,29 +47,35 @@ begin
     front := '{}';
 
     for one_reader in select distinct ready.reader from unnest(plans) as ready order by ready.reader loop
-        is_read := not is_large;
-        if is_read then
+        -- Of the models' routines; null where each model reads its changes by itself.
+        step := null;
+        if not is_large then
             begin
                 changes := cdc.read_changes(
                     one_reader, slot, begin_lsn, front_lsn, begin_lsn, 0, front_lsn, 0, false
                 );
                 -- 0 stands for a change that names no table: every model lists it.
-                select coalesce(array_agg(distinct coalesce(change.table_no, 0)), '{}') into touched
+                select
+                    coalesce(array_agg(distinct coalesce(change.table_no, 0)), '{}'),
+                    case when bool_and(change.action in ('I', 'U')) then 'add plain' else 'add' end
+                into touched, step
                 from unnest(changes) as change;
             exception
                 when others then
                     -- Each of its models meets the same error by itself, and models of other readers go on.
-                    is_read := false;
+                    step := null;
             end;
         end if;
+        concerned := '{}';
         foreach plan in array plans loop
             continue when plan.reader <> one_reader or plan.applied_lsn < begin_lsn;
-            if is_read and not (plan.table_nos || 0) && touched then
+            if step is not null and not (plan.table_nos || 0) && touched then
                 untouched := untouched || plan.model_name;
-            elsif cdc.try_model(plan, front_lsn, is_read, changes, slice_size) then
-                front := front || plan.model_name;
+            else
+                concerned := concerned || plan;
             end if;
         end loop;
+        front := front || cdc.try_models(concerned, front_lsn, step, changes, slice_size);
     end loop;
     if front <> '{}' then
         perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);
@@ -114,7 +121,7 @@ begin
         -- Its baseline is ahead of the others: it joins them once they are there.
         return false;
     end if;
-    if not cdc.try_model(plan, to_lsn, false, null, slice_size) then
+    if cdc.try_models(array[plan], to_lsn, null, null, slice_size) = '{}' then
         return exists (
             select from cdc.installed_model as stored
             where
