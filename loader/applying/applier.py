@@ -138,7 +138,7 @@ class Applier:
         self._notify(Building())
         started = time.monotonic()
         states = self._front.apply("front")
-        busy = self._front.busy_seconds
+        busy = time.monotonic() - started
         applied = max((each.applied_lsn or 0 for each in states), default=0)
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
@@ -184,17 +184,9 @@ class _Session:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connection: Connection | None = None
-        self.busy_seconds = 0.0
-        """How long the last call computed; its commit waits for the disk and takes no core."""
 
     def apply(self, part: Part) -> list[ModelState]:
-        connection = self._connected()
-        started = time.monotonic()
-
-        def computed() -> None:
-            self.busy_seconds = time.monotonic() - started
-
-        return apply(connection, self._settings.schema, self._settings.slot, part, computed)
+        return apply(self._connected(), self._settings.schema, self._settings.slot, part)
 
     def newest_age(self, begin: int, end: int) -> float | None:
         settings = self._settings
@@ -226,8 +218,9 @@ class _Session:
 
 def _connect(settings: Settings) -> Connection:
     connection = connect(settings.target, "target")
-    # Facts and watermarks are one transaction: a server that loses the last commit loses both.
-    connection.ask("set synchronous_commit to local")
+    # Facts and watermarks are one transaction: a server that loses the last commits loses both, and
+    # the log still has the changes. What relies on a watermark commits later in the same WAL.
+    connection.ask("set synchronous_commit to off")
     connection.ask("set application_name to 'waltally apply'")
     return connection
 

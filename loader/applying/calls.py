@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,21 +25,14 @@ class ModelState:
     is_behind: bool
 
 
-def apply(
-    connection: Connection,
-    schema: str,
-    slot: str,
-    part: Part,
-    computed: Callable[[], None] = lambda: None,
-) -> list[ModelState]:
+def apply(connection: Connection, schema: str, slot: str, part: Part) -> list[ModelState]:
     """Apply what is staged, in one transaction. Raises LoaderError.
 
-    Front tells of the models that follow alone. `computed` is called before the commit.
+    Front tells of the models that follow alone.
     """
     call = "select model_name, state, reason, remedy, applied_lsn, is_behind from {}.apply(%s, %s)"
     with connection.transaction():
         rows = connection.ask(call, (slot, part), schema)
-        computed()
         failpoints.reach("before-apply-commit")
     return [
         ModelState(name, state, reason, remedy, lsn.parse(at) if at else None, is_behind)

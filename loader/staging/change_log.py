@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from psycopg2 import errors as pg
-from psycopg2 import extensions, sql
+from psycopg2 import extensions
 
 from loader.staging import registration
 from loader.staging.logged_tables import Followed, Root
@@ -16,7 +16,7 @@ from loader.staging.target_state import read_slot_position
 from waltally import failpoints, locks, lsn
 from waltally.database import connect, explained
 from waltally.errors import Interrupted, LoaderError, NotSetUp
-from waltally.tables import Table
+from waltally.tables import Table, quoted
 
 _PATIENCE = 15.0
 
@@ -39,6 +39,14 @@ class ChangeLog:
         self._partitions: tuple[Block, ...] = ()
         """Those that `ensure_partitions` found or made last."""
         self.connection = connect(dsn, "target")
+        self._copy = (
+            f"copy {quoted(schema)}.change_log ({', '.join(COLUMNS)}) from stdin (format binary)"
+        )
+        self._move = (
+            f"update {quoted(schema).replace('%', '%%')}.slot_position set position_lsn = %s, "
+            "moved_at = now(), stored_changes = stored_changes + %s "
+            "where slot_name = %s and position_lsn = %s returning registration"
+        )
         # Only what is durable is confirmed. A setting that the session does not set itself changes
         # when the server's configuration is reloaded. The lock timeout turns a lock that somebody
         # holds for long into an error: the slot would hold WAL unnoticed.
@@ -159,10 +167,8 @@ class ChangeLog:
 
         Raises Interrupted where a partition has disappeared; the next session reports why.
         """
-        copy = sql.SQL("copy {}.change_log ({}) from stdin (format binary)").format(
-            sql.Identifier(self._schema), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
-        )
-        self._begin()
+        # In one message with COPY, where no transaction is open.
+        copy = self._copy if self._is_open else "begin; " + self._copy
         with explained("target"), self.connection.cursor() as cursor:
             try:
                 # The driver only ever calls read; its types ask for readline too.
@@ -180,11 +186,7 @@ class ChangeLog:
         """
         self._begin()
         moved = self.connection.ask(
-            "update {}.slot_position set position_lsn = %s, moved_at = now(), "
-            "stored_changes = stored_changes + %s where slot_name = %s and position_lsn = %s "
-            "returning registration",
-            (lsn.show(after), changes, self._slot, lsn.show(before)),
-            self._schema,
+            self._move, (lsn.show(after), changes, self._slot, lsn.show(before))
         )
         if not moved:
             self.rollback()

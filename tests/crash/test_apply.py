@@ -112,6 +112,26 @@ def test_a_server_process_that_is_killed_in_an_apply_applies_nothing_twice(
         pipeline.goes_on()
 
 
+def test_what_a_crash_of_the_server_takes_of_an_apply_is_applied_again(
+    tmp_path: Path, models: Models
+) -> None:
+    """The commit of an apply does not wait for the disk, that of the log does."""
+    settings = {"fsync": "off", "wal_writer_delay": "10s"}
+    with Server(settings) as own, application_database(own, WAREHOUSE) as database:
+        pipeline = Pipeline(database, tmp_path, models)
+        pipeline.begin()
+        write(pipeline)
+        pipeline.must("run", "--once", "--build")
+        assert pipeline.fact() == pipeline.recount()
+        own.stop("immediate")
+        own.start()
+        pipeline.source = pipeline.target = pipeline.source.reconnect()
+        pipeline.must("run", "--once", "--build")
+        assert pipeline.fact() == pipeline.recount()
+        assert pipeline.rejected() == []
+        pipeline.goes_on()
+
+
 def is_gone(pipeline: Pipeline) -> bool:
     try:
         pipeline.target.execute("select 1")
