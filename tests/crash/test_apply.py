@@ -67,7 +67,11 @@ def test_killed_while_it_follows_it_applies_each_change_once(pipeline: Pipeline,
     ("lock", "asked", "seen"),
     [
         ("lock table cdc.model_watermark in exclusive mode", WAITING, "an apply waits"),
-        ("lock table analytics.ft_service_stats in exclusive mode", REFUSED, "it is tried again"),
+        pytest.param(
+            *("lock table analytics.ft_service_stats in exclusive mode", REFUSED),
+            "it is tried again",
+            marks=pytest.mark.slow,
+        ),
         ("select from analytics.ft_service_stats for update", REFUSED, "it is tried again"),
     ],
 )

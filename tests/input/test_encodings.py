@@ -82,7 +82,12 @@ def test_a_latin1_source_is_staged_in_a_utf8_target(
 
 
 @pytest.mark.parametrize(
-    ("from_", "to"), [("UTF8", "LATIN1"), ("SQL_ASCII", "UTF8"), ("LATIN1", "EUC_JP")]
+    ("from_", "to"),
+    [
+        ("UTF8", "LATIN1"),
+        ("SQL_ASCII", "UTF8"),
+        pytest.param("LATIN1", "EUC_JP", marks=pytest.mark.slow),
+    ],
 )
 def test_a_target_that_cannot_hold_the_text_is_refused(
     cluster: Cluster, models: Models, tmp_path: Path, from_: str, to: str

@@ -14,6 +14,7 @@ from testkit.pipeline import Pipeline
 from waltally.errors import RowTooLarge
 
 
+@pytest.mark.slow
 def test_the_row_is_named_and_a_new_slot_passes_it(pipeline: Pipeline) -> None:
     pipeline.set_up()
     pipeline.source.insert(2)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 
-import psycopg2
-import pytest
-
 from testkit.pipeline import Pipeline
 
 NOT_JSON = "the payload is not valid JSON"
@@ -85,14 +82,3 @@ def test_an_id_of_another_kind_is_rejected(pipeline: Pipeline) -> None:
     pipeline.build()
     reason = "the value of service_id is not a uuid"
     assert pipeline.rejected() == [("I", reason)] * len(NO_UUIDS)
-
-
-def test_text_that_is_not_valid_in_the_encoding_cannot_be_staged(pipeline: Pipeline) -> None:
-    pipeline.set_up()
-    pipeline.source.insert(1)
-    pipeline.stage()
-    with (
-        pytest.raises(psycopg2.errors.CharacterNotInRepertoire),
-        pipeline.source.connection.cursor() as cursor,
-    ):
-        cursor.execute(b"update cdc.change_log set payload = '\xff'")

@@ -155,38 +155,6 @@ def test_a_table_under_another_name_for_a_while_is_reported_until_it_is_counted_
     assert problems(pipeline) == []
 
 
-def test_a_column_under_another_name_for_a_while_has_its_changes_rejected(
-    pipeline: Pipeline,
-) -> None:
-    pipeline.set_up()
-    pipeline.source.insert(3)
-    pipeline.catch_up()
-    pipeline.source.execute("alter table notifications rename notification_status to status")
-    pipeline.source.execute("update notifications set status = 'lost'")
-    pipeline.source.execute("alter table notifications rename status to notification_status")
-    pipeline.catch_up()
-    assert problems(pipeline) == ["Unhealthy"]
-    assert len(pipeline.rejected()) == 3
-
-
-def test_a_new_seed_counts_what_is_there_now(pipeline: Pipeline) -> None:
-    pipeline.set_up()
-    pipeline.source.insert(3)
-    pipeline.catch_up()
-    pipeline.source.execute(REPLACEMENTS["renamed and made again"])
-    pipeline.source.insert(1)
-    pipeline.catch_up()
-    assert problems(pipeline) == ["TableReplaced"]
-    assert sum(pipeline.fact()[0].values()) == 4
-    run_job(SEED, pipeline.environment())
-    pipeline.must_be_exact()
-    assert problems(pipeline) == []
-    pipeline.source.execute(
-        "alter table notifications rename to away; alter table former rename to notifications"
-    )
-    assert problems(pipeline) == ["TableReplaced"]
-
-
 def test_changes_of_the_former_table_are_not_taken_for_the_new_one_s(pipeline: Pipeline) -> None:
     pipeline.set_up()
     pipeline.source.insert(3)

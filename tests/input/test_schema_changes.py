@@ -71,7 +71,7 @@ def test_a_dropped_dimension_is_rejected_and_the_archive_goes_on(pipeline: Pipel
     assert pipeline.fact()[1] == pipeline.rows_of("notification_history")
 
 
-@pytest.mark.parametrize("narrow", ["default", "nothing"])
+@pytest.mark.parametrize("narrow", ["default", pytest.param("nothing", marks=pytest.mark.slow)])
 def test_an_identity_narrowed_for_a_while_is_rejected_for_that_while(
     pipeline: Pipeline, narrow: str
 ) -> None:

@@ -117,7 +117,10 @@ def execute(pipeline: Pipeline, ddl: str) -> None:
     session.close()
 
 
-@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
+@pytest.mark.parametrize(
+    "is_running",
+    [pytest.param(True, id="running"), pytest.param(False, id="stopped", marks=pytest.mark.slow)],
+)
 def test_a_fact_waits_where_ddl_changed_rows(
     telling: Pipeline, is_running: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,9 +216,11 @@ def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
 
 
 def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipeline) -> None:
+    assert "Not noticed: DDL that changes rows" in pipeline.must("setup")
     begin(pipeline)
     with pipeline.follow() as running:
         assert tell(pipeline).returncode == 0
+        assert "Not noticed" not in pipeline.must("setup")
         running.wait_for("has begun or ceased to tell of DDL")
         running.wait_for("following the slot", 2)
         execute(pipeline, SILENT["other values"])
@@ -236,12 +241,6 @@ def test_another_role_is_told_how_it_can_know(pipeline: Pipeline) -> None:
             paste(pipeline.source.cluster, pipeline.source.name, note.split("note_ddl.sql: ")[1])
             assert ddl_notes.read_prefix(session) is not None
             assert ddl_notes.missing_note(session) is None
-
-
-def test_setup_prints_how_the_source_can_tell_until_it_does(pipeline: Pipeline) -> None:
-    assert "Not noticed: DDL that changes rows" in pipeline.must("setup")
-    assert tell(pipeline).returncode == 0
-    assert "Not noticed" not in pipeline.must("setup", "--renew")
 
 
 @contextmanager
@@ -317,7 +316,9 @@ def test_a_schema_that_somebody_else_made_is_not_believed(pipeline: Pipeline) ->
             pipeline.source.execute(f"alter {owned} owner to postgres")
 
 
-@pytest.mark.parametrize("broken", ["drop table", "delete from"])
+@pytest.mark.parametrize(
+    "broken", ["drop table", pytest.param("delete from", marks=pytest.mark.slow)]
+)
 def test_ddl_goes_on_where_it_cannot_be_told(telling: Pipeline, broken: str) -> None:
     telling.source.execute(f"{broken} waltally.ddl_prefix")
     execute(telling, SILENT["other values"])

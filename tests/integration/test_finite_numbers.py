@@ -51,7 +51,7 @@ def is_refused(database: Database, name: str, value: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["amount", 'Odd "c'])
+@pytest.mark.parametrize("name", [pytest.param("amount", marks=pytest.mark.slow), 'Odd "c'])
 def test_what_a_check_is_said_to_keep_out_is_refused_by_the_server(
     database: Database, name: str
 ) -> None:
@@ -153,25 +153,3 @@ def test_every_use_of_a_number_that_may_be_nan_is_refused_and_no_other(source: D
         done = source.loader("setup")
         assert done.returncode == (17 if is_refused else 0), (declaration, done.stderr)
         assert ("may be NaN or infinite" in done.stderr) == is_refused, declaration
-
-
-def test_the_partitions_of_a_table_have_its_constraint(source: Database) -> None:
-    source.execute(
-        "create table parted (id int, amount numeric) partition by range (id);"
-        "create table parted_1 partition of parted for values from (0) to (10);"
-        "alter table parted_1 replica identity full"
-    )
-    amount = {
-        "name": "a",
-        "kind": "sum",
-        "columns": ["amount"],
-        "of": ["rows"],
-        "type": "numeric",
-        "where": [],
-    }
-    source.declare(ft_parted=declare("public.parted", measures=[amount]))
-    [remedy] = re.findall(r"^Try: (.*)", source.loader("setup").stderr, re.M)
-    paste(source.cluster, source.name, remedy)
-    source.must("setup")
-    with pytest.raises(errors.CheckViolation):
-        source.execute("insert into parted_1 values (1, 'NaN')")

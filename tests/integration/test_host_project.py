@@ -119,6 +119,7 @@ def test_a_roll_up_is_known_everywhere_and_forgotten(
     source.execute("update elsewhere.ft_notes set row_count = row_count")
 
 
+@pytest.mark.slow
 def test_the_widest_models_are_built(source: Database, tmp_path: Path) -> None:
     """Wider ones are refused while dbt parses (test_declarations)."""
     texts, numbers = [f"t{n}" for n in range(32)], [f"n{n}" for n in range(368)]

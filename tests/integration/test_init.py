@@ -35,13 +35,6 @@ def test_a_table_that_is_not_there_is_one_sentence_with_those_that_are(
     assert not (tmp_path / "facts").exists()
 
 
-@pytest.mark.parametrize("name", ["public.orders,public.lines", "public.", '"a".b.c', ".b"])
-def test_what_is_no_table_is_refused(orders: Database, tmp_path: Path, name: str) -> None:
-    done = orders.loader("init", str(tmp_path / "facts"), "--table", name)
-    assert done.returncode == 2
-    assert "is no table" in sentence(done.stderr)
-
-
 @pytest.mark.parametrize("name", ["mine", "packages.yml"])
 def test_a_folder_with_files_is_left_alone(orders: Database, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("packages: []\n")

@@ -221,17 +221,6 @@ def test_a_fact_of_another_project_is_taken_over_as_it_is_and_not_replaced(
     assert registered(source) == {"ft_notes": NOTIFY}
 
 
-def test_outside_of_a_dbt_project_nothing_is_set_up(
-    source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for arguments in (("setup",), ("setup", "--check")):
-        code, said = refused(source, *arguments, LOADER_MANIFEST="")
-        assert code == 2
-        assert f"There is no dbt project here: {tmp_path} has no dbt_project.yml" in said
-    assert source.value("select to_regnamespace('cdc') is null")
-
-
 def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
     second = {"LOADER_SLOT": f"{source.slot}_second"}
     source.must("setup")

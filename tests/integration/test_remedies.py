@@ -163,7 +163,20 @@ IDENTITIES = {
 }
 
 
-@pytest.mark.parametrize("ddl", IDENTITIES.values(), ids=IDENTITIES)
+QUICK = (
+    "the name has blanks, capitals and quotes",
+    "there is no primary key",
+    "a wide index is not unique, or partial",
+)
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        pytest.param(ddl, id=case, marks=() if case in QUICK else pytest.mark.slow)
+        for case, ddl in IDENTITIES.items()
+    ],
+)
 def test_an_identity_that_is_too_narrow(source: Database, ddl: str) -> None:
     source.execute(
         "alter table notifications replica identity default, alter service_id set not null, "

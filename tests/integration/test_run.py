@@ -77,14 +77,6 @@ def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(pipeline
     )
 
 
-def test_running_again_stores_nothing_again(source: Database) -> None:
-    source.must("setup")
-    source.insert(10)
-    source.must("run", "--once")
-    source.must("run", "--once")
-    assert source.staged() == 10
-
-
 def test_the_position_never_trails_what_the_server_has_confirmed(source: Database) -> None:
     source.must("setup")
     with following(source) as process:

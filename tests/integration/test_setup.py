@@ -74,7 +74,12 @@ def test_a_slot_of_another_plugin_is_refused(source: Database) -> None:
     assert "test_decoding" in said
 
 
-@pytest.mark.parametrize("type_", ["money", "regclass[]", "listed", "aclitem", "moneys"])
+SLOW_TYPES = ("money", "regclass[]", "listed", "aclitem")
+
+
+@pytest.mark.parametrize(
+    "type_", [*(pytest.param(each, marks=pytest.mark.slow) for each in SLOW_TYPES), "moneys"]
+)
 def test_a_type_that_the_seed_would_refuse_is_refused_at_once(source: Database, type_: str) -> None:
     source.execute(
         "create type named as (a int, b regtype); create domain listed as named[];"
@@ -142,19 +147,12 @@ def test_a_virtual_column_is_refused(source: Database) -> None:
     source.must("setup")
 
 
-def test_a_plugin_that_is_not_installed_is_refused(source: Database) -> None:
-    hide_plugin(source)
-    for arguments in (("setup",), ("setup", "--check")):
-        code, said = refusal(source, *arguments)
-        assert code == 12
-        assert f"postgresql-{major_version(source)}-wal2json" in said
-
-
 def test_a_plugin_that_is_gone_is_named_with_the_server_s_version(source: Database) -> None:
     source.must("setup")
     hide_plugin(source)
-    done = source.loader("run", "--once")
-    assert done.returncode == 12
+    for command in (("run", "--once"), ("setup", "--renew")):
+        done = source.loader(*command)
+        assert done.returncode == 12
     assert f"apt-get install postgresql-{major_version(source)}-wal2json" in done.stderr
     gone = ProtocolError('could not access file "wal2json"', "58P01", 17)
     assert "apt-get install postgresql-17-wal2json" in protocol_error(gone, "any").remedy
@@ -259,12 +257,6 @@ def test_a_wrong_password_is_one_sentence_without_the_password(cluster: Cluster)
     assert done.returncode == 10
     assert "hunter2" not in done.stderr + done.stdout
     assert 'database "nowhere" does not exist' in done.stderr
-
-
-def test_a_server_that_is_not_there_is_one_sentence() -> None:
-    done = run_loader(("run", "--once", "--source", "host=127.0.0.1 port=1"), os.environ)
-    assert done.returncode == 10
-    assert "cannot be reached" in done.stderr
 
 
 def test_teardown_leaves_nothing(source: Database) -> None:

@@ -15,7 +15,7 @@ from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, administer
 from testkit.spark_jobs import run_job
-from testkit.standbys import KEEPS_SLOTS, MAJOR, Family, Standby, Writer, from_16, now_the_source
+from testkit.standbys import KEEPS_SLOTS, Family, Standby, Writer, from_16, now_the_source
 from waltally.errors import LoaderError
 
 pytestmark = from_16
@@ -145,6 +145,7 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     apart.family.primary.start()
 
 
+@pytest.mark.slow
 def test_a_loader_that_dies_right_after_a_promotion_goes_on(apart: OnStandby) -> None:
     """Its first commits of the new timeline are stored with the name of that timeline."""
     apart.begin()
@@ -168,6 +169,7 @@ def test_a_loader_that_dies_right_after_a_promotion_goes_on(apart: OnStandby) ->
     apart.family.primary.start()
 
 
+@pytest.mark.slow
 def test_a_standby_that_restarts_amid_writers_loses_nothing(apart: OnStandby) -> None:
     """It is not kept from stopping, and the loader goes on by itself."""
     apart.begin()
@@ -182,40 +184,6 @@ def test_a_standby_that_restarts_amid_writers_loses_nothing(apart: OnStandby) ->
         running.end()
     apart.catch_up()
     assert pipeline.differences() == []
-
-
-def test_a_standby_whose_primary_was_replaced_goes_on(apart: OnStandby) -> None:
-    """It follows another standby that was promoted, and comes to its timeline."""
-    apart.begin()
-    pipeline, standby = apart.pipeline, apart.standby
-    other = apart.family.standby({"primary_slot_name": "''"}, slot="other")
-    other.catch_up()
-    with pipeline.follow() as running:
-        pipeline.source.insert(10)
-        standby.catch_up()
-        other.catch_up()
-        apart.family.primary.stop()
-        other.promote()
-        administer(other, "select pg_create_physical_replication_slot('standby', true)")
-        administer(
-            standby,
-            f"alter system set primary_conninfo = '{other.dsn()}'",
-            "select pg_reload_conf()",
-        )
-        with now_the_source(pipeline, other):
-            staged = pipeline.staged()
-            pipeline.source.insert(30)
-            pipeline.wait_for_staged(staged + 30)
-            wait_until(
-                lambda: pipeline.target.value("select timeline from cdc.slot_position") == 2,
-                "the new timeline is written down",
-            )
-            running.end()
-            standby.primary = other
-            pipeline.source.insert(3)
-            apart.catch_up()
-            assert pipeline.differences() == []
-    apart.family.primary.start()
 
 
 def test_the_warehouse_may_be_on_the_primary(
@@ -241,6 +209,7 @@ def test_the_warehouse_may_be_on_the_primary(
     assert pipeline.source.value(origin, f"waltally_{pipeline.slot}") == 0
 
 
+@pytest.mark.slow
 def test_a_loader_moves_to_a_standby_without_a_new_seed(
     apart: OnStandby, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,61 +265,3 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
     writing.close()
     assert (code, "pg_log_standby_snapshot()" in said) == (19, True), said
     OnStandby(pipeline, family, standby).begin()
-
-
-def test_a_slot_whose_catalog_rows_are_gone_says_why(apart: OnStandby) -> None:
-    apart.begin()
-    pipeline, standby = apart.pipeline, apart.standby
-    administer(standby, "alter system set hot_standby_feedback = off", "select pg_reload_conf()")
-    feedback = "select bool_and(xmin is null and catalog_xmin is null) from pg_replication_slots"
-    wait_until(lambda: pipeline.source.value(feedback), "the primary has forgotten")
-
-    def is_lost() -> bool:
-        pipeline.source.execute("create table passing (id int)")
-        pipeline.source.execute("drop table passing")
-        pipeline.source.execute("vacuum pg_class")
-        pipeline.source.execute("vacuum pg_attribute")
-        lost = "select count(*) from pg_replication_slots where wal_status = 'lost'"
-        return bool(standby.ask(lost))
-
-    wait_until(is_lost, "the slot is lost")
-    code, said = pipeline.refused("run")
-    assert code == 21
-    assert ("rows_removed" if MAJOR >= 17 else "conflicting") in said
-    assert "hot_standby_feedback = on" in said
-    done = pipeline.loader("status")
-    assert done.returncode == 21
-    assert "given up by the server" in done.stdout
-    administer(standby, "alter system set hot_standby_feedback = on", "select pg_reload_conf()")
-    wait_until(lambda: standby.ask("show hot_standby_feedback") == "on", "it is reloaded")
-    apart.set_up("--renew")
-    pipeline.seed()
-    apart.catch_up()
-    assert pipeline.differences() == []
-
-
-def test_a_primary_that_is_restarted_below_logical_ends_the_slot(apart: OnStandby) -> None:
-    apart.begin()
-    pipeline, primary = apart.pipeline, apart.family.primary
-    with pipeline.follow() as running:
-        primary.configure({"wal_level": "replica"})
-        primary.stop()
-        primary.start()
-        code, said = running.refuses()
-    assert code in (11, 21), said
-    pipeline.source = pipeline.source.reconnect()
-    code, said = pipeline.refused("run")
-    assert code == 21
-    if MAJOR >= 17:
-        assert "wal_level_insufficient" in said
-    code, said = pipeline.refused("setup", "--renew")
-    assert (code, "on the primary: alter system set wal_level" in said) == (11, True), said
-    primary.configure({"wal_level": "logical"})
-    primary.stop()
-    primary.start()
-    pipeline.source = pipeline.source.reconnect()
-    apart.standby.catch_up()
-    apart.set_up("--renew")
-    pipeline.seed()
-    apart.catch_up()
-    assert pipeline.differences() == []

@@ -78,34 +78,6 @@ def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
 
 
 @pytest.mark.slow
-def test_two_copies_that_were_promoted_apart_are_told_apart(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster
-) -> None:
-    """Both began the timeline of the next number, at another position."""
-    pipeline = make_pipeline(family.primary, cluster)
-    first = disk_of_the_beginning(pipeline, family)
-    pipeline.source.insert(3000)
-    family.primary.stop()
-    second = family.disk()
-    for copy in (first, second):
-        copy.start_promoted()
-    with now_the_source(pipeline, first):
-        pipeline.source.insert(2)
-        pipeline.must("run", "--once")
-        assert pipeline.target.value("select timeline from cdc.slot_position") == 2
-    position = pipeline.position()
-    with now_the_source(pipeline, second):
-        pipeline.source.insert(3)
-        assert pipeline.source.value("select pg_current_wal_lsn() > %s::pg_lsn", position)
-        code, said = pipeline.refused("run", "--once")
-        assert (code, "was promoted or restored at" in said) == (25, True), said
-        assert pipeline.refused("setup") == (25, said)
-        assert pipeline.loader("status").returncode == 25
-        pipeline.recovers_from(said)
-    family.primary.start()
-
-
-@pytest.mark.slow
 def test_a_source_restored_from_a_copy_of_its_disk(
     family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:

@@ -64,6 +64,7 @@ def test_an_idle_loader_does_not_keep_the_server_from_stopping(
     assert loader.wait(120) == 0
 
 
+@pytest.mark.slow
 def test_a_loader_started_before_its_server_waits_and_then_applies(
     stack: ExitStack, tmp_path: Path
 ) -> None:

@@ -133,12 +133,3 @@ def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline,
     if expected == 22:
         assert pipeline.refused("setup") == (22, said)
     pipeline.recovers_from(said)
-
-
-def test_a_slot_peeked_at_is_no_trouble(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    pipeline.source.insert(3)
-    pipeline.source.execute(
-        "select 1 from pg_logical_slot_peek_changes(%s, null, null)", pipeline.slot
-    )
-    pipeline.goes_on()

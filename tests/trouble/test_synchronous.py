@@ -187,6 +187,7 @@ def test_an_unwatched_moment_holds_no_commit_up(
     assert writer.longest < BUSY_STANDBY_SECONDS
 
 
+@pytest.mark.slow
 def test_a_role_that_sees_no_standby_gets_a_remedy_that_finds_them(
     family: Family, make_pipeline: MakePipeline
 ) -> None:

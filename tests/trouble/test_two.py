@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +10,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from testkit.commands import ROOT, RunningLoader, profiles, wait_until
 from testkit.databases import Database
+from testkit.following import end, is_copying, is_followed
 from testkit.pipeline import Pipeline
+from testkit.second_opinion import change_log, other_slot, second_opinion
 from testkit.servers import connect
 from tests.acceptance.pipeline import BIN
 
@@ -35,6 +40,29 @@ def take_over(pipeline: Pipeline, first: RunningLoader, second: RunningLoader) -
     pipeline.wait_for_staged(10)
     assert "following the slot" in second.said()
     second.end()
+
+
+def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
+    """A frozen loader holds rows in an open transaction; the next one must not wait for them."""
+    source.must("setup")
+    other = other_slot(source)
+    source.insert(100_000)
+    # A session that is terminated while its client does not read stays until the client does.
+    frozen = source.start_loader("run", PGOPTIONS="-c wal_sender_timeout=3s")
+    try:
+        wait_until(lambda: is_copying(source), "a COPY is under way")
+        frozen.send_signal(signal.SIGSTOP)
+        wait_until(lambda: not is_followed(source), "the server frees the slot")
+        assert source.staged() == 0
+        source.must("run", "--once")
+        frozen.send_signal(signal.SIGCONT)
+        source.insert(3)
+        wait_until(lambda: source.staged() == 100_003, "the first loader follows again")
+        end(frozen)
+    finally:
+        frozen.kill()
+        frozen.communicate()
+    assert change_log(source) == second_opinion(source, other)
 
 
 def test_whoever_applies_at_once_applies_each_change_once(pipeline: Pipeline) -> None:
@@ -168,6 +196,7 @@ def wait_for_waiting(database: Database, sessions: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_first_builds_at_once(pipeline: Pipeline, tmp_path: Path) -> None:
     """Both find neither schema nor table; one makes them, the other must not apply again."""
     pipeline.source.insert(3, "delivered")

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
 from loader.capture.copy_rows import CopyRows, Stopped
 from loader.capture.position import Position
-from loader.capture.wal2json import Begin, Commit, Keepalive, Message, action
+from loader.capture.wal2json import Altered, Begin, Change, Commit, Keepalive, Message, action
+from loader.staging.logged_tables import Member, Root
+from loader.staging.records import Registration
+from testkit.facts import notify
+from waltally.tables import Table
 
 SLOT = "s"
 Row = tuple[int, int, int, bytes]
@@ -195,3 +200,90 @@ def test_a_stop_does_not_wait_for_a_transaction_that_keeps_coming(
     stop.set()
     with pytest.raises(Stopped):
         source.read(8192)
+
+
+def test_a_position_is_confirmed_only_once_it_is_stored() -> None:
+    position = Position(100)
+    position.receive(200)
+    assert (position.confirmed, position.stored, position.received) == (100, 100, 200)
+    position.store()
+    assert (position.confirmed, position.stored) == (200, 200)
+
+
+def test_a_held_position_is_confirmed_once_its_record_has_come_back() -> None:
+    position = Position(90)
+    for received, record_end in ((100, 110), (110, 120), (120, 130)):
+        position.receive(received)
+        position.store(record_end)
+        position.confirm_held()
+    assert (position.confirmed, position.stored) == (110, 120)
+    position.receive(130)
+    position.confirm_held()
+    assert position.confirmed == 120
+
+
+def test_to_receive_only_up_to_a_position_takes_the_first_record_in() -> None:
+    position = Position(100)
+    assert position.to_receive(50) == 50
+    position.hold(110)
+    assert (position.to_receive(50), position.to_receive(200)) == (110, 200)
+
+
+LIVE, HISTORY = Table("public", "notifications"), Table("public", "notification_history")
+REGISTERED = Registration(1, (notify(),), {})
+ROOTS = {
+    LIVE: Root(
+        9,
+        (
+            Member(1, 0, "", "1", "1", "p", "p", LIVE),
+            Member(2, 1, "2", "2", "2", "r", "p", Table("parts", "new")),
+        ),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("note", "tables"),
+    [
+        (Altered("public", "notifications", None), {LIVE}),
+        (Altered("public", "notifications", frozenset({"service_id", "id"})), {LIVE}),
+        (Altered("public", "notifications", frozenset({"id", "to"})), set()),
+        (Altered("public", "notifications", frozenset()), set()),
+        (Altered("public", "services", None), set()),
+        (Altered("other", "notifications", None), set()),
+        (Altered("parts", "new", frozenset({"service_id"})), {LIVE}),
+        (Altered("parts", None, None), {LIVE}),
+        (Altered("public", None, None), {LIVE, HISTORY}),
+    ],
+)
+def test_a_table_waits_for_what_a_fact_needs_of_it(note: Altered, tables: set[Table]) -> None:
+    found = altered_tables([(note, 0x10)], REGISTERED, ROOTS)
+    assert set(found) == tables
+    assert {start for start, _ in found.values()} <= {0x11}
+
+
+def test_the_last_of_a_table_s_positions_counts() -> None:
+    notes = [(Altered("public", "notifications", None), position) for position in (0x10, 0x20)]
+    assert altered_tables(notes, REGISTERED, {})[LIVE][0] == 0x21
+
+
+def accepted(*messages: Message) -> list[tuple[Altered, int]]:
+    batcher = Batcher("s", Position(100))
+    for message in messages:
+        batcher.accept(message)
+    found = batcher.start_next().altered
+    assert not batcher.batch.altered
+    return found
+
+
+NOTE = Altered("s", "t", None)
+CHANGE: Change = b"{}"
+
+
+def test_a_batch_has_the_notes_of_its_transactions_with_their_positions() -> None:
+    messages = (Begin(200, 210, 1, 0), NOTE, CHANGE, NOTE, Commit(210))
+    assert accepted(*messages) == [(NOTE, 200), (NOTE, 200)]
+
+
+def test_notes_that_are_stored_already_or_in_no_transaction_are_left_out() -> None:
+    assert accepted(Begin(90, 100, 1, 0), NOTE, Commit(100), NOTE) == []

@@ -1,13 +1,21 @@
-"""What a run's health is, from its events, its threads and how far it is behind."""
+"""How a run is: its probes, its lag, and its port."""
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+from prometheus_client import CollectorRegistry
+
 from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, RunState
-from loader.monitoring.health import STALLED_SECONDS, Health
+from loader.monitoring import http_server
+from loader.monitoring.health import STALLED_SECONDS, Answer, Health
+from loader.monitoring.wal_clock import IDLE_WAL_BYTES, WalClock
+from testkit.commands import wait_until
+from testkit.servers import free_port
 from waltally.errors import BuildFailed, CannotConnect
 
 LONG = STALLED_SECONDS + 1
@@ -122,3 +130,75 @@ def test_a_fact_that_failed_counts_where_the_run_builds() -> None:
     assert run.why_not_ready() == ""
     run.health(Built(0.1, {}))
     assert run.why_not_ready() == "1 fact could not be applied"
+
+
+MB = 1024 * 1024
+
+
+def clock(*points: tuple[float, int]) -> WalClock:
+    made = WalClock()
+    for moment, wal_end in points:
+        made.add(moment, wal_end)
+    return made
+
+
+def test_a_position_between_two_moments_lies_between_them() -> None:
+    known = clock((0, 0), (10, 10 * MB), (20, 30 * MB))
+    assert known.seconds_behind(5 * MB, 20) == 15
+    assert known.seconds_behind(20 * MB, 20) == 5
+    assert known.seconds_behind(30 * MB, 20) == 0
+
+
+def test_what_an_idle_loader_leaves_is_no_lag() -> None:
+    known = clock((0, 0), (1000, IDLE_WAL_BYTES))
+    assert known.seconds_behind(0, 2000) == 0
+    assert clock((0, 0), (1000, IDLE_WAL_BYTES + 1)).seconds_behind(0, 2000) == 2000
+
+
+def test_a_source_that_was_idle_does_not_add_its_rest_to_the_lag() -> None:
+    known = clock((0, 5 * MB), (100, 5 * MB), (200, 5 * MB), (205, 6 * MB))
+    assert known.seconds_behind(5 * MB, 205) == 5
+
+
+def test_a_loader_that_starts_behind_knows_since_when() -> None:
+    known = clock((3600, 60 * MB))
+    assert known.seconds_behind(10 * MB, 3600) == 0
+    known.add_earlier(0, 0)
+    assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
+    known.add_earlier(3590, 59 * MB)
+    assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
+
+
+def test_another_servers_wal_begins_anew() -> None:
+    known = clock((0, 100 * MB), (10, 200 * MB), (20, 50 * MB), (30, 60 * MB))
+    assert known.seconds_behind(55 * MB, 30) == 5
+    assert known.seconds_behind(10 * MB, 30) == 10
+
+
+def test_a_long_history_is_thinned_and_stays_right() -> None:
+    known = clock(*((second, second * MB) for second in range(100_000)))
+    assert len(known._points) <= 1000
+    assert known.seconds_behind(1000 * MB, 100_000) == pytest.approx(99_000, abs=1)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that is served."""
+    chosen = free_port()
+    probes = {"/healthz": lambda: Answer(True, "alive")}
+    with http_server.served("127.0.0.1", chosen, CollectorRegistry(), probes):
+        yield chosen
+
+
+def test_silent_clients_do_not_hold_their_threads(
+    port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert http_server.Handler.timeout, "a client may be silent for ever"
+    monkeypatch.setattr(http_server.Handler, "timeout", 0.1)
+    before = threading.active_count()
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
+    wait_until(lambda: not any(client.recv(1) for client in held), "all are closed")
+    wait_until(lambda: threading.active_count() <= before, "their threads end")
+    for client in held:
+        client.close()
+    assert capfd.readouterr().err == ""

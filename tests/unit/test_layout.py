@@ -65,22 +65,3 @@ def test_a_new_partition_overlaps_no_other(position: int, size: int, near: list[
 def test_a_longer_log_goes_on_in_larger_partitions(log_size: int, span: int) -> None:
     block = choose_block(lsn.parse("5/0"), log_size * MB, ())
     assert block.to_lsn - block.from_lsn == span * MB
-
-
-@pytest.mark.parametrize("weekly", [1, 10, 100, 1000, 10_000])
-def test_a_site_that_keeps_a_week_has_few_partitions_and_drops_some(weekly: int) -> None:
-    """A prune each day, for ten weeks; `weekly` is in 16 MB of WAL."""
-    start = position = lsn.parse("3/12345678")
-    log: list[Block] = []
-    for day in range(70):
-        end = position + weekly * 16 * MB // 7
-        while not (log and log[-1].holds(end)):
-            following = log[-1].to_lsn if log else position
-            log.append(choose_block(following, following - start, log))
-        position = end
-        oldest = position - weekly * 16 * MB
-        while log[0].to_lsn <= oldest:
-            start = log.pop(0).to_lsn
-        if day > 14:
-            assert len(log) <= 70
-            assert log[0].from_lsn >= oldest - max(weekly * 16 * MB // 3, 16 * MB)

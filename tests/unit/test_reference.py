@@ -1,15 +1,27 @@
-"""The page of commands, settings and exit codes is true: its tables are the code's own."""
+"""The pages are true: every command, setting, exit code, argument, path and link that they name."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
-from typing import cast
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
 
+import applying.job
+import archiving.job
+import auditing.job
 import common.errors  # noqa: F401  # the seed's codes stand in the same table
+import pytest
+import replaying.job
+import seeding.job
 import typer.main
+import yaml
 from typer.core import TyperGroup, TyperOption
+from typer.testing import CliRunner
 
+from docs.site import pages
 from loader.cli import app
 from testkit.commands import ROOT
 from waltally.errors import LoaderError
@@ -63,3 +75,249 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
             default = option.default
             shown = f"{default:g}" if isinstance(default, float) else str(default)
             assert f"`{shown}`" in row
+
+
+TEXT = (ROOT / "docs" / "architecture.md").read_text()
+WALKS = TEXT[TEXT.index("## Five walks") :]
+DEFINED = {
+    name
+    for folder in ("waltally", "loader", "spark", "dbt_project")
+    for ending in ("py", "sql")
+    for path in (ROOT / folder).rglob(f"*.{ending}")
+    for name in (
+        path.stem,
+        *re.findall(r"(?:def|class|macro|create function) (\w+)", path.read_text()),
+    )
+}
+
+
+def test_every_path_exists() -> None:
+    for path in re.findall(r"`(\w+/[\w./]*)`", TEXT):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_function_and_macro_of_the_walks_exists() -> None:
+    """A name of a table of the database stands in the same code spans, but not in the walks."""
+    named = {
+        name
+        for span in re.findall(r"`([\w.]+)`", WALKS)
+        if not span.endswith((".py", ".sql"))
+        for name in span.split(".")
+    }
+    assert named <= DEFINED | {"rejected_changes", "cdc", "logged_table"}, named - DEFINED
+
+
+EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
+LISTED = dict(re.findall(r'^#?([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
+DEFAULTS = dict(re.findall(r'^#([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
+JOBS = (applying.job, archiving.job, auditing.job, replaying.job, seeding.job)
+
+LIBPQ_ALONE = {"PGPASSFILE"}
+"""Read by libpq only; the code knows the other PG* of the file."""
+NO_SETTINGS = {"USER", "PATH_INFO", "PYSPARK_GATEWAY_PORT", "WALTALLY_KILL_AT"}
+"""Of the operating system, of a web request, of Spark itself, and of the tests."""
+
+
+def every_option() -> Iterator[TyperOption]:
+    """The options of all commands and jobs that have a setting."""
+    commands = [*GROUP.commands.values(), *(typer.main.get_command(job.app) for job in JOBS)]
+    for command in commands:
+        for parameter in command.params:
+            if isinstance(parameter, TyperOption) and parameter.envvar:
+                yield parameter
+
+
+def sources() -> Iterator[Path]:
+    yield ROOT / "profiles.yml.example"
+    for folder in ("loader", "waltally", "spark"):
+        yield from (ROOT / folder).rglob("*.py")
+    for pattern in ("macros/**/*.sql", "models/**/*.yml", "models/**/*.sql", "tests/**/*.sql"):
+        yield from (ROOT / "dbt_project").glob(pattern)
+
+
+def read_by_the_code() -> set[str]:
+    names = {str(option.envvar) for option in every_option()}
+    for path in sources():
+        text = path.read_text()
+        names |= set(re.findall(r"env_var\(\s*['\"](\w+)", text))
+        names |= set(re.findall(r"environ(?:ment)?(?:\.get\(|\[)\s*\"([A-Z_]+)\"(?!\] = )", text))
+        names |= set(re.findall(r"\"([A-Z_]+)\"(?: not)? in os\.environ", text))
+    return names - NO_SETTINGS
+
+
+def test_it_lists_every_setting_that_the_code_reads_and_no_other() -> None:
+    assert LISTED.keys() == read_by_the_code() | LIBPQ_ALONE
+
+
+def test_each_default_is_the_code_s() -> None:
+    for option in every_option():
+        name = str(option.envvar)
+        if option.default in (None, "") or name not in DEFAULTS:
+            continue
+        default = option.default
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+        assert DEFAULTS[name] == {"False": "0"}.get(shown, shown), name
+    profile = (ROOT / "profiles.yml.example").read_text()
+    for name in ("PGPORT", "DBT_SCHEMA"):
+        assert f"env_var('{name}', '{DEFAULTS[name]}')" in profile
+    settings = (ROOT / "waltally" / "settings.py").read_text()
+    assert f'"connect_timeout": "{DEFAULTS["PGCONNECT_TIMEOUT"]}"' in settings
+
+
+MACROS = ROOT / "dbt_project" / "macros"
+PAGE = (ROOT / "docs" / "facts.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "path", ["facts/fact.sql", "rows/current_rows.sql", "roll_ups/roll_up.sql"]
+)
+def test_every_argument_is_on_the_page(path: str) -> None:
+    found = re.search(r"macro \w+\((.*)\) %}", (MACROS / path).read_text())
+    assert found
+    for argument in found[1].split(", "):
+        name = argument.partition("=")[0]
+        assert f"`{name}`" in PAGE or f"{name}=" in PAGE, name
+
+
+def test_every_key_is_on_the_page() -> None:
+    lists = [
+        keys
+        for path in (MACROS / "declaration").glob("declare_*.sql")
+        for keys in re.findall(r"check_keys\((.*?)\]\s*\)", path.read_text(), re.DOTALL)
+    ]
+    assert len(lists) == 5
+    keys = {key for each in lists for key in re.findall(r"'(\w+)'", each.partition("[")[2])}
+    assert {"deletes", "date_of", "sum", "not_in"} <= keys
+    assert not {key for key in keys if f"'{key}'" not in PAGE and f"`{key}`" not in PAGE}
+
+
+VERBS = sorted(GROUP.commands)
+OPENINGS = {
+    "Check",
+    "Compare",
+    "Copy",
+    "Count",
+    "Drop",
+    "Follow",
+    "Print",
+    "Rebuild",
+    "Show",
+    "Wait",
+    "Write",
+}
+"""What a command's help may begin with; a new verb belongs here."""
+
+
+def help_of(*arguments: str) -> str:
+    done = CliRunner().invoke(app, [*arguments, "--help"], terminal_width=400)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def examples(verb: str) -> list[list[str]]:
+    text = GROUP.commands[verb].help or ""
+    return [shlex.split(line) for line in re.findall(r"^ *Example: (.+)$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_opens_with_a_verb(verb: str) -> None:
+    text = GROUP.commands[verb].help
+    assert text
+    assert text.split()[0] in OPENINGS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_each_option_with_its_setting_and_default(verb: str) -> None:
+    lines = help_of(verb).splitlines()
+    for option in (option for name, option in options() if name == verb):
+        (line,) = [line for line in lines if re.search(rf"^[│ ]*{option.opts[0]}(?![\w-])", line)]
+        assert option.envvar is None or f"env var: {option.envvar}" in line
+        if option.default and not option.is_flag:
+            assert f"default: {option.default}" in line
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_examples_parse(verb: str) -> None:
+    found = examples(verb)
+    assert found
+    for program, name, *arguments in found:
+        assert (program, name) == ("loader", verb)
+        with GROUP.commands[verb].make_context(verb, arguments):
+            pass
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
+def test_a_spark_job_s_help_has_an_example_and_the_settings(job: ModuleType) -> None:
+    done = CliRunner().invoke(job.app, ["--help"], terminal_width=400)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"spark-submit spark/\w+\.py", done.stdout)
+    for name in re.findall(r"env var: (\w+)", done.stdout):
+        assert f"`{name}`" in REFERENCE
+
+
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "llms.txt", "docs/**/*.md", "examples/*/*.md")
+    for path in ROOT.glob(pattern)
+)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"```.*?```", re.DOTALL)
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """Return the files that a page links to, each with the heading's anchor, empty for none."""
+    found = []
+    for target in _LINK.findall(_CODE.sub("", page.read_text())):
+        if not target.startswith(("http://", "https://")):
+            name, _, anchor = target.partition("#")
+            found.append(((page.parent / name).resolve() if name else page, anchor))
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", _CODE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), target
+        assert not anchor or anchor in anchors(target), f"{target.name}#{anchor}"
+
+
+def named(part: Any) -> Iterator[str]:
+    """Yield the pages that a part of the site's navigation names."""
+    if isinstance(part, str):
+        yield part
+    else:
+        for each in part.values() if isinstance(part, dict) else part:
+            yield from named(each)
+
+
+def test_every_page_is_in_the_site_s_navigation_once() -> None:
+    """Add a new page to `nav` in mkdocs.yml, where a reader looks for it."""
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    assert sorted(named(navigation)) == pages.pages()
+
+
+def test_every_page_of_the_docs_can_be_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        waiting += [target for target, _ in links(page)]
+    decisions = set(ROOT.glob("docs/decisions/*.md"))
+    assert set(ROOT.glob("docs/**/*.md")) - decisions <= reached
+
+
+README = (ROOT / "README.md").read_text()
+MOST_LINES = 150
+
+
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= MOST_LINES

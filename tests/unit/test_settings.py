@@ -1,13 +1,19 @@
+"""Settings, positions and ages are read, or refused with a sentence."""
+
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 from typer.testing import CliRunner
 
 from loader.cli import app
+from waltally import lsn
 from waltally.errors import SettingError
 from waltally.settings import Settings
 from waltally.tables import Table, parse_table
+from waltally.units import parse_age
 
 
 def settings(**changed: str) -> Settings:
@@ -70,3 +76,36 @@ def test_a_password_in_a_flag_is_refused_and_not_repeated(words: list[str]) -> N
     assert done.exit_code == SettingError.exit_code
     assert "has a password, which every user of this machine could read\nTry: " in done.stderr
     assert "hunter2" not in done.output
+
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0s", 0), ("45s", 45), ("2m", 120), ("3h", 10_800), ("6d", 6 * DAY), ("8w", 56 * DAY)],
+)
+def test_an_age_is_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert parse_age(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "7 d", "1.5d", "7y"])
+def test_an_age_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="--keep"):
+        parse_age(text)
+
+
+@given(st.integers(min_value=0, max_value=2**64 - 1))
+def test_a_position_survives_printing(position: int) -> None:
+    assert lsn.parse(lsn.show(position)) == position
+
+
+def test_a_position_prints_as_postgresql_prints_it() -> None:
+    assert lsn.show(0x0_015368E0) == "0/15368E0"
+    assert lsn.show(0xA3_00000000) == "A3/0"
+
+
+@pytest.mark.parametrize("text", ["", "0", "0/", "/0", "0/G", "123456789/0", "0/0/0"])
+def test_what_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a WAL position"):
+        lsn.parse(text)

@@ -1,11 +1,14 @@
-"""The wheel holds everything that a user needs, says what it needs itself, and nothing else."""
+"""What is installed and shipped."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from email.message import Message
 from email.parser import Parser
 from importlib.metadata import distribution
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -69,13 +72,6 @@ def test_it_holds_the_loader_the_dbt_package_and_the_spark_jobs(wheel: ZipFile) 
     assert held == expected
 
 
-def test_what_it_holds_is_what_is_here(wheel: ZipFile) -> None:
-    for name in wheel.namelist():
-        if not name.startswith(INFO):
-            path = ROOT / name.removeprefix(f"{SHIPPED}/")
-            assert wheel.read(name) == path.read_bytes(), name
-
-
 def test_the_lock_pins_what_it_needs(metadata: Message) -> None:
     """So `pip install -c requirements.lock` installs nothing that was not tested."""
     pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
@@ -95,3 +91,34 @@ def test_the_loader_alone_needs_neither_dbt_nor_spark(metadata: Message) -> None
             if found.name not in {known.name for known in needed}
             and (found.marker is None or found.marker.evaluate({"extra": ""}))
         ]
+
+
+OPS = Path(__file__).parents[2] / "ops"
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [OPS / script], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+
+
+def test_this_machine_has_everything() -> None:
+    done = run("install-debian.sh")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("script", "setting", "said"),
+    [
+        ("find-postgres", "PG_BIN", "/nowhere lacks postgres initdb pg_ctl pg_config psql"),
+        ("install-debian.sh", "PG_BIN", "/nowhere lacks postgres initdb pg_ctl pg_config psql"),
+        ("install-debian.sh", "JAVA_HOME", "JAVA_HOME is /nowhere"),
+        ("find-python", "PYTHON", "/nowhere"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_a_remedy(script: str, setting: str, said: str) -> None:
+    done = run(script, **{setting: "/nowhere"})
+    assert done.returncode == 1
+    problem, remedy = done.stderr.splitlines()
+    assert said in problem
+    assert remedy.startswith("Try: ")

@@ -1,4 +1,4 @@
-"""A server's error is judged by SQLSTATE, whichever driver reports it."""
+"""Errors of a server or a stream are judged by SQLSTATE, and say whether waiting helps."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import psycopg
 import psycopg2
 import pytest
 
+from loader.capture.protocol import ProtocolError, protocol_error
 from loader.source.remedies import slot_finding
-from waltally import errors
+from waltally import database, errors
+from waltally.errors import TRANSIENT, CannotConnect, SlotLost
 from waltally.server_errors import ServerError, explain
 
 LIST = "the setting output_plugin_libraries allows no wal2json"
@@ -65,3 +67,34 @@ def test_each_reason_for_no_slot_has_its_remedy(error: ServerError, code: int, r
 
 def test_any_other_error_is_no_finding_about_the_slot() -> None:
     assert slot_finding(ServerError("said", "22012"), "s") is None
+
+
+@pytest.mark.parametrize(
+    "kind", [psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.DatabaseError]
+)
+def test_a_lost_connection_is_something_that_waiting_heals(kind: type[psycopg2.Error]) -> None:
+    # DatabaseError is what psycopg2 raises now and then where the server dies amid a COPY.
+    error = kind("server closed the connection unexpectedly")
+    assert isinstance(database.explain(error, "target"), TRANSIENT)
+
+
+def test_an_error_of_our_own_making_is_not_taken_for_a_lost_connection() -> None:
+    error = psycopg2.ProgrammingError("can't adapt type 'object'")
+    assert not isinstance(database.explain(error, "target"), TRANSIENT)
+
+
+def test_a_decoder_that_fails_for_good_is_not_waited_for() -> None:
+    # As libpq says it where the loader was just sending a status; there is no SQLSTATE then.
+    said = (
+        'sending copy data failed: could not map filenode "base/34443/34650" to relation OID\n'
+        "no COPY in progress"
+    )
+    found = protocol_error(ProtocolError(said), "a_slot")
+    assert isinstance(found, SlotLost)
+    assert "cannot decode the WAL of a_slot: sending copy data failed" in str(found)
+    assert "loader setup --renew" in found.remedy
+
+
+def test_any_other_end_of_the_stream_is_waited_for() -> None:
+    found = protocol_error(ProtocolError("the server ended the stream"), "a_slot")
+    assert isinstance(found, CannotConnect)

@@ -1,14 +1,19 @@
-"""The first sentence of `loader status`: how it is, as of when, and what to do."""
+"""What a person reads: the first sentence, remedies, units, and lines that stay lines."""
 
 from __future__ import annotations
 
+import ast
+import io
+import logging
 from typing import Any
 
 import pytest
 
-from loader.monitoring.findings import Summary, Thresholds, passed, summarize
-from loader.monitoring.status_text import render, watch
-from waltally.errors import CannotConnect
+from loader.monitoring.findings import Thresholds, passed, rejection_remedy, summarize
+from loader.monitoring.status_text import render
+from loader.monitoring.text_lines import LogFormatter, aligned, broken, echo, write
+from waltally.errors import SettingError, combine
+from waltally.escapes import escaped
 from waltally.units import duration, plural, size
 
 MOMENT = "2026-01-01T00:00:00+00:00"
@@ -144,15 +149,6 @@ def test_the_first_sentence_says_how_it_is_and_what_to_do(case: str) -> None:
     assert lines[1].startswith("Try: ") == bool(remedy)
 
 
-def test_the_facts_come_next_and_positions_last() -> None:
-    lines = render(judged(body()))
-    places = [next(n for n, line in enumerate(lines) if line.startswith(word)) for word in (
-        "healthy", "fact", "ft_orders", "slot", "position", "applied"
-    )]  # fmt: skip
-    assert places == sorted(places)
-    assert lines[places[2]].split() == ["ft_orders", "1,234", "0.2", "s", "ago", "no", "none"]
-
-
 def test_sql_in_a_remedy_is_one_line_whoever_reads_it() -> None:
     """A comment that goes on in the next line would be a statement there."""
     for findings in ((("No key", SQL),), (("A", "b"), ("No key", SQL))):
@@ -163,13 +159,6 @@ def test_a_slot_that_is_gone_is_not_answered_with_starting_the_loader() -> None:
     found = body(pid=None, lag=(50_000, 400))
     assert len(passed(found, LIMITS)) == 1
     assert passed(found, LIMITS, is_followable=False) == []
-
-
-def test_a_row_is_one_line_and_no_value_is_cut() -> None:
-    name = "ft_" + "x" * 120
-    lines = render(judged(body(fact(name=name, lag_bytes=10**12, lag_seconds=1.0))))
-    (row,) = [line for line in lines if line.startswith(name)]
-    assert row.split() == [name, "1,234", "0.2", "s", "ago", "1.0", "s", "none"]
 
 
 def test_numbers_have_units_and_plurals() -> None:
@@ -189,27 +178,105 @@ def test_numbers_have_units_and_plurals() -> None:
     ]
 
 
-def test_a_summary_without_a_remedy_asks_for_nothing() -> None:
-    assert summarize(body()) == Summary("healthy, exact as of 0.2 s ago", "")
+SEED = "then `spark-submit spark/seed.py --fact ft_orders`, then `dbt build`"
 
 
-def test_a_watch_goes_on_while_a_server_is_away(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_each_cause_is_named_once_and_the_seed_comes_last() -> None:
+    said = rejection_remedy(
+        "ft_orders",
+        [
+            "the replica identity carries no old row",
+            "the replica identity does not carry the old code",
+            "the value of code is not of type integer",
+            "the values of code, note together are longer than 1800 bytes",
+        ],
+    )
+    identity, value, values, seed = said.split("; ")
+    assert identity == "run the SQL that `loader setup --check` prints"
+    assert value.startswith("correct the table's values")
+    assert values.startswith("shorten the table's values")
+    assert seed == SEED
+
+
+def test_a_reason_that_is_not_known_or_may_not_be_read_is_still_counted_by_the_seed() -> None:
+    for reasons in (["the action is not known"], None):
+        assert rejection_remedy("ft_orders", reasons) == (
+            f"read the reason in rejected_changes and remove its cause; {SEED}"
+        )
+
+
+def test_columns_are_aligned_and_end_without_blanks() -> None:
+    assert aligned([("fact", "rows", ""), ("ft_ö", "7", "a"), ("数", "1,234", "")], right=[1]) == [
+        "fact   rows",
+        "ft_ö      7  a",
+        "数    1,234",
+    ]
+
+
+def test_prose_is_broken_between_words_and_a_remedy_not_at_all() -> None:
+    said = broken("What is wrong is told in a sentence.\nTry: " + SQL, 20).split("\n")
+    assert said == ["What is wrong is", "told in a sentence.", f"Try: {SQL}"]
+    assert broken(f"WARNING Try: {SQL}", 20) == f"WARNING Try: {SQL}"
+
+
+HARMFUL = [
+    *map(chr, (*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))),
+    "\ud800",
+    "\udfff",
+]
+NAME = "a\n2026-01-01 INFO forged\r\x1b]0;title\x07\x9b31m\u202egpj\u2028"
+
+
+@pytest.mark.parametrize("each", HARMFUL, ids=ascii)
+def test_a_character_that_does_more_than_stand_there_is_shown_as_python_writes_it(
+    each: str,
 ) -> None:
-    answers: list[Any] = [judged(body()), CannotConnect("The source cannot be reached"), None]
+    shown = escaped(f"a{each}b")
+    assert shown.isprintable() and shown.encode()
+    assert shown[0] == "a" and shown[-1] == "b"
+    assert ast.literal_eval(f"'{shown}'") == f"a{each}b"
+    assert escaped(shown) == shown
 
-    def report() -> dict[str, Any]:
-        answer = answers.pop(0)
-        if answer is None:
-            raise KeyboardInterrupt
-        if isinstance(answer, CannotConnect):
-            raise answer
-        found: dict[str, Any] = answer
-        return found
 
-    monkeypatch.setattr("loader.monitoring.status_text._REFRESH_SECONDS", 0.0)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    watch(report)
-    well, away = capsys.readouterr().out.split("\x1b[2J\x1b[H")[1:]
-    assert "healthy, exact as of" in well
-    assert "Error: The source cannot be reached" in away
+@pytest.mark.parametrize("text", ["", "plain", "Größe 数量 🙂", "a\\nb", "e\u0301", "نص", "\u00a0"])
+def test_any_other_text_stays_as_it_is(text: str) -> None:
+    assert escaped(text) == text
+
+
+def test_lines_stay_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    for printed in (echo, write):
+        printed([NAME, "next"])
+        assert capsys.readouterr().out == f"{escaped(NAME)}\nnext\n"
+    first, second = aligned([(NAME, "7"), ("b", "10")], right=[1])
+    assert first == f"{escaped(NAME)}   7"
+    assert len(first) == len(second)
+
+
+def test_an_error_has_the_lines_that_it_should_have() -> None:
+    error = combine([SettingError(NAME, f"drop {NAME}"), SettingError("other")])
+    assert error.sentence.split("\n") == [
+        escaped(NAME),
+        f"Try: drop {escaped(NAME)}",
+        "Error: other",
+    ]
+    assert str(error) == NAME, "a program gets it as it is"
+
+
+def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(LogFormatter("%(levelname)s %(message)s"))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    logger.error("%s of %d; %.1f\nTry: %s", SettingError(NAME), 7, 0.5, NAME)
+    logger.warning(NAME.replace("\n", " "))
+    try:
+        raise ValueError(NAME)
+    except ValueError as error:
+        logger.info("it broke", exc_info=error)
+    first, remedy, second, broke, *trace = out.getvalue().splitlines()
+    assert first == f"ERROR {escaped(NAME)} of 7; 0.5"
+    assert remedy == f"Try: {escaped(NAME)}"
+    assert second == f"WARNING {escaped(NAME.replace(chr(10), ' '))}"
+    assert broke == "INFO it broke"
+    assert trace and all(line.startswith("  ") and escaped(line) == line for line in trace)

@@ -1,0 +1,276 @@
+"""Partitioned tables: whether rows came or went, and what their changes are named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from loader.capture import wal2json
+from loader.capture.stages.leaf_names import LeafNames
+from loader.capture.stages.moved_rows import MovedRows
+from loader.capture.wal2json import Begin, Commit, Keepalive, Message
+from loader.staging.logged_tables import Judged, Member, Root, from_row, judge, to_row, unfinished
+from waltally.tables import Table
+
+ROOT = Member(1, 0, "", "10", "10", "p", "p", Table("public", "r"))
+OLD = Member(2, 1, "20", "11", "11", "r", "p", Table("public", "old"))
+NEW = Member(3, 1, "30", "30", "30", "r", "p", Table("other", "new"))
+
+
+def found(*members: Member, at: int = 0x90) -> Root:
+    return Root(at, (ROOT, *members))
+
+
+BEFORE = found(OLD, at=0x50)
+
+
+def judged(now: Root, present: set[int] | None = None, counts_deletes: bool = True) -> Judged:
+    return judge(BEFORE, now, present or set(), counts_deletes, 0x60)
+
+
+def test_what_is_the_same_is_stored_as_it_was() -> None:
+    assert judged(found(OLD)) == Judged(BEFORE, False)
+    renamed = replace(ROOT, named="99", table=Table("public", "other"))
+    assert not judged(Root(0x90, (renamed, OLD))).begins_anew, "leaves have names of their own"
+
+
+def test_a_leaf_that_came_empty_changes_nothing() -> None:
+    assert judged(found(OLD, NEW)) == Judged(found(OLD, NEW), False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(NEW, attached="31"),
+        replace(NEW, named="31", table=Table("other", "renamed")),
+    ],
+)
+def test_a_leaf_may_have_brought_rows(other: Member) -> None:
+    assert judged(found(OLD, other)).begins_anew
+    assert judged(found(OLD, other), counts_deletes=False).begins_anew
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(OLD, attached="21"),
+        replace(OLD, named="12"),
+        replace(OLD, parent=7),
+        replace(OLD, persistence="u"),
+        replace(OLD, table=Table("public", "away")),
+    ],
+)
+def test_a_leaf_that_was_away_may_have_other_rows(other: Member) -> None:
+    assert judged(found(other)).begins_anew
+    assert judged(found(other), counts_deletes=False).begins_anew
+
+
+def test_a_leaf_that_went_takes_its_rows_along() -> None:
+    assert judged(found()).begins_anew
+    assert "public.old was detached or dropped" in judged(found()).said
+
+
+def test_a_dropped_leaf_is_a_purge_where_deletes_are_ignored() -> None:
+    gone = judged(found(), counts_deletes=False)
+    assert not gone.begins_anew
+    assert gone.root.gone == ((OLD.table, 0x90),), "its last changes are still to come"
+    assert gone.root.emptied_lsn == 0x90
+    later = judge(gone.root, found(at=0xA0), set(), False, 0x91)
+    assert later.root.gone == ()
+    assert later.root.emptied_lsn == 0x90
+    assert judged(found(), {OLD.oid}, False).begins_anew, "it was detached: rows may have come"
+
+
+def test_an_unknown_or_another_table_begins_anew() -> None:
+    assert judge(None, found(OLD), set(), True, 0).begins_anew
+    assert judged(Root(0x90, (replace(ROOT, oid=9), OLD))).begins_anew
+
+
+def test_what_is_stored_is_read_again() -> None:
+    root = replace(BEFORE, gone=((NEW.table, 0x70),), emptied_lsn=0x80)
+    assert from_row(to_row(root)) == root
+    assert from_row(to_row(BEFORE)) == BEFORE
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "xids", "expected"),
+    [
+        ("5:9:", {5, 8}, False),
+        ("5:9:6,7", {5, 8}, False),
+        ("5:9:6,7", {5, 7}, True),
+        ("5:9:", {9}, True),
+        # The ids of the WAL have no epoch.
+        (f"{(3 << 32) + 5}:{(3 << 32) + 9}:{(3 << 32) + 7}", {7}, True),
+        (f"{(3 << 32) + 5}:{(3 << 32) + 9}:", {8, 0xFFFFFFF0}, False),
+        (f"{(3 << 32) - 5}:{(3 << 32) - 2}:", {1}, True),
+        ("5:9:", set(), False),
+    ],
+)
+def test_a_streamed_transaction_may_not_be_visible_yet(
+    snapshot: str, xids: set[int], expected: bool
+) -> None:
+    assert unfinished(snapshot, xids) is expected
+
+
+R, LEAF, GONE = Table("public", "r"), Table("s", 'le,"af'), Table("s", "gone")
+PARTED = Root(
+    0x50,
+    (Member(1, 0, "", "1", "1", "p", "p", R), Member(2, 1, "2", "2", "2", "r", "p", LEAF)),
+    gone=((GONE, 0x30),),
+)
+SPELLED = {
+    R: b'"schema":"public","table":"r"',
+    LEAF: b'"schema":"s","table":"le,\\"af"',
+    GONE: b'"schema":"s","table":"gone"',
+}
+INSERT = b'{"action":"I","xid":7,"lsn":"0/1",%b,"columns":[{"name":"table","value":"r"}]}'
+DELETE = b'{"action":"D","xid":7,"lsn":"0/1",%b,"identity":[]}'
+TRUNCATE = b'{"action":"T","xid":7,"lsn":"0/%d",%b}'
+
+
+def names() -> LeafNames:
+    return LeafNames({R: PARTED}, SPELLED)
+
+
+def begin(commit_lsn: int) -> bytes:
+    at = b"0/%X" % commit_lsn
+    return (
+        b'{"action":"B","xid":7,"timestamp":"2026-01-01 00:00:00+00",'
+        b'"lsn":"%b","nextlsn":"%b"}' % (at, at)
+    )
+
+
+def read(names: LeafNames, *payloads: bytes) -> list[Message]:
+    """Read messages that come one by one."""
+    decoded = (wal2json.decode(payload) for payload in payloads)
+    return [each for message in decoded if message for each in names.rename([message])]
+
+
+def ended(names: LeafNames, commit_lsn: int, *payloads: bytes) -> list[Message]:
+    """Read a transaction; return its changes."""
+    commit = begin(commit_lsn).replace(b'"B"', b'"C"')
+    first, *changes, last = read(names, begin(commit_lsn), *payloads, commit)
+    assert (type(first), type(last)) == (Begin, Commit)
+    return changes
+
+
+def test_a_change_gets_the_root_s_name_and_keeps_the_leaf_s() -> None:
+    named = b'"leaf":"s.le,\\"af","schema":"public","table":"r"'
+    changes = [INSERT % SPELLED[LEAF], DELETE % SPELLED[LEAF]]
+    renamed = [INSERT % named, DELETE % named]
+    assert ended(names(), 0x10, *changes) == renamed
+    assert [wal2json.action(each) for each in renamed] == [b"I", b"D"]
+
+
+def test_a_name_that_is_gone_is_later_another_table_s() -> None:
+    change = INSERT % SPELLED[GONE]
+    found = names()
+    assert ended(found, 0x2F, change) == [INSERT % b'"leaf":"s.gone","schema":"public","table":"r"']
+    assert ended(found, 0x30, change) == []
+
+
+def test_a_truncate_of_all_leaves_is_the_root_s_alone() -> None:
+    found = names()
+    both = [TRUNCATE % (1, SPELLED[LEAF]), TRUNCATE % (1, SPELLED[R])]
+    assert ended(found, 0x10, *both) == both
+    assert found.truncated == {}
+
+
+def test_a_truncate_of_a_leaf_is_noted_and_none_of_the_root() -> None:
+    found = names()
+    apart = [TRUNCATE % (1, SPELLED[R]), TRUNCATE % (2, SPELLED[LEAF])]
+    assert ended(found, 0x10, *apart) == apart
+    assert found.truncated == {R: 0x11}
+
+
+def test_an_earlier_table_of_a_new_leaf_s_name_is_noted() -> None:
+    found = LeafNames({R: PARTED}, SPELLED, {LEAF: 7})
+    change = INSERT % SPELLED[LEAF]
+    read(found, begin(0x10).replace(b'"xid":7', b'"xid":6'))
+    read(found, change)
+    read(found, begin(0x20))
+    assert found.mixed == {R: 0x21}, "the transaction that made the leaf comes after a change"
+    found = LeafNames({R: PARTED}, SPELLED, {LEAF: 7})
+    ended(found, 0x10)
+    ended(found, 0x20, change)
+    assert found.mixed == {}
+
+
+def test_a_change_that_the_plugin_withholds_is_the_root_s() -> None:
+    warning = 'no tuple identifier for DELETE in table "s"."le,"af"'
+    change = wal2json.withheld(warning, names().root_of)
+    assert change is not None
+    assert wal2json.names(change) == (b'"public"', b'"r"')
+
+
+MOVED = b'"schema":"public","table":"r"'
+OTHER = b'"schema":"public","table":"other"'
+BEGIN, COMMIT = Begin(0x10, 0x20, 7, 0), Commit(0x20)
+
+
+def delete(leaf: bytes, key: bytes, table: bytes = MOVED) -> bytes:
+    return (
+        b'{"action":"D","xid":7,"leaf":"s.%b",%b,"identity":[{"name":"id","value":%b},'
+        b'{"name":"d","value":"caf\xe9,\\"identity\\":["}]}' % (leaf, table, key)
+    )
+
+
+def insert(leaf: bytes, key: bytes, table: bytes = MOVED) -> bytes:
+    return b'{"action":"I","xid":7,"leaf":"s.%b",%b,"columns":[{"name":"id","value":%b}]}' % (
+        *(leaf, table),
+        key,
+    )
+
+
+UPDATE = (
+    b'{"action":"U","xid":7,"leaf":"s.b",%b,"columns":[{"name":"id","value":1}],'
+    b'"identity":[{"name":"id","value":1},{"name":"d","value":"caf\xe9,\\"identity\\":["}]}' % MOVED
+)
+TRUNCATED = b'{"action":"T","xid":7,%b}' % MOVED
+
+
+def join(*messages: Message, key: tuple[str, ...] = ("id",)) -> list[Message]:
+    """Join messages that come one by one."""
+    moved = MovedRows({MOVED: key})
+    return [each for message in messages for each in moved.join([message])]
+
+
+def test_a_row_that_moves_is_an_update() -> None:
+    found = join(BEGIN, delete(b"a", b"1"), insert(b"b", b"1"), COMMIT)
+    assert found == [BEGIN, UPDATE, COMMIT]
+    assert wal2json.action(UPDATE.replace(b"\xe9", b"e")) == b"U"
+
+
+def test_what_comes_between_from_elsewhere_is_no_matter() -> None:
+    between: list[Message] = [
+        Keepalive(1, False),
+        delete(b"x", b"1", OTHER),
+        insert(b"y", b"1", OTHER),
+    ]
+    found = join(BEGIN, delete(b"a", b"1"), *between, insert(b"b", b"1"), COMMIT)
+    assert found == [BEGIN, *between, UPDATE, COMMIT]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [delete(b"a", b"1"), insert(b"b", b"2")],
+        [delete(b"a", b"1"), insert(b"a", b"1")],
+        [delete(b"a", b"1"), TRUNCATED, insert(b"b", b"1")],
+        [delete(b"a", b"1"), delete(b"a", b"2"), insert(b"b", b"1")],
+        [delete(b"a", b"1"), delete(b"b", b"1")],
+        [delete(b"a", b"1", OTHER), insert(b"b", b"1", OTHER)],
+    ],
+    ids=["another key", "one leaf", "truncated", "another delete", "no insert", "not ignored"],
+)
+def test_anything_else_stays_as_it_is(changes: list[Message]) -> None:
+    assert join(BEGIN, *changes, COMMIT) == [BEGIN, *changes, COMMIT]
+
+
+@pytest.mark.parametrize("key", [(), ("id", "missing")])
+def test_without_a_key_it_is_noted_that_nobody_knows(key: tuple[str, ...]) -> None:
+    moved = MovedRows({MOVED: key})
+    changes: list[Message] = [BEGIN, delete(b"a", b"1"), insert(b"b", b"1"), COMMIT]
+    assert moved.join(changes) == changes
+    assert moved.undecided == {MOVED: 0x11}

@@ -1,0 +1,240 @@
+"""What the stream hands over, in which order, and what it confirms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from loader.capture import reader
+from loader.capture.position import Position
+from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.reader import SlotReader
+from loader.capture.wal2json import Keepalive
+from loader.staging.logged_tables import ALL, Followed, begun_anew, renewed
+from waltally.tables import Table
+
+NOTHING = (0, memoryview(b""))
+END = (-1, memoryview(b""))
+
+Arrival = list[tuple[int, memoryview] | str]
+BROKEN: Arrival = []
+"""Instead of arriving, the connection breaks."""
+
+
+def data(payload: bytes) -> tuple[int, memoryview]:
+    message = b"w" + bytes(24) + payload
+    return len(message), memoryview(message)
+
+
+class Scripted(ReplicationConnection):
+    """Plays what libpq has buffered, and at each look into the socket what has come since.
+
+    A text is a warning, which libpq hands over while it reads on.
+    """
+
+    def __init__(self, *arrivals: Arrival) -> None:
+        self._arrivals = deque(arrivals)
+        self._buffered: Arrival = []
+        self._warnings = deque()
+        self._ended = None
+        self.looks = 0
+        self._conn = SimpleNamespace(  # type: ignore[assignment]
+            get_copy_data=self._get,
+            consume_input=self._consume,
+            get_result=lambda: SimpleNamespace(
+                error_message=b"terminated\n", error_field=lambda _: b"57P01"
+            ),
+        )
+
+    def _get(self, _is_async: int) -> tuple[int, memoryview]:
+        while self._buffered:
+            found = self._buffered.pop(0)
+            if not isinstance(found, str):
+                return found
+            self._warnings.append(found)
+        return NOTHING
+
+    def _consume(self) -> None:
+        self.looks += 1
+        if self._arrivals:
+            arrived = self._arrivals.popleft()
+            if arrived is BROKEN:
+                raise psycopg.OperationalError("closed\n")
+            self._buffered.extend(arrived)
+
+
+def test_everything_that_has_arrived_comes_at_once_until_the_socket_is_empty() -> None:
+    connection = Scripted([data(b"a"), data(b"b")], [data(b"c")])
+    assert connection.receive(1_000_000) == [b"a", b"b", b"c"]
+    assert connection.looks == 3
+    assert connection.receive(1_000_000) == []
+
+
+def test_no_more_is_taken_than_asked_for() -> None:
+    connection = Scripted([data(b"x" * 100) for _ in range(5)])
+    assert len(connection.receive(250)) == 2
+    assert len(connection.receive(1)) == 1
+    assert len(connection.receive(1_000)) == 2
+
+
+def test_a_keepalive_stands_in_its_place() -> None:
+    alive = b"k" + (77).to_bytes(8, "big") + bytes(8) + b"\1"
+    connection = Scripted([data(b"a"), (len(alive), memoryview(alive)), data(b"b")])
+    assert connection.receive(1_000) == [b"a", Keepalive(77, wants_reply=True), b"b"]
+
+
+def test_warnings_come_before_the_message_that_libpq_read_after_them() -> None:
+    connection = Scripted([data(b"a"), "one", "two", data(b"b")])
+    assert connection.receive(1_000) == [b"a", "one", "two", b"b"]
+
+
+def test_a_warning_that_nothing_follows_does_not_wait() -> None:
+    connection = Scripted([data(b"a"), "one"])
+    assert connection.receive(1_000) == [b"a", "one"]
+
+
+def test_what_came_before_the_end_is_returned_before_the_end_is_raised() -> None:
+    connection = Scripted([data(b"a"), END])
+    assert connection.receive(1_000) == [b"a"]
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match=r"^terminated$"):
+            connection.receive(1_000)
+
+
+def test_what_came_before_the_connection_broke_is_returned_first() -> None:
+    connection = Scripted([data(b"a")], BROKEN)
+    assert connection.receive(1_000) == [b"a"]
+    with pytest.raises(ProtocolError, match=r"^closed$"):
+        connection.receive(1_000)
+
+
+class Server:
+    """A replication connection that has some bundles to send, and then ends the stream."""
+
+    def __init__(self, *bundles: list[Any]) -> None:
+        self.bundles = list(bundles)
+        self.confirmed: list[int] = []
+        self.is_asked = threading.Event()
+        self.is_finished = threading.Event()
+
+    def receive(self, size: int) -> list[Any]:
+        if not self.bundles:
+            raise ProtocolError("broken")
+        return self.bundles.pop(0)
+
+    def send_status(self, position: int, *, want_reply: bool = False) -> None:
+        self.confirmed.append(position)
+
+    def wait(self, seconds: float) -> bool:
+        return True
+
+    def finish(self) -> None:
+        self.is_finished.set()
+
+
+def reading(server: Server, position: Position, *stages: Any) -> SlotReader:
+    stream: Any = SimpleNamespace(
+        replication=server,
+        stages=stages,
+        partitions=SimpleNamespace(names=SimpleNamespace(root_of={})),
+        monitor=SimpleNamespace(seconds_without_answer=0.0),
+        found=SimpleNamespace(status_seconds=10.0),
+    )
+    return SlotReader(stream, position)
+
+
+def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
+    server = Server([Keepalive(1, False)], [], [b"{}"])
+    slot = reading(server, Position())
+    slot.start()
+    assert server.is_finished.wait(10)
+    assert (slot.take(0), slot.take(0)) == ([Keepalive(1, False)], [b"{}"])
+    with pytest.raises(ProtocolError, match="broken"):
+        slot.take(0)
+    slot.close()
+
+
+def test_while_the_queue_is_full_what_is_stored_is_confirmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_MOST_BYTES", 1)
+    monkeypatch.setattr(reader, "_IDLE_WAIT", 0.01)
+    server, position = Server([b"1"], [b"2"]), Position(5)
+    slot = reading(server, position)
+    slot.start()
+    position.receive(9)
+    position.store()
+    while 9 not in server.confirmed:
+        server.is_asked.wait(0.01)
+    assert slot.take(10) == [b"1"]
+    assert slot.take(10) == [b"2"]
+    slot.close()
+
+
+A, B = Table("public", "a"), Table("public", "b")
+
+
+def test_what_stays_keeps_its_position_and_what_goes_begins_anew() -> None:
+    before: Followed = {}
+    for kept, position in (
+        ({A: None}, 0x10),
+        ({A: None, B: None}, 0x20),
+        ({A: frozenset({"x"})}, 0x30),
+        ({A: frozenset({"x", "y"}), B: frozenset({"z"})}, 0x40),
+        ({A: None, B: None}, 0x50),
+    ):
+        before = renewed(before, kept, position)
+    assert before == {
+        A: {"x": 0x10, "y": 0x40, ALL: 0x50},
+        B: {"z": 0x40, ALL: 0x50},
+    }
+
+
+def test_a_column_named_like_all_columns_is_never_taken_for_them() -> None:
+    assert renewed({}, {A: frozenset({"*", "x"})}, 0x10) == {A: {"x": 0x10}}
+
+
+def test_a_column_that_began_later_than_the_session_keeps_its_position() -> None:
+    before = {A: {"x": 0x30}}
+    assert renewed(before, {A: frozenset({"x", "y"})}, 0x20) == {A: {"x": 0x30, "y": 0x20}}
+
+
+def test_a_table_may_begin_anew_at_a_position_of_its_own() -> None:
+    before = {A: {ALL: 0x10}, B: {ALL: 0x10}}
+    found = renewed(before, {A: None, B: frozenset({"x"})}, 0x20, {A: 0x30, B: 0x31})
+    assert found == {A: {ALL: 0x30}, B: {"x": 0x31}}
+
+
+def test_what_begins_anew_keeps_a_later_position_and_other_tables_theirs() -> None:
+    followed = {A: {"x": 0x10, ALL: 0x30}, B: {ALL: 0x10}}
+    begun = begun_anew(followed, {A: 0x20, Table("public", "unknown"): 0x20})
+    assert begun == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
+
+
+PROGRAM = """
+import signal
+from loader.verbs.run import stop_event
+
+with stop_event(signal.SIGALRM) as stop:
+    for number in range(300):
+        stop.clear()
+        signal.setitimer(signal.ITIMER_REAL, 0.0001 + number * 1e-7)
+        while not stop.wait(0):
+            pass
+print("stopped each time")
+"""
+
+
+def test_a_signal_in_the_middle_of_a_wait_stops_the_loader() -> None:
+    """The program is nearly always inside `Event.wait`, often with its lock held."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "stopped each time\n", done.stderr
