@@ -120,6 +120,14 @@ SLOT_DIMENSION: dict[str, Any] = column("source", "text", kind="slot", column=No
 """Tells apart the rows of several slots."""
 
 
+def summed(column: str, name: str = "paid") -> dict[str, Any]:
+    """Return a measure that adds up a numeric column."""
+    return {
+        **{"name": name, "kind": "sum", "columns": [column], "of": ["rows"]},
+        **{"type": "numeric", "where": []},
+    }
+
+
 def declare(table: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any]:
     """Return the declaration of a fact that counts one table by these (column, type) pairs."""
     schema, _, name = table.rpartition(".")

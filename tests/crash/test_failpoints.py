@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
-import psycopg2.errors
 import pytest
 
 from testkit.databases import Database
 from testkit.second_opinion import change_log, other_slot, second_opinion
-from testkit.servers import Cluster
-from tests.acceptance.pipeline import Pipeline
 
 FAILPOINTS = ["copy-chunk", "copy-chunk:2", "before-commit", "after-commit"]
 
@@ -53,34 +49,3 @@ def test_a_large_transaction_is_staged_once(source: Database, failpoint: str) ->
         source.insert(3)
     source.must("run", "--once")
     assert change_log(source) == second_opinion(source, other)
-
-
-@pytest.mark.slow
-def test_killed_while_it_stages_and_builds_under_traffic_the_fact_is_exact(
-    cluster: Cluster, database: Database, tmp_path: Path
-) -> None:
-    pipeline = Pipeline(cluster, database, tmp_path, "full", 31)
-    pipeline.run("loader", "setup")
-    pipeline.run("spark-submit", "spark/seed.py")
-    pipeline.traffic.start()
-    for failpoint in ("copy-chunk:40", "before-commit", "after-commit:2"):
-        update_all(database)
-        pipeline.write()
-        pipeline.environment["WALTALLY_KILL_AT"] = failpoint
-        loader = pipeline.start("loader", "run", "--build")
-        loader.communicate(timeout=120)
-        assert loader.returncode == -signal.SIGKILL
-    pipeline.traffic.stop()
-    del pipeline.environment["WALTALLY_KILL_AT"]
-    pipeline.run("loader", "run", "--once", "--build")
-    assert pipeline.differences() == []
-
-
-def update_all(database: Database) -> None:
-    """Update every row in one transaction; repeat it after a deadlock with the traffic."""
-    while True:
-        try:
-            database.execute("update notifications set notification_status = 'sending'")
-        except psycopg2.errors.DeadlockDetected:
-            continue
-        return

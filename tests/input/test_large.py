@@ -1,12 +1,19 @@
-"""Large values pass, also where an update leaves them alone and the server sends them not."""
+"""Large values and rows pass, or the loader says which row cannot."""
 
 from __future__ import annotations
 
+import re
+from threading import Event
+
 import pytest
 
+from loader.capture.events import RunState
+from loader.capture.follow import follow
+from loader.setup import setup
 from testkit.commands import wait_until
 from testkit.following import peak_memory
 from testkit.pipeline import DIMENSIONS, Pipeline
+from waltally.errors import RowTooLarge
 
 RANDOM_TEXT = "(select string_agg(md5(random()::text), '') from generate_series(1, {0} / 32))"
 
@@ -79,3 +86,33 @@ def test_values_of_ten_megabytes_pass_in_bounded_memory(pipeline: Pipeline) -> N
         process.terminate()
         process.communicate(timeout=120)
     pipeline.must_be_exact()
+
+
+@pytest.mark.slow
+def test_the_row_is_named_and_a_new_slot_passes_it(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(2)
+    pipeline.stage()
+    pipeline.source.execute(
+        "begin; update notifications set notification_status = 'sent';"
+        # Each quote is two characters in JSON.
+        "update notifications set personalisation = repeat('\"', 550000000) "
+        "where id = (select id from notifications order by id limit 1); commit"
+    )
+    pipeline.source.insert(1)
+    with pytest.raises(RowTooLarge) as caught:
+        pipeline.stage()
+    said = str(caught.value)
+    assert re.search(
+        r"change 3 of transaction \d+, which commits at [0-9A-F]+/[0-9A-F]+, "
+        r'after a change of "public"."notifications"',
+        said,
+    ), said
+    assert caught.value.exit_code == 43
+    assert pipeline.source.staged() == 2
+    assert "`loader setup --renew`" in caught.value.remedy
+    setup.set_up(pipeline.loader_settings, pipeline.wanted, timeout=30, renew=True)
+    pipeline.source.insert(4)
+    run_state = RunState()
+    follow(pipeline.loader_settings, Event(), run_state, once=True)
+    assert run_state.changes == 4

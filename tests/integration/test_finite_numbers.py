@@ -9,7 +9,7 @@ from psycopg2 import errors
 
 from loader.source.table_checks import SPECIAL, kept_out
 from testkit.databases import Database, paste
-from testkit.facts import column, declare
+from testkit.facts import column, declare, summed
 from waltally.tables import quoted
 
 PLAIN = (
@@ -71,20 +71,8 @@ def test_what_a_check_is_said_to_keep_out_is_refused_by_the_server(
 
 def totals(*columns: str) -> dict[str, object]:
     """Declare a fact with the sums of these columns."""
-    return declare(
-        "public.amounts",
-        measures=[
-            {
-                "name": f"{each}_sum",
-                "kind": "sum",
-                "columns": [each],
-                "of": ["rows"],
-                "type": "numeric",
-                "where": [],
-            }
-            for each in columns
-        ],
-    )
+    measures = [summed(each, f"{each}_sum") for each in columns]
+    return declare("public.amounts", measures=measures)
 
 
 def test_the_remedy_keeps_them_out_while_the_application_writes(source: Database) -> None:

@@ -13,7 +13,7 @@ import pytest
 from loader.staging.change_log import ChangeLog
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database, paste
-from testkit.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of
+from testkit.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of, summed
 from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.facts import Declaration
@@ -72,14 +72,7 @@ def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
     day = column(
         "day", "date", kind="period", unit="day", column="secret", timezone="Europe/Lundon"
     )
-    total = {
-        "name": "t",
-        "kind": "sum",
-        "columns": ["secret"],
-        "of": ["rows"],
-        "type": "numeric",
-        "where": [],
-    }
+    total = summed("secret")
     source.declare(
         ft_days=declare("shop.orders", dimensions=[day], measures=[total]),
         ft_missing=declare("shop.missing", ("id", "uuid")),
@@ -331,7 +324,9 @@ def test_a_running_loader_follows_a_new_table_and_nobody_restarts_it(
         running.end()
 
 
-@pytest.mark.parametrize("place", ["before-followed", "after-followed"])
+@pytest.mark.parametrize(
+    "place", ["before-followed", pytest.param("after-followed", marks=pytest.mark.slow)]
+)
 def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
     source: Database, tmp_path: Path, place: str
 ) -> None:

@@ -89,25 +89,6 @@ def test_the_position_never_trails_what_the_server_has_confirmed(source: Databas
         end(process)
 
 
-def test_after_a_crash_of_the_server_redelivered_changes_are_stored_once() -> None:
-    with Server({"checkpoint_timeout": "1h"}) as cluster:
-        database = application_database(cluster)
-        other = other_slot(database)
-        database.must("setup")
-        database.insert(7)
-        database.must("run", "--once")
-        position = "select confirmed_flush_lsn from pg_replication_slots where slot_name = %s"
-        confirmed = database.value(position, database.slot)
-        cluster.stop("immediate")
-        cluster.start()
-        database = database.reconnect()
-        assert database.value(position, database.slot) < confirmed, "the slot went back"
-        database.insert(2)
-        database.must("run", "--once")
-        assert change_log(database) == second_opinion(database, other)
-        assert database.staged() == 9
-
-
 @pytest.mark.parametrize("rights", ["superuser", "least"])
 def test_own_rows_are_skipped_with_the_right_and_harmless_without(
     source: Database, rights: str

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 
 import pytest
 
 from testkit.commands import wait_until
-from testkit.databases import Database
+from testkit.databases import Database, paste
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster
+from testkit.servers import Cluster, administer
+from testkit.standbys import from_18
 
 
 def free_the_slot(database: Database) -> None:
@@ -133,3 +136,39 @@ def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline,
     if expected == 22:
         assert pipeline.refused("setup") == (22, said)
     pipeline.recovers_from(said)
+
+
+TIMEOUT = "idle_replication_slot_timeout"
+
+
+@from_18
+def test_a_slot_that_nobody_followed_for_too_long(
+    make_pipeline: MakePipeline, spare: Cluster
+) -> None:
+    pipeline = make_pipeline(spare)
+    pipeline.begin()
+    reload = "select pg_reload_conf()"
+    administer(spare, f"alter system set {TIMEOUT} = '1h'", reload)
+    said = pipeline.must("setup")
+    assert f"nobody has followed it for 1h ({TIMEOUT})" in said
+    assert pipeline.loader("status").returncode == 0
+    administer(spare, f"alter system set {TIMEOUT} = '5s'", reload)
+    wait_until(lambda: pipeline.loader("status").returncode == 3, "status warns of it")
+    assert f"the source gives it up ({TIMEOUT})" in pipeline.loader("status").stdout
+
+    def is_lost() -> bool:
+        administer(spare, "checkpoint")
+        lost = "select count(*) from pg_replication_slots where wal_status = 'lost'"
+        return bool(pipeline.source.value(lost))
+
+    wait_until(is_lost, "the slot is lost")
+    code, said = pipeline.refused("run")
+    assert (code, "(idle_timeout)" in said) == (21, True), said
+    shown = json.loads(pipeline.loader("status", "--json").stdout)
+    assert shown["slot"]["invalidation_reason"] == "idle_timeout"
+    assert shown["slot"]["idle_timeout_seconds"] == 5
+    remedy = re.search(r"Try: (alter system .*) -- on the source", said)
+    assert remedy
+    paste(spare, "postgres", remedy[1])
+    pipeline.recovers_from(said)
+    assert TIMEOUT not in pipeline.must("setup")

@@ -11,7 +11,7 @@ from loader.source import table_checks
 from loader.source.server import ServerInfo
 from loader.source.server_checks import judge_standby_names, parse_standby_names
 from loader.source.table import Check, Number, TableInfo, Writes
-from testkit.facts import column, declare
+from testkit.facts import column, declare, summed
 from waltally.errors import LoaderError
 from waltally.facts import parse
 from waltally.tables import Table
@@ -56,16 +56,7 @@ DECLARATION["dimensions"].append(
     )
 )
 DECLARATION["tables"][0]["columns"] = {"paid_at": "Paid At"}
-DECLARATION["measures"].append(
-    {
-        "name": "paid",
-        "kind": "sum",
-        "columns": ["amount"],
-        "of": ["rows"],
-        "type": "numeric",
-        "where": [],
-    }
-)
+DECLARATION["measures"].append(summed("amount"))
 FACT = parse("ft_paid", Table("analytics", "ft_paid"), DECLARATION)
 
 
@@ -178,12 +169,6 @@ def test_current_rows_need_their_key_alone_of_an_old_row() -> None:
     assert table_checks.table_findings(narrow, [rows]) == []
     (found,) = table_checks.table_findings(narrow, [rows, FACT])
     assert "does not carry Paid At, amount: " in str(found)
-
-
-def test_what_can_be_mended_is_said_at_once() -> None:
-    narrow = replace(TABLE, identity="n", identity_columns=frozenset())
-    found = table_checks.table_findings(replace(narrow, numbers={"amount": Number(True)}), [FACT])
-    assert [each.exit_code for each in found] == [17, 18]
 
 
 BELOW, ABOVE = "(amount < (100)::numeric)", "(amount >= (0)::numeric)"

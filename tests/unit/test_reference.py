@@ -78,33 +78,11 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
 
 
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
-WALKS = TEXT[TEXT.index("## Five walks") :]
-DEFINED = {
-    name
-    for folder in ("waltally", "loader", "spark", "dbt_project")
-    for ending in ("py", "sql")
-    for path in (ROOT / folder).rglob(f"*.{ending}")
-    for name in (
-        path.stem,
-        *re.findall(r"(?:def|class|macro|create function) (\w+)", path.read_text()),
-    )
-}
 
 
 def test_every_path_exists() -> None:
     for path in re.findall(r"`(\w+/[\w./]*)`", TEXT):
         assert (ROOT / path).exists(), path
-
-
-def test_every_function_and_macro_of_the_walks_exists() -> None:
-    """A name of a table of the database stands in the same code spans, but not in the walks."""
-    named = {
-        name
-        for span in re.findall(r"`([\w.]+)`", WALKS)
-        if not span.endswith((".py", ".sql"))
-        for name in span.split(".")
-    }
-    assert named <= DEFINED | {"rejected_changes", "cdc", "logged_table"}, named - DEFINED
 
 
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
@@ -192,20 +170,6 @@ def test_every_key_is_on_the_page() -> None:
 
 
 VERBS = sorted(GROUP.commands)
-OPENINGS = {
-    "Check",
-    "Compare",
-    "Copy",
-    "Count",
-    "Drop",
-    "Follow",
-    "Print",
-    "Rebuild",
-    "Show",
-    "Wait",
-    "Write",
-}
-"""What a command's help may begin with; a new verb belongs here."""
 
 
 def help_of(*arguments: str) -> str:
@@ -217,13 +181,6 @@ def help_of(*arguments: str) -> str:
 def examples(verb: str) -> list[list[str]]:
     text = GROUP.commands[verb].help or ""
     return [shlex.split(line) for line in re.findall(r"^ *Example: (.+)$", text, re.MULTILINE)]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_opens_with_a_verb(verb: str) -> None:
-    text = GROUP.commands[verb].help
-    assert text
-    assert text.split()[0] in OPENINGS
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -7,7 +7,6 @@ import re
 import subprocess
 from email.message import Message
 from email.parser import Parser
-from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -76,21 +75,6 @@ def test_the_lock_pins_what_it_needs(metadata: Message) -> None:
     """So `pip install -c requirements.lock` installs nothing that was not tested."""
     pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
     assert required(metadata) | required(metadata, "dbt") | required(metadata, "spark") <= pinned
-
-
-def test_the_loader_alone_needs_neither_dbt_nor_spark(metadata: Message) -> None:
-    assert "psycopg2-binary" in required(metadata)
-    assert required(metadata, "dbt") == {"dbt-core", "dbt-postgres"}
-    assert "pyspark" in required(metadata, "spark")
-    needed = [Requirement(name) for name in required(metadata)]
-    for each in needed:
-        assert not re.match("dbt|pyspark", each.name), each
-        needed += [
-            found
-            for found in map(Requirement, distribution(each.name).requires or ())
-            if found.name not in {known.name for known in needed}
-            and (found.marker is None or found.marker.evaluate({"extra": ""}))
-        ]
 
 
 OPS = Path(__file__).parents[2] / "ops"
