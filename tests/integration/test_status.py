@@ -55,6 +55,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert fact["is_finding"] is False
     source.take_baseline()
     (seeded,) = json.loads(source.must("status", "--json"))["facts"]
+    assert source.loader("status", LOADER_MAX_WAL_HELD_BYTES="1").returncode == 3
     parts = (fact, seeded["baseline"], body["summary"])
     for part in (body, body["slot"], body["position"], body["thresholds"], *parts):
         for field in part:

@@ -133,6 +133,7 @@ def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline,
     assert code == expected
     assert words in said
     assert f"everything before {pipeline.position()} is stored" in said
+    assert pipeline.loader("status").returncode == expected
     if expected == 22:
         assert pipeline.refused("setup") == (22, said)
     pipeline.recovers_from(said)
