@@ -162,6 +162,7 @@ def test_a_fact_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline) 
     assert telling.findings() == []
 
 
+@pytest.mark.slow
 def test_the_archive_is_counted_again_with_what_was_purged(
     telling: Pipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -330,10 +331,9 @@ def test_a_message_of_anybody_does_not_end_the_stream(pipeline: Pipeline) -> Non
     """The plugin fails for good on one that is too long for it, where it does not skip it."""
     pipeline.set_up()
     with pipeline.follow() as running:
-        for prefix in ("waltally", "waltally-none"):
-            pipeline.source.execute(
-                "select pg_logical_emit_message(true, %s, repeat(chr(1), 190000000))", prefix
-            )
+        pipeline.source.execute(
+            "select pg_logical_emit_message(true, 'waltally-none', repeat(chr(1), 190000000))"
+        )
         pipeline.source.insert(2)
         wait_until(lambda: pipeline.staged() == 2, "the rows are staged")
         running.end()

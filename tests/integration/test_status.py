@@ -268,7 +268,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
     with following(source) as process, ThreadPoolExecutor() as pool:
         writing = pool.submit(write)
         try:
-            for _ in range(25):
+            for _ in range(10):
                 assert status.report(settings, thresholds)["findings"] == []
                 assert setup.check(settings, wanted) == []
         finally:
