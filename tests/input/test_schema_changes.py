@@ -112,18 +112,3 @@ def test_primary_keys_may_change(pipeline: Pipeline) -> None:
     )
     pipeline.source.execute("delete from notifications where serial = 101")
     pipeline.must_be_exact()
-
-
-def test_columns_in_another_order_change_nothing(pipeline: Pipeline) -> None:
-    pipeline.source.execute("alter table notifications rename to former")
-    pipeline.source.execute(
-        "create table notifications (notification_status text, personalisation text, "
-        'notification_type notification_type, "to" text, template_id uuid, '
-        "template_version int default 1, service_id uuid, reference text, "
-        "created_at timestamp default now(), id uuid default gen_random_uuid()); "
-        "alter table notifications replica identity full"
-    )
-    pipeline.set_up()
-    pipeline.source.insert(3)
-    churn(pipeline)
-    pipeline.must_be_exact()

@@ -13,7 +13,7 @@ from testkit.databases import Database, application_database, paste
 from testkit.following import end, following, is_copying, peak_memory
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
-from testkit.servers import Cluster, Server, connect
+from testkit.servers import Server, connect
 
 
 def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database) -> None:
@@ -31,17 +31,6 @@ def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database)
     source.must("run", "--once")
     assert change_log(source) == second_opinion(source, other)
     assert source.staged() == 5 + 5 + 1 + 4
-
-
-def test_long_changes_are_compressed_by_lz4_where_the_server_has_it(source: Database) -> None:
-    methods = source.value(
-        "select enumvals from pg_settings where name = 'default_toast_compression'"
-    )
-    source.must("setup")
-    source.insert(1, text="x" * 300_000)
-    source.must("run", "--once")
-    used = source.value("select pg_column_compression(payload) from cdc.change_log")
-    assert used == ("lz4" if "lz4" in methods else "pglz")
 
 
 def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(pipeline: Pipeline) -> None:
@@ -112,21 +101,6 @@ def least_role(source: Database) -> str:
         f"create role {role} login replication; grant create on database {source.name} to {role}"
     )
     return role
-
-
-def test_staging_may_live_in_another_database(source: Database, cluster: Cluster) -> None:
-    connect(cluster.dsn()).cursor().execute(f"create database {source.name}_target")
-    target = {"LOADER_TARGET_DSN": cluster.dsn(f"{source.name}_target")}
-    source.must("setup", **target)
-    source.insert(12)
-    source.must("run", "--once", **target)
-    there = connect(target["LOADER_TARGET_DSN"])
-    with there.cursor() as cursor:
-        cursor.execute("select count(*) from cdc.change_log")
-        assert cursor.fetchone() == (12,)
-    there.close()
-    source.must("teardown", "--yes", **target)
-    connect(cluster.dsn()).cursor().execute(f"drop database {source.name}_target with (force)")
 
 
 @pytest.mark.parametrize(

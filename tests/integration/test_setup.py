@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 
 from loader.capture.protocol import ProtocolError, protocol_error
-from testkit.commands import ROOT, run_loader, wait_until
+from testkit.commands import ROOT, run_loader
 from testkit.databases import Database, paste
 from testkit.facts import NOTIFY, manifest_of
 from testkit.servers import Cluster
@@ -156,33 +156,6 @@ def test_a_plugin_that_is_gone_is_named_with_the_server_s_version(source: Databa
     assert f"apt-get install postgresql-{major_version(source)}-wal2json" in done.stderr
     gone = ProtocolError('could not access file "wal2json"', "58P01", 17)
     assert "apt-get install postgresql-17-wal2json" in protocol_error(gone, "any").remedy
-
-
-def test_setups_of_one_slot_s_name_in_two_schemas_do_not_wait_for_each_other(
-    source: Database,
-) -> None:
-    """As of two sources with a warehouse in common; here the second meets the first one's slot."""
-    writer = psycopg2.connect(source.cluster.dsn(source.name))
-    writer.cursor().execute("insert into unrelated (note) values ('open')")
-    first = source.start_loader("setup", "--timeout", "600")
-    try:
-        making = (
-            "select count(*) from pg_stat_activity "
-            "where query ~ 'pg_create_logical_replication_slot' and pid <> pg_backend_pid()"
-        )
-        wait_until(lambda: source.value(making) == 1, "the first waits for the writer")
-        second = source.start_loader("setup", LOADER_SCHEMA="second")
-        try:
-            wait_until(lambda: second.poll() is not None, "the second does not wait")
-            assert second.returncode == 24
-            assert first.poll() is None
-        finally:
-            second.kill()
-            second.communicate()
-    finally:
-        writer.close()
-        _, said = first.communicate(timeout=120)
-    assert first.returncode == 0, said
 
 
 def test_a_writer_that_blocks_the_slot_is_named(source: Database) -> None:

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from testkit.commands import SECRET, wait_until
+from testkit.commands import SECRET
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect
 
 RETRY = "cannot be reached"
@@ -103,41 +102,6 @@ def password_wanted(cluster: Cluster, database: Database) -> Iterator[str]:
         hba.write_text(before)
         database.execute("select pg_reload_conf()")
         database.execute(f"drop role {role}")
-
-
-def test_a_source_database_that_is_dropped(apart: Pipeline) -> None:
-    apart.begin()
-    admin = connect(apart.source.cluster.dsn())
-    with apart.follow() as running, admin.cursor() as cursor:
-
-        def dropped() -> bool:
-            cursor.execute(
-                "select pg_terminate_backend(active_pid) from pg_replication_slots "
-                "where database = %s and active_pid is not null",
-                (apart.source.name,),
-            )
-            cursor.execute(
-                "select 1 from pg_replication_slots where database = %s and active_pid is not null",
-                (apart.source.name,),
-            )
-            if cursor.fetchone():
-                return False
-            cursor.execute(f"drop database {apart.source.name} with (force)")
-            return True
-
-        wait_until(dropped, "the database is dropped")
-        code, said = running.refuses()
-        assert code == 10
-        assert f'database "{apart.source.name}" does not exist' in said
-        assert f"everything before {apart.position()} is stored" in said
-        cursor.execute(f"create database {apart.source.name}")
-    admin.close()
-    apart.source = apart.source.reconnect()
-    apart.source.load_notify()
-    apart.source.insert(2, "sent")
-    code, said = apart.refused("run", "--once")
-    assert code == 21
-    apart.recovers_from(said)
 
 
 def test_another_cluster(make_pipeline: MakePipeline, cluster: Cluster, spare: Cluster) -> None:
