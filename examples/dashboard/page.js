@@ -154,7 +154,7 @@ function receive(event) {
   const sums = { requested: total("requested"), delivered: total("delivered"), failed: total("failed") };
   points.push({ at: performance.now() / 1000, ...parts(sums) });
   byId("state").className = "live";
-  byId("state").textContent = `live, at ${counts.position}`;
+  byId("state").textContent = `live, at ${counts.position ?? "no position yet"}`;
   drawStatuses(counts.statuses);
   drawTotals(byId("types"), counts.types);
   drawServices(counts.services);
@@ -163,9 +163,11 @@ function receive(event) {
 
 const events = new EventSource("events"); // it connects again by itself
 events.onmessage = receive;
-events.onerror = () => {
+const stale = (why) => () => {
   byId("state").className = "";
-  byId("state").textContent = "no connection, trying again";
+  byId("state").textContent = `${why}, trying again`;
 };
+events.onerror = stale("no connection");
+events.addEventListener("gone", stale("the database does not answer"));
 setInterval(draw, 1000);
 addEventListener("resize", draw);

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,18 @@ import pytest
 from testkit.browser import CHROMIUM, Page, chromium
 from testkit.commands import ROOT, profiles, wait_until
 from testkit.databases import Database
-from testkit.servers import free_port
+from testkit.servers import administer, free_port
+
+HOSTILE = (
+    "<b>failed</b>",
+    '"><img src=x onerror="isRun = 1">',
+    "</script><script>isRun = 1</script>",
+    "javascript:isRun=1",
+    "a\n\ndata: {}\n\nevent: gone",
+    "__proto__",
+    "\u2028\u202e${isRun = 1}",
+)
+"""Statuses that would be HTML, a script or an event of the stream."""
 
 
 @pytest.fixture
@@ -92,9 +105,7 @@ def must_tell_of_each_change(source: Database, root: str, tmp_path: Path) -> Non
     with urllib.request.urlopen(f"{root}events") as stream:
 
         def told() -> dict[str, Any]:
-            data = next(line for line in stream if line.startswith(b"data: "))
-            counts: dict[str, Any] = json.loads(data.removeprefix(b"data: "))
-            return counts
+            return read_counts(stream)
 
         email = {"name": "email", "requested": 2, "delivered": 2, "failed": 0}
         first = told()
@@ -107,6 +118,61 @@ def must_tell_of_each_change(source: Database, root: str, tmp_path: Path) -> Non
         assert second["position"] != first["position"]
 
 
+def read_counts(stream: Iterable[bytes]) -> dict[str, Any]:
+    data = next(line for line in stream if line.startswith(b"data: "))
+    counts: dict[str, Any] = json.loads(data.removeprefix(b"data: "))
+    return counts
+
+
+def sessions(database: Database) -> int:
+    return int(
+        database.value(
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and backend_type = 'client backend' and pid <> pg_backend_pid()"
+        )
+    )
+
+
+def test_more_pages_than_the_server_has_connections_are_served_by_one(
+    source: Database, root: str
+) -> None:
+    """Half of them never read, and all of them vanish."""
+    pages = int(source.value("show max_connections")) + 20
+    wait_until(lambda: sessions(source) == 0, "the build's sessions have ended")
+    with ExitStack() as stack:
+        for number in range(pages):
+            if number % 2:
+                page = socket.create_connection(("127.0.0.1", urlsplit(root).port or 0))
+                stack.enter_context(page).sendall(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            else:
+                stream = stack.enter_context(urllib.request.urlopen(f"{root}events"))
+                assert read_counts(stream)["statuses"] == [{"name": "delivered", "count": 1}]
+        source.insert(1, "delivered")
+        source.must("run", "--once", "--build")
+        assert read_counts(stream)["statuses"] == [{"name": "delivered", "count": 2}]
+        wait_until(lambda: sessions(source) == 1, "one session serves them all")
+    wait_until(lambda: sessions(source) == 0, "nobody looks any more")
+
+
+def test_a_page_says_that_the_database_is_gone_and_goes_on_when_it_is_back(
+    source: Database, root: str
+) -> None:
+    service = source.value("select id from services order by id limit 1")
+    url = f"{root}services/{service}"
+    with urllib.request.urlopen(f"{root}events") as stream:
+        first = read_counts(stream)
+        administer(source.cluster, f"alter database {source.name} allow_connections false")
+        source.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        assert b"event: gone\n" in stream
+        assert ask(url)[0] == HTTPStatus.SERVICE_UNAVAILABLE
+        administer(source.cluster, f"alter database {source.name} allow_connections true")
+        assert read_counts(line for line in stream if line != b"data:\n") == first
+        assert ask(url)[0] == HTTPStatus.OK
+
+
 @pytest.mark.slow
 def test_a_change_at_the_source_moves_the_page_without_a_reload(
     source: Database, root: str, page: Page
@@ -115,11 +181,20 @@ def test_a_change_at_the_source_moves_the_page_without_a_reload(
     wait_until(lambda: shown(page, "delivered") == "1", "the page shows the count")
     page.evaluate("window.isTheSame = true")
     source.insert(2, "delivered")
-    source.insert(1, "<b>failed</b>")
+    for status in HOSTILE:
+        source.insert(1, status)
     source.must("run", "--once", "--build")
-    wait_until(lambda: shown(page, "requested") == "4", "the page shows the change")
-    assert (shown(page, "delivered"), shown(page, "under-way")) == ("3", "1")
-    assert "<b>failed</b>" in shown(page, "statuses")
+    wait_until(lambda: shown(page, "requested") == f"{3 + len(HOSTILE)}", "the page has them")
+    assert (shown(page, "delivered"), shown(page, "under-way")) == ("3", f"{len(HOSTILE)}")
+    for status in HOSTILE:
+        assert status in shown(page, "statuses")
+    assert (
+        page.evaluate("document.querySelectorAll('#statuses :is(a, b, img, script)').length") == 0
+    )
+    # Had one of them become HTML after all, its script would not run.
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p onclick=\"isRun = 1\">')")
+    page.evaluate("document.querySelector('p').click()")
+    assert page.evaluate("typeof isRun") == "undefined"
     assert page.evaluate("window.isTheSame")
     # The icon is in the page itself: data:
     assert {urlsplit(asked).netloc for asked in page.requests} - {""} == {urlsplit(root).netloc}

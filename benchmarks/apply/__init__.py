@@ -1,1 +1,0 @@
-"""From raw JSON to the merged fact: CPU per change."""

@@ -1,1 +1,0 @@
-"""From the slot to the durable change log: the loader beside other ways."""

@@ -1,1 +1,0 @@
-"""What a long seed does to the source: the WAL and the old row versions that it holds."""

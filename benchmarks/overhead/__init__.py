@@ -1,1 +1,0 @@
-"""What a loader or triggers cost the application that writes."""

@@ -1,1 +1,0 @@
-"""What counting the existing rows costs, beside other ways to count."""
