@@ -13,13 +13,17 @@ import pytest
 from testkit.commands import LOADER, SECRET, RunningLoader, run_dbt, sentence
 from testkit.databases import Database, paste
 from testkit.facts import declare
-from testkit.hostile_names import NAMES
+from testkit.hostile_names import ATTACK, NAMES
 from testkit.pipeline import Pipeline
 from testkit.project import host_project, notify_model
 from testkit.spark_jobs import run_job
 from waltally.errors import TableUnfit
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
+
+STAGING = f"c'd\"c\\ {{{{ 7 * 7 }}}} $a$; {ATTACK}; --"
+MARTS = "analytics\\ {{ 7 * 7 }} $a$ 100% %s; --"
+"""The schemas of the change log and of the facts."""
 
 
 class Counted:
@@ -82,6 +86,8 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         LOADER_MANIFEST="",
         DBT_PROJECT_DIR=str(project),
         DBT_PROFILES_DIR=str(project),
+        LOADER_SCHEMA=STAGING,
+        DBT_SCHEMA=MARTS,
         PGPASSWORD=SECRET,
         PATH=f"{LOADER.parent}:/usr/bin:/bin",
     )
@@ -110,16 +116,21 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
     dbt("run")
     database.must("run", "--once", "--build", **environment)
-    with RunningLoader(environment, tmp_path / "log") as running:
+    with RunningLoader(environment, tmp_path / "log", "--build") as running:
         running.wait_for("following the slot")
         run_job("spark-submit spark/audit.py", environment)
+        database.must("wait", **environment)
+        said = json.loads(database.must("status", "--json", **environment))
+        assert {each["state"] for each in said["facts"]} == {"follows"}
+        database.must("status", **environment)
         running.end()
     dbt("test")
     dbt("docs", "generate")
     for each in tables:
         keys = f"{each.columns}, {quoted(each.moment)}::text, row_count, {quoted(each.paid)}"
         counted = database.execute(
-            f"select {keys} from analytics.{each.fact} where row_count <> 0 order by row_count, 1"
+            f"select {keys} from {quoted(MARTS)}.{each.fact} "
+            "where row_count <> 0 order by row_count, 1"
         )
         assert counted == [
             ("c", "", "", None, 1, Decimal("4.5")),

@@ -5,10 +5,14 @@
 {%- set declarations = graph.nodes.values() | map(attribute='config') | map(attribute='meta', default={})
     | selectattr('waltally', 'defined') | map(attribute='waltally') | list -%}
 {%- set readables = waltally.list_readables(declarations) -%}
+{%- set readers = ref('waltally', 'rejected_changes').schema -%}
+{%- set reader_name = 'read_changes_of_' ~ project_name[:40] -%}
 {%- set routine = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply') -%}
-{%- set reader = waltally.quote_name(ref('waltally', 'rejected_changes').schema) ~ '.' ~ waltally.quote_name('read_changes_of_' ~ project_name[:40]) -%}
-{%- set routine_signature = routine ~ '(text, text, ' ~ staging ~ '.change[], integer[], integer[], text[])' -%}
-{%- set reader_signature = reader ~ '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)' -%}
+{%- set reader = waltally.quote_name(readers) ~ '.' ~ waltally.quote_name(reader_name) -%}
+{%- set routine_signature = waltally.quote_name(this.schema, true) ~ '.' ~ waltally.quote_name(model.name ~ '__apply', true)
+    ~ '(text, text, ' ~ waltally.get_staging_schema(true) ~ '.change[], integer[], integer[], text[])' -%}
+{%- set reader_signature = waltally.quote_name(readers, true) ~ '.' ~ waltally.quote_name(reader_name, true)
+    ~ '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)' -%}
 {%- set needs = [] -%}
 {%- for table in declared.tables -%}
     {%- do needs.append([table.schema ~ '.' ~ table.table, waltally.list_needs(declared, table)]) -%}

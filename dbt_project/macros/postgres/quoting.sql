@@ -1,7 +1,8 @@
-{# A name as SQL wants it: always in quotes, so any name works, also in the body of a `do $name$`. #}
-{% macro quote_name(name) -%}
+{# A name as SQL wants it: always in quotes, so any name works, also in the body of a `do $name$`. Casts
+   of text to regprocedure know plain quotes only: `for_text`. #}
+{% macro quote_name(name, for_text=false) -%}
     {%- set doubled = name | replace('"', '""') -%}
-    {%- if modules.re.search('[$]\\w*[$]', name) -%}
+    {%- if modules.re.search('[$]\\w*[$]', name) and not for_text -%}
         U&"{{ doubled | replace('\\', '\\\\') | replace('$', '\\0024') }}"
     {%- else -%}
         "{{ doubled }}"

@@ -9,6 +9,7 @@
 {%- set key = waltally.quote_literal(waltally.get_model_key()) -%}
 {%- set own = waltally.quote_name(this.schema) ~ '.' -%}
 {%- set fill = own ~ waltally.quote_name(this.identifier ~ '__fill') -%}
+{%- set fill_signature = waltally.quote_name(this.schema, true) ~ '.' ~ waltally.quote_name(this.identifier ~ '__fill', true) ~ '(text)' -%}
 {%- set hidden = [] -%}
 {%- for value in resolved['values'] -%}
     {%- do hidden.append(own ~ waltally.quote_name(this.identifier ~ '__values_' ~ loop.index0)) -%}
@@ -99,13 +100,13 @@ begin
     {%- endfor %}
 end
 $fill$;
-select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literal(fill ~ '(text)') }}]);
+select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literal(fill_signature) }}]);
 select {{ staging }}.install_roll_up(
     {{ key }},
     {{ waltally.quote_literal(model.name) }},
     {{ waltally.quote_literal(project_name) }},
     {{ waltally.quote_literal(tojson(dict(resolved, derived=derived, schema=this.schema, table=this.identifier))) }},
-    {{ waltally.quote_literal(fill ~ '(text)') }},
+    {{ waltally.quote_literal(fill_signature) }},
     array[{{ waltally.quote_literals(resolved.inputs) }}],
     {{ 3 * keeps | length }},
     {{ flags.FULL_REFRESH or load_cached_relation(this) is none }}
