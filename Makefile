@@ -150,11 +150,12 @@ lint-alerts: $(PROMETHEUS)/usr/bin/promtool  ## Check and try the alert rules by
 
 STAGES := capture apply freshness catch-up overhead seed hot-groups facts kinds
 BENCHES := $(addprefix bench-,$(STAGES))
-.PHONY: $(BENCHES) bench-gate
+.PHONY: $(BENCHES) bench-large-seed bench-gate
 
 bench: $(BENCHES)  ## Measure every stage, well over an hour; bench-capture and the like for one
 
-$(BENCHES): install
+# The large seed fills 100,000,000 rows, so it is no part of `make bench`.
+$(BENCHES) bench-large-seed: install
 	$(BIN)/python -m benchmarks.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 bench-gate: install  ## Fail where apply, capture or freshness got worse since the last release, or BASE=REVISION
@@ -166,7 +167,7 @@ spark-bundle: install  ## Pack into target/spark what a Spark cluster needs (doc
 install-debezium: install  ## Install the engine that bench-capture compares with, 400 MB
 	$(call has_pip,.venv-debezium) || $(BIN)/python -m venv --clear .venv-debezium
 	.venv-debezium/bin/python -m pip install --disable-pip-version-check \
-		-r benchmarks/capture/debezium-requirements.txt
+		-r benchmarks/debezium-requirements.txt
 
 fix:  ## Format and mend what the linters can
 	$(BIN)/ruff check --fix .

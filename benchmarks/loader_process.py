@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.measure import ROOT, peak_bytes
+from benchmarks.measure import ROOT, cpu_seconds, peak_bytes
 from benchmarks.workload import LOADER, environment
 from testkit.servers import Cluster
 from testkit.source import transaction
@@ -39,8 +39,7 @@ class LoaderProcess:
     @property
     def cpu_seconds(self) -> float:
         """The CPU seconds of the loader so far."""
-        times = psutil.Process(self._process.pid).cpu_times()
-        return float(times.user + times.system)
+        return cpu_seconds(psutil.Process(self._process.pid))
 
     def sessions_cpu_seconds(self, server: Cluster) -> float:
         """Return the CPU seconds of its sessions so far; others' are named `benchmark`."""
@@ -51,8 +50,7 @@ class LoaderProcess:
                 "and application_name <> 'benchmark'"
             )
             pids = [int(pid) for (pid,) in cursor.fetchall()]
-        times = [psutil.Process(pid).cpu_times() for pid in pids]
-        return sum(float(each.user + each.system) for each in times)
+        return sum(cpu_seconds(psutil.Process(pid)) for pid in pids)
 
     def check(self) -> None:
         """Raise RuntimeError, with the end of its log, if the loader has ended by itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ ROOT = Path(__file__).parent.parent
 _POLL = 0.02
 _SETTLE = 0.25
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
+_PSS = re.compile(r"^Pss:\s+(\d+) kB", re.M)
+_SAMPLE = 0.25
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,20 @@ def server_cpu(cluster: Cluster) -> float:
     return now
 
 
+def cpu_seconds(process: psutil.Process) -> float:
+    """Return the CPU seconds of a process so far, without its children's; 0 where it is gone."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
 def _read_cpu(cluster: Cluster) -> float:
     postmaster = psutil.Process(int((cluster.data / "postmaster.pid").read_text().split()[0]))
-    times = postmaster.cpu_times()
-    total = times.user + times.system + times.children_user + times.children_system
-    for backend in postmaster.children():
-        try:
-            own = backend.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += own.user + own.system
-    return float(total)
+    ended = postmaster.cpu_times()
+    backends = sum(cpu_seconds(each) for each in (postmaster, *postmaster.children()))
+    return float(ended.children_user + ended.children_system + backends)
 
 
 def run(
@@ -111,3 +117,39 @@ def peak_bytes(pid: int) -> int:
     except OSError:
         return 0
     return int(found[1]) * 1024 if found else 0
+
+
+class PeakMemory:
+    """The most memory of this process's descendants, such as a JVM and its Python workers.
+
+    Forked workers share pages; each page counts once. Of each process its own peak is taken.
+    """
+
+    def __init__(self) -> None:
+        self._peaks: dict[int, int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The sum over all processes."""
+        return sum(self._peaks.values())
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_SAMPLE):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    found = _PSS.search(Path(f"/proc/{process.pid}/smaps_rollup").read_text())
+                except OSError:
+                    continue
+                if found:
+                    held = int(found[1]) * 1024
+                    self._peaks[process.pid] = max(self._peaks.get(process.pid, 0), held)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from benchmarks import report
 from benchmarks.freshness.report import draw as draw_freshness
-from benchmarks.overhead.__main__ import draw as draw_overhead
+from benchmarks.overhead import draw as draw_overhead
 
 
 def main() -> None:

@@ -8,16 +8,16 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import psutil
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Printed
 
 from benchmarks.measure import ROOT
 from testkit.servers import BIN
@@ -47,33 +47,66 @@ _STYLE: dict[Any, object] = {
 }
 
 
+class Table(NamedTuple):
+    """What a stage measured. The first row's keys are the columns, with their units."""
+
+    stage: str
+    """Its name on the page and in benchmarks/results; empty for a table that is only printed."""
+    rows: Sequence[Row]
+    facts: Mapping[str, object] = {}
+    """What goes into the JSON only, such as goals."""
+
+
+def main(
+    page: str | None, measure: Callable[..., Iterable[Table]], **options: tuple[Any, str]
+) -> None:
+    """Run a stage as a command: parse its options, measure, publish each table as it comes.
+
+    An option is (default, help), and measure takes it by the same name. A list takes several
+    values, False is a flag. `page` is the docstring of the stage's module.
+    """
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=page, formatter_class=form)
+    for name, (default, text) in options.items():
+        first = (default or [0])[0] if isinstance(default, list) else default
+        takes: dict[str, Any] = {"type": type(first)}
+        if isinstance(default, list):
+            takes["nargs"] = "*"
+        elif default is False:
+            takes = {"action": "store_true"}
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, default=default, help=f"{text} (%(default)s)", **takes)
+    given = vars(parser.parse_args())
+    for table in measure(**given):
+        if table.stage:
+            publish(table.stage, table.rows, sizes=given, **table.facts)
+        else:
+            show("", table.rows)
+
+
 def parser(page: str | None) -> argparse.ArgumentParser:
     """Return a parser for a stage's options; `page` is the docstring of its module."""
     form = argparse.RawDescriptionHelpFormatter
     return argparse.ArgumentParser(description=page, formatter_class=form)
 
 
-def publish(
-    stage: str, rows: Sequence[Row], on_page: Sequence[Row] | None = None, **facts: object
-) -> None:
+def publish(stage: str, rows: Sequence[Row], **facts: object) -> None:
     """Print a stage's rows and keep them: JSON in benchmarks/results, a table on the page.
 
     The first row's keys are the columns, with their units. `facts` (sizes, goals) go into the
-    JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`; `on_page`
-    are the rows and columns that a reader needs there (default: all).
+    JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`.
     """
     show(stage, rows)
     RESULTS.mkdir(parents=True, exist_ok=True)
     kept = {"stage": stage, "machine": machine(), **facts, "rows": list(rows)}
     (RESULTS / f"{stage}.json").write_text(json.dumps(kept, indent=2) + "\n")
-    shown = on_page or rows
-    _into_page(stage, list(shown[0]), shown)
+    _into_page(stage, list(rows[0]), rows)
 
 
 def show(title: str, rows: Sequence[Row]) -> None:
     """Print rows as a table; the first row's keys are the columns."""
     columns = list(rows[0])
-    table = Table(title=title)
+    table = Printed(title=title)
     for column in columns:
         table.add_column(column, justify="left" if column == columns[0] else "right")
     for row in rows:

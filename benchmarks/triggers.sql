@@ -55,30 +55,8 @@ begin
 end
 $$;
 
-create function count_inserted_row() returns trigger language plpgsql as $$
-begin
-    insert into trigger_counts as counts
-    values (
-        new.service_id, new.template_id, new.notification_type, new.notification_status, 1
-    )
-    on conflict (service_id, template_id, notification_type, notification_status)
-    do update set count = counts.count + excluded.count;
-    return null;
-end
-$$;
-
-create function count_updated_row() returns trigger language plpgsql as $$
-begin
-    insert into trigger_counts as counts
-    select *
-    from (
-        values
-        (old.service_id, old.template_id, old.notification_type, old.notification_status, -1),
-        (new.service_id, new.template_id, new.notification_type, new.notification_status, 1)
-    ) as images (service_id, template_id, notification_type, notification_status, sign)
-    order by service_id, template_id, notification_type, notification_status
-    on conflict (service_id, template_id, notification_type, notification_status)
-    do update set count = counts.count + excluded.count;
-    return null;
-end
-$$;
+create trigger count_inserted after insert on notifications
+referencing new table as new_rows for each statement execute function count_inserted();
+create trigger count_updated after update on notifications
+referencing old table as old_rows new table as new_rows
+for each statement execute function count_updated();

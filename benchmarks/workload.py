@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 from psycopg2.extensions import connection as Connection
@@ -51,6 +52,15 @@ inner join (
     select row_number() over (order by id) - 1 as place, * from templates
 ) as t on t.place = mod(n, %(templates)s)
 """
+
+
+def ask(dsn: str, statement: str, values: Mapping[str, object] | None = None) -> list[Any]:
+    """Execute a statement outside a transaction, or several in one; return the rows of the last."""
+    with closing(psycopg2.connect(dsn)) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
 
 
 def create(cluster: Cluster, services: int = 10, templates: int = 50) -> None:

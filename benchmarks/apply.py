@@ -1,0 +1,209 @@
+"""From raw JSON to the merged fact: CPU per change, and what the whole way costs beside decoding.
+
+python -m benchmarks.apply --rows 200000 --rounds 3
+python -m benchmarks.apply --project examples/notify    # two facts, not published
+python -m benchmarks.apply --workers 0 1 3              # spark/apply.py beside cdc.apply
+
+For each kind of change: decoding alone, then loader and COPY, then one `cdc.apply`, in
+rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
+checkpoints, the WAL writer) and of the program. The CPU of the same command with nothing to do is
+subtracted and reported apart: it is paid per build, not per change. There are two servers, so that
+each stage's part is seen. `--workers` compares ways to apply the inserts: 0 is the database itself,
+any other number a standalone Spark cluster of so many workers of one core on this machine, of which
+the driver starts for each apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks import decoding, report
+from benchmarks.measure import ROOT, Cost, run, say
+from benchmarks.workload import BIN, LOADER, ask, create, environment, insert, set_up
+from testkit import source as demo_source
+from testkit.servers import BIN as SERVER_BIN
+from testkit.servers import Cluster
+from testkit.spark_cluster import spark_cluster
+
+GOALS = {"changes per CPU second of the server": 100_000, "whole / decoding": 3.0}
+
+_SOURCE = {"max_replication_slots": "30", "max_wal_senders": "20", "max_wal_size": "16GB"}
+_TARGET = {
+    # As on a server that has run for a while, WAL goes into files that are there already.
+    "min_wal_size": "4GB",
+    "max_wal_size": "16GB",
+    "shared_buffers": "1GB",
+}
+
+_STATUS = "update notifications set notification_status = "
+_OF_THE_DAY = ("key_type", "created_at")
+"""What the second fact of examples/notify needs of an old row, besides the first one's columns."""
+
+KINDS: dict[str, str | None] = {
+    "inserts": None,
+    "updates, whole old row": f"{_STATUS} 'sent'",
+    "updates that move nothing": "update notifications set reference = 'r'",
+    "updates, covering index": f"{_STATUS} 'delivered'",
+    "deletes, covering index": "delete from notifications",
+}
+"""The statement that makes the changes, by the kind's name; the order matters."""
+
+
+_SIZE = "select avg(octet_length(payload))::int from cdc.change_log"
+_CHECK = """
+select
+    (select count(*) from cdc.change_log where slot_name = %(slot)s),
+    (select count(*) from analytics.rejected_changes),
+    (
+        select count(*)
+        from cdc.model_watermark
+        inner join cdc.slot_position using (slot_name)
+        where slot_name = %(slot)s and applied_lsn < position_lsn
+    )
+"""
+
+
+def decode(source: Cluster, slot: str, end: str) -> Cost:
+    """Return the cost of decoding a slot's WAL up to the end, into nothing."""
+    program, *words = decoding.command(source, slot, end)
+    return run([SERVER_BIN / program, *words], {}, {"source": source})
+
+
+class Round(NamedTuple):
+    """CPU seconds of one kind of change, less what the same costs with nothing to do."""
+
+    decode: float
+    loader: float
+    copy: float
+    apply: float
+    empty_build: float
+    empty_seconds: float
+    seconds: float
+    """From the start of the apply to its end, less what it takes with nothing to do."""
+
+
+def measure(rows: int, rounds: int, project: str, workers: Sequence[int]) -> Iterator[report.Table]:
+    """Measure every kind of change, or the ways to apply inserts."""
+    folder = (ROOT / project).resolve()
+    if folder != ROOT:
+        run([BIN / "dbt", "deps", "--quiet", "--project-dir", folder], {}, {})
+    if not workers:
+        found = [*measure_kinds(rows, rounds, folder)]
+        for row in found:
+            del row["empty build, s"]
+        yield report.Table("apply" if folder == ROOT else "", found, {"goals": GOALS})
+        return
+    found = []
+    for number in workers:
+        with spark_cluster(number) if number else nullcontext() as cluster:
+            spark = cluster.url if cluster else ""
+            (row,) = measure_kinds(rows, rounds, folder, {"inserts": None}, spark)
+        kept = ("applied per s", "apply µs", "applied per CPU s", "empty build, s")
+        way = f"Spark, {number} workers of one core" if number else "the database"
+        found.append({"applied by": way, **{key: row[key] for key in kept}})
+    yield report.Table("apply_spark", found)
+
+
+def measure_kinds(
+    rows: int,
+    rounds: int,
+    project: Path,
+    kinds: dict[str, str | None] = KINDS,
+    spark: str = "",
+) -> Iterator[dict[str, object]]:
+    """Yield a row of the table for each kind of change: medians of the rounds."""
+    with Cluster(_SOURCE) as source, Cluster(_TARGET) as target:
+        create(source)
+        for place, (kind, statement) in enumerate(kinds.items()):
+            if kind == "updates, covering index":
+                columns = (*demo_source.DIMENSIONS, *(_OF_THE_DAY if project != ROOT else ()))
+                demo_source.set_identity(source.dsn(), "covering", columns)
+            slots = [f"apply_{place}_{number}" for number in range(rounds)]
+            for slot in slots:
+                prepare(source, target, slot, project)
+                decoding.make_slot(source, f"{slot}_alone")
+            if statement is None:
+                insert(source, rows, 5_000)
+            else:
+                ask(source.dsn(), statement)
+            end = decoding.wal_end(source)
+            found = [one_round(source, target, slot, end, rows, project, spark) for slot in slots]
+            ((size,),) = ask(target.dsn(), _SIZE)
+            yield _row(kind, rows, size, found)
+            say(f"{kind}: done")
+
+
+def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
+    """Make the slot that feeds the facts, in place of the one that did; a fact has one slot."""
+    if ask(target.dsn(), "select to_regclass('cdc.fact')") != [(None,)]:
+        ask(target.dsn(), "truncate cdc.fact, cdc.model_watermark, cdc.installed_model")
+        ask(target.dsn(), "drop schema if exists analytics cascade")
+    set_up(source, target, slot, project)
+
+
+def one_round(
+    source: Cluster, target: Cluster, slot: str, end: str, rows: int, project: Path, spark: str
+) -> Round:
+    """Decode, stage and apply what the slot has, into a warehouse that holds nothing else."""
+    clusters = {"source": source, "target": target}
+    prepare(source, target, slot, project)
+    settings = environment(source, target, slot, project)
+    ask(target.dsn(), "truncate cdc.change_log")
+    alone = decode(source, f"{slot}_alone", end)
+    loader: list[str | Path] = [LOADER, "run", "--once"]
+    staged, staged_idle = (run(loader, settings, clusters) for _ in range(2))
+    ask(target.dsn(), "vacuum analyze cdc.change_log")
+    apply: list[str | Path] = [*loader, "--build"]
+    if spark:
+        ask(target.dsn(), "update cdc.installed_model set engine = 'spark'")
+        apply = [BIN / "spark-submit", "--master", spark, "spark/apply.py", "--once"]
+    built, built_idle = (run(apply, settings, clusters) for _ in range(2))
+    if (found := ask(target.dsn(), _CHECK, {"slot": slot})) != [(rows, 0, 0)]:
+        raise RuntimeError(f"staged, rejected, models behind: {found[0]}, not ({rows}, 0, 0)")
+    for name in (slot, f"{slot}_alone"):
+        decoding.drop_slot(source, name)
+    return Round(
+        decode=alone.servers["source"],
+        loader=staged.program - staged_idle.program,
+        copy=staged.servers["target"] - staged_idle.servers["target"],
+        apply=built.servers["target"] - built_idle.servers["target"],
+        empty_build=built_idle.servers["target"],
+        empty_seconds=built_idle.seconds,
+        seconds=built.seconds - built_idle.seconds,
+    )
+
+
+def _row(kind: str, rows: int, size: object, rounds: list[Round]) -> dict[str, object]:
+    def micros(pick: Callable[[Round], float]) -> float:
+        return median(pick(each) for each in rounds) / rows * 1e6
+
+    apply = micros(lambda each: each.apply)
+    whole = [(each.decode + each.loader + each.copy + each.apply) / each.decode for each in rounds]
+    return {
+        "changes": kind,
+        "JSON bytes": size,
+        "decode µs": micros(lambda each: each.decode),
+        "loader µs": micros(lambda each: each.loader),
+        "COPY µs": micros(lambda each: each.copy),
+        "apply µs": apply,
+        "applied per CPU s": 1e6 / apply,
+        "whole / decode": median(whole),
+        "applied per s": rows / median(each.seconds for each in rounds),
+        "empty build, s": median(each.empty_seconds for each in rounds),
+        "empty build, server ms": median(each.empty_build for each in rounds) * 1e3,
+    }
+
+
+if __name__ == "__main__":
+    report.main(
+        __doc__,
+        measure,
+        rows=(200_000, "changes of each kind"),
+        rounds=(3, "runs of each"),
+        project=(".", "the dbt project with the facts"),
+        workers=([], "ways to apply: 0 or workers of a Spark cluster"),
+    )
