@@ -3,7 +3,7 @@
 A setting that the client sends with the login (libpq's `options`) counts before
 the first statement and beats what a role, a database or the server's configuration says.
 
-Not pinned, because they change no number and stop nothing: memory, planner, parallel, JIT and I/O
+Not pinned, because they change no number and stop nothing: memory, planner, parallel and I/O
 settings, tablespaces, TOAST compression, `plan_cache_mode`, `xmloption`, `xmlbinary`,
 `array_nulls`, `lc_time`, `lc_numeric`, `backslash_quote` (of no use under
 standard_conforming_strings) and `wal_sender_timeout` (the loader reads it and answers in time).
@@ -44,6 +44,8 @@ _VALUES = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "lc_monetary": "C",
+    # It compiles short statements over many relations for seconds, also while others wait for us.
+    "jit": "off",
     # wal2json reports what it drops as a warning and nowhere else.
     "client_min_messages": "warning",
 }
