@@ -50,7 +50,7 @@ browser:
 	@-CHROMIUM=1 ops/install-debian.sh
 
 acceptance: install browser  ## Run every slow and exhaustive test, two at a time
-	@echo "Slow and exhaustive tests: ten random histories per replica identity, crashes, Spark jobs"
+	@echo "Slow and exhaustive tests: random histories of the examples, crashes, Spark jobs"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 2 --dist worksteal -m slow
 	@echo "More random histories for the delta rules"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v tests/properties

@@ -1,7 +1,8 @@
-"""Who may create objects, or call cdc.apply, gains no right through it and changes no count."""
+"""Whoever creates objects, calls cdc.apply or sets up roles gains no right and changes no count."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,14 +27,29 @@ from tests.operations.roles import (
 CALLER, CREATOR = "caller", "creator"
 ROUTINE = "analytics.ft_service_stats__apply"
 SIGNATURE = f"{ROUTINE}(text, text, cdc.change[], integer[], integer[], text[])"
+SETTINGS = {
+    **{"statement_timeout": "'1ms'", "lock_timeout": "'1ms'", "idle_session_timeout": "'50ms'"},
+    "idle_in_transaction_session_timeout": "'1ms'",
+    "default_transaction_isolation": "'serializable'",
+    **{"default_transaction_read_only": "on", "default_transaction_deferrable": "on"},
+    **{"standard_conforming_strings": "off", "array_nulls": "off", "bytea_output": "'escape'"},
+    **{"DateStyle": "'German, DMY'", "IntervalStyle": "'sql_standard'"},
+    **{"TimeZone": "'Asia/Kathmandu'", "extra_float_digits": "-15"},
+    **{"client_encoding": "'LATIN1'", "client_min_messages": "'error'", "exit_on_error": "on"},
+    **{"quote_all_identifiers": "on", "transform_null_equals": "on", "row_security": "off"},
+    **{"synchronous_commit": "off", "session_replication_role": "'replica'"},
+    **{"plan_cache_mode": "'force_generic_plan'", "role": "nobody"},
+}
+"""What the roles have besides, and no session may depend on; dbt's: tests/dbt/test_settings.py."""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[RoleCommands]:
-    """A pipeline whose sessions all look into `hostile` first, and roles with hardly a right."""
+    """A pipeline whose sessions look into `hostile` first and have bad settings, and others."""
     with own_server(tmp_path_factory.mktemp("attacks"), ACCESS, models) as made:
         made.database.execute(
-            f"create role {CALLER} login; create role {CREATOR} login; create schema hostile; "
+            f"create role {CALLER} login; create role {CREATOR} login; create role nobody; "
+            "create schema hostile; "
             f"grant create, usage on schema hostile, public to {CREATOR}; "
             "grant usage on schema hostile to public"
         )
@@ -42,6 +58,10 @@ def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[R
         made.grant()
         for role in (*ROLES, CALLER):
             made.database.execute(f"alter role {role} set search_path = hostile, pg_catalog")
+        for role in set(ROLES) - {DBT_ROLE}:
+            made.database.execute(f"grant nobody to {role}")
+            for name, value in SETTINGS.items():
+                made.database.execute(f"alter role {role} set {name} to {value}")
         made.database.execute("delete from notifications")
         made.loader("setup")
         made.database.take_baseline()
@@ -65,18 +85,21 @@ def grant_amid_traps(made: RoleCommands) -> None:
 
 
 def test_everything_runs_beside_a_trap_for_each_name(made: RoleCommands) -> None:
-    made.database.insert(2)
+    made.database.insert(2, "envoyé €")
     made.loader("run", "--once", "--build")
     made.must(DBT_ROLE, "dbt", "build", "--exclude-resource-type", "unit_test")
     grant_amid_traps(made)
     for command in (("status",), ("setup", "--check"), ("prune",)):
         made.loader(*command)
-    made.must(READER_ROLE, str(LOADER), "stats", "ft_service_stats")
+    service = made.database.value("select service_id::text from notifications limit 1")
+    asked = ("ft_service_stats", f"service_id={service}", "--by", "notification_status")
+    told = json.loads(made.must(READER_ROLE, str(LOADER), "stats", *asked, "--json"))
+    assert [line["notification_status"] for line in told["lines"]] == ["envoyé €"]
+    assert told["totals"] == {"live_count": 2, "archived_count": 0}
     assert made.differences() == []
 
 
 def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: RoleCommands, tmp_path: Path) -> None:
-    archive = tmp_path / "archive"
     grant_amid_traps(made)
     made.database.insert(2)
     with RunningLoader(made.environment(LOADER_ROLE), tmp_path / "log", "--build") as running:
@@ -85,9 +108,16 @@ def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: RoleCommands, tmp_pa
         made.loader("wait")
         made.job("spark-submit spark/audit.py")
         running.end()
+    assert made.differences() == []
+
+
+@pytest.mark.slow
+def test_an_archive_is_made_and_replayed_beside_a_trap_for_each_name(
+    made: RoleCommands, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive"
     made.job(f"spark-submit spark/archive.py --to {archive}")
     made.job(f"spark-submit spark/replay.py --from {archive} --compare")
-    assert made.differences() == []
 
 
 def test_a_caller_of_apply_can_do_nothing_else(made: RoleCommands) -> None:

@@ -64,28 +64,6 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     assert notes(pipeline) == []
 
 
-def test_status_and_build_agree_on_a_fact_whose_log_is_pruned(pipeline: Pipeline) -> None:
-    pipeline.must("setup")
-    pipeline.source.insert(3)
-    pipeline.must("run", "--once")
-    # As a prune leaves it.
-    pipeline.target.execute(
-        "update cdc.slot_position set pruned_from_lsn = start_lsn, start_lsn = position_lsn; "
-        "delete from cdc.change_log"
-    )
-    waits = pipeline.waits()
-    assert pipeline.target.value(f"select count(*) from {FACT}") == 0, "the build waits"
-    code, body = status(pipeline)
-    assert code == 3
-    (finding,) = body["findings"]
-    assert finding["message"] == f"The fact ft_service_stats waits: {waits}"
-    assert finding["remedy"] == "`spark-submit spark/seed.py --fact ft_service_stats`"
-    pipeline.seed()
-    pipeline.build()
-    assert status(pipeline)[1]["findings"] == []
-    assert pipeline.differences() == []
-
-
 def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
     pipeline.begin()
     assert "could not count" not in build(pipeline)
@@ -119,11 +97,19 @@ def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
     assert status(pipeline)[1]["findings"] == []
 
 
-def test_a_reader_without_the_list_of_rejections_gets_no_number(pipeline: Pipeline) -> None:
+def test_what_is_written_down_of_a_fact_is_told_where_a_person_sees_it(pipeline: Pipeline) -> None:
     pipeline.begin()
+    of_fact = f"where model_name = '{FACT}'"
+    left_out = {"live": 1203, "archived": 0}
     pipeline.target.execute(
-        "update cdc.model_watermark set rejected_lsn = '0/1' where model_name = %s", FACT
+        f"update cdc.model_watermark set left_out = %s {of_fact}", json.dumps(left_out)
     )
+    assert fact(status(pipeline)[1])["left_out"] == left_out
+    told = " ".join(pipeline.must("status").split())
+    assert "leaves out rows that lack a dimension: 1,203 of live" in told
+    assert notes(pipeline) == ["1,203 rows, of all groups, lack a dimension and are left out."]
+    # A reader who has no list of rejections gets no number of them.
+    pipeline.target.execute(f"update cdc.model_watermark set rejected_lsn = '0/1' {of_fact}")
     pipeline.target.execute("drop table analytics.rejected_changes cascade")
     assert fact(status(pipeline)[1])["rejected_count"] is None
     assert notes(pipeline)[0].startswith("Some changes")

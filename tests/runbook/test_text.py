@@ -46,8 +46,3 @@ def test_every_procedure_names_tests_that_are_there(title: str) -> None:
     assert places, title
     for place in places:
         assert (ROOT / place).exists(), place
-
-
-def test_the_first_day_starts_every_timer_there_is() -> None:
-    for timer in (ROOT / "ops" / "systemd").glob("*.timer"):
-        assert timer.name in DAY_ONE, timer.name

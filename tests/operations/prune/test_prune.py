@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 import signal
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 
+from loader.staging.change_log import ChangeLog
 from loader.staging.prune import Outcome, prune
-from testkit import recount
 from testkit.commands import wait_until
-from testkit.comparison import staged_transactions
 from testkit.databases import Database, empty_database
-from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect
-from tests.acceptance.pipeline import Pipeline as BusySource
 from tests.operations.prune.windows import (
     DAYS_OLD,
+    make_window,
     partitions,
     require_pruned,
-    server,
-    start_prune,
     wait_until_it_waits,
+    waiting_prune,
 )
-from waltally.errors import BuildFailed
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
 FIRST = "cdc.change_log_00000001"
@@ -190,21 +185,19 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     assert start(pipeline.target) == "1/0"
 
 
-def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("table", ["cdc.change_log", FIRST])
+def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline, table: str) -> None:
     dsn = pipeline.target.cluster.dsn(pipeline.target.name)
-    reader, other = connect(dsn), connect(dsn)
-    reader.autocommit = False
-    reader.cursor().execute("select count(*) from cdc.change_log")
-    waiting = start_prune(pipeline)
-    try:
-        wait_until_it_waits(pipeline)
+    with waiting_prune(pipeline, table) as (waiting, _), closing(connect(dsn)) as other:
         assert start(pipeline.target) == "1/0", "nothing is done by halves"
         code, said = pipeline.refused("prune", "--timeout", "1")
         assert (code, "Another prune" in said) == (29, True)
-        for _ in range(3):
-            wait_until_it_waits(pipeline)
+        for number in (8, 9):
+            wait_until_it_waits(pipeline, table)
             other.cursor().execute("set lock_timeout to '10s'")
             other.cursor().execute("select count(*) from cdc.change_log")
+            with closing(ChangeLog(dsn, "cdc", pipeline.slot)) as log:
+                make_window(log, number)
             pipeline.source.insert(2, "sent")
             pipeline.goes_on()
 
@@ -216,32 +209,20 @@ def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline) -
         assert left.returncode == 29, left.stdout
         assert left.stdout.count("\nleft  ") == 3
         assert "What keeps change_log_00000001:\n- another session still uses" in left.stdout
-    finally:
-        waiting.kill()
-        waiting.communicate()
-        reader.close()
-        other.close()
+    pipeline.target.execute("drop table cdc.change_log_00000008, cdc.change_log_00000009")
     pipeline.must("prune")
     require_pruned(pipeline.target)
     pipeline.goes_on()
 
 
 def test_a_slot_that_comes_during_a_prune_keeps_what_it_counts_on(pipeline: Pipeline) -> None:
-    reader = connect(pipeline.target.cluster.dsn(pipeline.target.name))
-    reader.autocommit = False
-    reader.cursor().execute("select count(*) from cdc.change_log")
-    waiting = start_prune(pipeline)
-    try:
-        wait_until_it_waits(pipeline)
+    with waiting_prune(pipeline) as (waiting, reader):
         pipeline.target.execute(
             "insert into cdc.slot_position (slot_name, system_identifier, source_database, "
             "start_lsn, position_lsn) select 'other', '7', 'elsewhere', '1/0', '1/8'"
         )
-        reader.close()
+        reader.rollback()
         said, failed = waiting.communicate(timeout=120)
-    finally:
-        waiting.kill()
-        waiting.communicate()
     assert "- slot other still writes to it, and is at 1/8" in said, failed
     assert pipeline.target.value("select count(*) from cdc.change_log_00000001") == 3
 
@@ -257,26 +238,19 @@ def test_a_prune_that_is_killed_has_done_nothing(pipeline: Pipeline) -> None:
     pipeline.goes_on()
 
 
-def test_a_table_that_somebody_detached_is_left_alone(pipeline: Pipeline) -> None:
-    pipeline.target.execute("alter table cdc.change_log detach partition cdc.change_log_00000002")
-    said = pipeline.must("prune")
-    assert re.search(r"^dropped +change_log_00000001 ", said, re.MULTILINE)
-    assert "change_log_00000002" not in said
-    assert pipeline.target.value("select count(*) from cdc.change_log_00000002") == 3
-
-
-def test_a_table_of_another_program_is_not_taken_for_a_partition(pipeline: Pipeline) -> None:
-    """Below where the log starts now nobody counts on a partition, so prune would drop it."""
-    pipeline.target.execute("update cdc.slot_position set start_lsn = '2/0'")
+def test_tables_that_are_no_partitions_of_the_log_are_left_alone(pipeline: Pipeline) -> None:
+    """One that somebody detached, and another program's with the name of one."""
     pipeline.target.execute(
+        "alter table cdc.change_log detach partition cdc.change_log_00000002; "
         "create table cdc.change_log_00000000 (staged_at timestamptz, slot_name text, "
         "commit_lsn pg_lsn, ordinal bigint)"
     )
     said = pipeline.must("prune")
-    assert "change_log_00000001" in said
+    assert re.search(r"^dropped +change_log_00000001 ", said, re.MULTILINE)
+    assert "change_log_00000002" not in said
     assert "change_log_00000000" not in said
-    pipeline.target.execute("drop table cdc.change_log_00000000")
-    require_pruned(pipeline.target)
+    assert pipeline.target.value("select count(*) from cdc.change_log_00000002") == 3
+    assert pipeline.target.value("select count(*) from cdc.change_log_00000000") == 0
 
 
 def test_without_a_log_there_is_a_sentence(window_five: Cluster) -> None:
@@ -287,59 +261,3 @@ def test_without_a_log_there_is_a_sentence(window_five: Cluster) -> None:
         unreadable = database.loader("prune", "--keep", "soon")
         assert unreadable.returncode == 2
         assert "--keep is 'soon'" in unreadable.stderr
-
-
-@pytest.mark.slow
-def test_amid_traffic_and_builds_the_fact_stays_exact(tmp_path: Path, models: Models) -> None:
-    with (
-        server("0000000100000003000000FC") as cluster,
-        empty_database(cluster, WAREHOUSE) as database,
-    ):
-        busy = BusySource(cluster, database, tmp_path, "full", 53)
-        pipeline = Pipeline(database, tmp_path, models)
-        pipeline.must("setup")
-        assert start(database) < "4/0"
-        pipeline.seed()
-        busy.traffic.start()
-        loader = busy.start("loader", "run", "--build")
-        try:
-            while not database.value("select pg_current_wal_lsn() >= '4/0'"):
-                busy.write()
-                # The rest of the segment goes by unwritten.
-                database.execute("select pg_switch_wal()")
-            busy.write()
-            wait_until(lambda: applied(database, "4/0"), "all models are in the next window")
-            # The seed is too old for a rebuild: the archive must hold what goes.
-            said = pipeline.must("prune", "--keep", "0s")
-            assert "there is a baseline at 3/" in said
-            database.execute(
-                "insert into cdc.archive_position "
-                "select slot_name, 'somewhere', start_lsn, '4/0' from cdc.slot_position"
-            )
-            transactions = staged_transactions(busy.dsn, database.slot, "ft_service_stats")
-            pipeline.must("prune", "--keep", "0s", "--timeout", "60")
-            assert partitions(database)[0] == "400"
-            busy.write()
-        finally:
-            busy.traffic.stop()
-            loader.send_signal(signal.SIGTERM)
-            _, log = loader.communicate(timeout=120)
-        assert loader.returncode == 0, log
-        pipeline.must("run", "--once")
-        pipeline.build()
-        transactions += staged_transactions(busy.dsn, database.slot, "ft_service_stats")
-        assert recount.fact(busy.dsn) == recount.expected(busy.dsn, transactions)
-
-        # A rebuild has nothing to stand on until there is a new seed.
-        database.execute("delete from cdc.model_watermark")
-        with pytest.raises(BuildFailed, match="after the baseline at 3/"):
-            pipeline.build()
-        pipeline.seed()
-        pipeline.build()
-        assert recount.fact(busy.dsn) == recount.expected(busy.dsn)
-
-
-def applied(database: Database, position: str) -> bool:
-    """Whether the fact has applied everything before the position."""
-    marks = "select count(*) from cdc.model_watermark where applied_lsn >= %s"
-    return bool(database.value(marks, position) == 1)

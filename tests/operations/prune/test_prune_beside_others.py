@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-
-import pytest
-from psycopg2 import extensions
 
 from loader.staging import migrate
 from loader.staging.change_log import ChangeLog
@@ -15,54 +11,13 @@ from testkit.databases import Database, application_database, paste
 from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, connect
+from testkit.servers import Cluster
 from tests.operations.prune.windows import (
     make_window,
     partitions,
-    require_pruned,
-    start_prune,
     tables,
-    wait_until_it_waits,
+    waiting_prune,
 )
-
-OLDEST = "cdc.change_log_00000001"
-
-
-@contextmanager
-def reading(pipeline: Pipeline, table: str) -> Iterator[extensions.connection]:
-    """A session that has read the table and stays in its transaction."""
-    with closing(connect(pipeline.target.cluster.dsn(pipeline.target.name))) as reader:
-        reader.autocommit = False
-        reader.cursor().execute(f"select count(*) from {table}")
-        yield reader
-
-
-def writer(pipeline: Pipeline) -> ChangeLog:
-    return ChangeLog(pipeline.target.cluster.dsn(pipeline.target.name), "cdc", pipeline.slot)
-
-
-@pytest.mark.parametrize("table", ["cdc.change_log", OLDEST])
-def test_a_loader_makes_its_next_partition_while_a_prune_waits(
-    pipeline: Pipeline, table: str
-) -> None:
-    with reading(pipeline, table) as reader:
-        waiting = start_prune(pipeline)
-        try:
-            wait_until_it_waits(pipeline, table)
-            with closing(writer(pipeline)) as log:
-                make_window(log, 8)
-            pipeline.source.insert(2, "sent")
-            pipeline.goes_on()
-            assert waiting.poll() is None
-            reader.rollback()
-            assert waiting.communicate(timeout=120)[1] == ""
-        finally:
-            waiting.kill()
-            waiting.communicate()
-    assert partitions(pipeline.target)[-1] == "8"
-    pipeline.target.execute("drop table cdc.change_log_00000008")
-    require_pruned(pipeline.target)
-    pipeline.goes_on()
 
 
 def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
@@ -83,17 +38,11 @@ def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
 
 
 def test_a_log_begins_anew_while_a_prune_waits(pipeline: Pipeline) -> None:
-    with reading(pipeline, "cdc.change_log") as reader:
-        waiting = start_prune(pipeline)
-        try:
-            wait_until_it_waits(pipeline)
-            pipeline.must("setup", "--renew")
-            began = pipeline.target.value("select start_lsn from cdc.slot_position")
-            reader.rollback()
-            assert waiting.communicate(timeout=120)[1] == ""
-        finally:
-            waiting.kill()
-            waiting.communicate()
+    with waiting_prune(pipeline) as (waiting, reader):
+        pipeline.must("setup", "--renew")
+        began = pipeline.target.value("select start_lsn from cdc.slot_position")
+        reader.rollback()
+        assert waiting.communicate(timeout=120)[1] == ""
     assert pipeline.target.value("select start_lsn from cdc.slot_position") == began
     pipeline.source.insert(2, "sent")
     pipeline.must("run", "--once")

@@ -11,7 +11,8 @@ from loader.staging.partitions import PARTITION_NAME, make_partition
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, Server
+from testkit.servers import Cluster, Server, connect
+from waltally.database import Connection
 
 DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
 """The newest row of each partition that `backfill` makes."""
@@ -76,22 +77,34 @@ def require_pruned(database: Database) -> None:
     assert tables(database) == len(left)
 
 
-def start_prune(pipeline: Pipeline) -> subprocess.Popen[str]:
-    """A prune in the background that waits for others as long as any test takes."""
-    return subprocess.Popen(
-        [str(LOADER), "prune", "--timeout", "600"],
-        env=pipeline.environment(),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@contextmanager
+def waiting_prune(
+    pipeline: Pipeline, table: str = "cdc.change_log"
+) -> Iterator[tuple[subprocess.Popen[str], Connection]]:
+    """A prune that waits for a session that has read the table; the prune and that session."""
+    with closing(connect(pipeline.target.cluster.dsn(pipeline.target.name))) as reader:
+        reader.autocommit = False
+        reader.cursor().execute(f"select count(*) from {table}")
+        prune = subprocess.Popen(
+            [str(LOADER), "prune", "--timeout", "600"],
+            env=pipeline.environment(),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            wait_until_it_waits(pipeline, table)
+            yield prune, reader
+        finally:
+            prune.kill()
+            prune.communicate()
 
 
 def wait_until_it_waits(pipeline: Pipeline, table: str = "cdc.change_log") -> None:
     """Wait until the prune asks for the table, which it does for a second at a time."""
     waits = (
-        "select count(*) from pg_locks where relation = to_regclass(%s) "
+        "select count(*) from pg_locks where relation = %s::regclass "
         "and mode = 'AccessExclusiveLock' and not granted"
     )
     wait_until(lambda: pipeline.target.value(waits, table) == 1, "it waits for a reader")
