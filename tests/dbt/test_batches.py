@@ -1,4 +1,4 @@
-"""Whatever the batches, the counts are those of the rows."""
+"""Slices, empty batches and rebuilds; tests/properties has random cuts of random histories."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 from loader.applying.applier import apply_once
 from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
-from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
+from tests.dbt.workload import LIVE, Source, change, row
 from waltally.settings import Settings
 
 HELD = {"a": {"x": "0/10", "y": "0/20", "old": "0/99", "*": "0/30"}, "b": {"x": "0/40"}, "c": {}}
@@ -26,29 +26,6 @@ NEEDED: list[tuple[dict[str, list[str]], str | None]] = [
     ({"another.a": ["x"]}, None),
 ]
 """From which position on the log holds what a fact needs of each table."""
-
-
-def test_any_cut_into_batches_gives_the_counts_of_the_rows(warehouse: Warehouse) -> None:
-    source = Source(1)
-    for size in (1, 150, 2, 40, 0, 200):
-        warehouse.append(*(source.transaction() for _ in range(size)))
-        warehouse.build(FACT)
-        assert warehouse.counts() == source.counts()
-    assert source.truncated
-    rows = "select * from analytics.ft_service_stats order by id"
-    in_batches = warehouse.execute(rows)
-    warehouse.build(FACT, refresh=True)
-    assert warehouse.execute(rows) == in_batches
-
-
-def test_the_last_truncate_of_a_transaction_counts(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row(id="1")), change("I", ARCHIVE, new=row(id="9"))])
-    warehouse.build(FACT)
-    inserts = [change("I", LIVE, new=row(id=number)) for number in "234"]
-    truncate = change("T", LIVE)
-    warehouse.append([inserts[0], truncate, inserts[1], truncate, inserts[2]])
-    warehouse.build(FACT)
-    assert list(warehouse.counts().values()) == [(1, 1)]
 
 
 def test_an_unseeded_delete_is_remembered_below_the_floor(warehouse: Warehouse) -> None:
@@ -79,13 +56,6 @@ def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
     before = warehouse.execute(state)
     warehouse.apply()
     assert warehouse.execute(state) == before
-
-
-def test_sums_are_not_rounded(warehouse: Warehouse) -> None:
-    for number in range(3):
-        warehouse.append([change("I", LIVE, new=row(id=str(number), billable_units=0.3))])
-        warehouse.build("ft_billable_units")
-    assert warehouse.value("select units::text from analytics.ft_billable_units") == "0.9"
 
 
 def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from loader.applying.calls import Part
-from testkit.servers import Server
-from tests.dbt.project import Project
-from tests.dbt.staged import FACT, Warehouse, set_environment
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from waltally.errors import LoaderError
 
@@ -40,21 +37,10 @@ def kill(build: subprocess.Popen[str]) -> None:
     build.communicate()
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        pytest.param(AN_INSTALL, (), id="install", marks=pytest.mark.slow),
-        pytest.param(AN_INSTALL, ("--full-refresh",), id="install_again"),
-        pytest.param(AN_APPLY, (), id="apply", marks=pytest.mark.slow),
-        pytest.param(AN_APPLY, ("--full-refresh",), id="rebuild"),
-    ],
-)
-def test_a_build_killed_at_a_named_place_is_repeated_exactly(
-    built: Warehouse, source: Source, place: str, words: tuple[str, ...]
-) -> None:
+def test_an_install_that_is_killed_is_repeated_exactly(built: Warehouse, source: Source) -> None:
     before = built.counts()
-    with built.holding(place):
-        build = built.start_dbt(*RUN, *words)
+    with built.holding(AN_INSTALL):
+        build = built.start_dbt(*RUN, "--full-refresh")
         built.wait_for_waiting(1)
         kill(build)
     # An apply that was sent may still end at the server, as a whole.
@@ -72,27 +58,6 @@ def test_a_first_build_that_is_killed_leaves_nothing(fresh: Warehouse) -> None:
     fresh.wait_for_nobody()
     assert fresh.value("select to_regclass('analytics.ft_service_stats')") is None
     assert fresh.execute("select * from cdc.installed_model") == []
-
-
-@pytest.mark.slow
-def test_builds_killed_at_random_are_repeated_exactly(built: Warehouse, source: Source) -> None:
-    chance = random.Random(22)
-    killed = 0
-    for round_number in range(4):
-        built.append(*(source.transaction() for _ in range(50)))
-        words = ["--full-refresh"] if round_number == 2 else []
-        build = built.start_dbt("--debug", *RUN, *words)
-        assert build.stdout
-        statements = chance.randint(1, 25)
-        for line in build.stdout:
-            statements -= f"On model.waltally.{FACT}" in line
-            if not statements:
-                break
-        killed += build.poll() is None
-        kill(build)
-    assert killed
-    built.build(FACT)
-    assert built.counts() == source.counts()
 
 
 def test_changes_staged_while_an_apply_waits_are_applied_once(
@@ -125,28 +90,3 @@ def test_a_session_that_is_terminated_amid_an_apply_has_applied_nothing(
     assert built.counts() == before
     built.apply()
     assert built.counts() == source.counts()
-
-
-@pytest.mark.slow
-def test_a_server_that_stops_at_once_amid_an_apply_has_applied_nothing(
-    project: Project, monkeypatch: pytest.MonkeyPatch, source: Source
-) -> None:
-    """As `make test` claims of a server process that is killed (tests/crash)."""
-    with Server({"fsync": "off"}) as cluster:
-        set_environment(cluster, monkeypatch)
-        warehouse = Warehouse(cluster, project)
-        warehouse.append(*(source.transaction() for _ in range(50)))
-        warehouse.build(FACT)
-        before = warehouse.counts()
-        warehouse.append(*(source.transaction() for _ in range(50)))
-        with ThreadPoolExecutor() as pool, warehouse.holding(AN_APPLY):
-            call = pool.submit(warehouse.apply_apart)
-            warehouse.wait_for_waiting(1)
-            cluster.stop("immediate")
-            assert isinstance(call.exception(), LoaderError)
-        cluster.start()
-        warehouse.reconnect()
-        assert warehouse.counts() == before
-        warehouse.apply()
-        assert warehouse.counts() == source.counts()
-        warehouse.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +11,6 @@ from dbt.artifacts.schemas.run import RunExecutionResult
 from dbt.contracts.graph.manifest import Manifest
 from dbt.contracts.graph.nodes import ModelNode
 
-from demo import example
 from testkit.commands import ROOT
 from tests.dbt.project import Project, messages
 from tests.dbt.staged import FACT, SHIPPED, Warehouse
@@ -142,54 +139,6 @@ def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:
         assert counted.execute(counts) == expected
 
 
-def undescribed(manifest: Manifest) -> list[str]:
-    """Return what a manifest has no description of: models, sources, columns, exposures."""
-    described: list[Any] = [
-        *(node for node in manifest.nodes.values() if isinstance(node, ModelNode)),
-        *manifest.sources.values(),
-        *manifest.exposures.values(),
-    ]
-    missing = [each.unique_id for each in described if not each.description.strip()]
-    for each in described:
-        columns = getattr(each, "columns", {})
-        missing += [
-            f"{each.unique_id}.{name}"
-            for name, column in columns.items()
-            if not column.description.strip()
-        ]
-        missing += [f"{each.unique_id}.{name}" for name in declared(each) - set(columns)]
-    return missing
-
-
-def declared(node: Any) -> set[str]:
-    """Return the columns that a node declares as a fact or as current rows."""
-    meta = getattr(node.config, "meta", {}) or {}
-    declaration = meta.get("waltally")
-    if declaration is None:
-        return set()
-    names = {each["name"] for each in declaration["dimensions"]}
-    if declaration["kind"] == "current_rows":
-        return names
-    return names | {each["name"] for each in declaration["measures"]} | {"id", *meta["derived"]}
-
-
-@pytest.mark.parametrize("name", example.names())
-def test_everything_of_the_examples_and_the_package_is_described(name: str, tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    shutil.copytree(example.FOLDER / name / "models", tmp_path / "models")
-    shutil.copy(example.FOLDER / name / "dbt_project.yml", tmp_path)
-    (tmp_path / "packages.yml").write_text(f"packages:\n  - local: {ROOT}\n")
-    (tmp_path / "dbt_packages").mkdir()
-    (tmp_path / "dbt_packages" / "waltally").symlink_to(ROOT)
-    done = project.invoke("parse")
-    assert done.success, messages(done)
-    manifest = cast("Manifest", done.result)
-    assert undescribed(manifest) == []
-    for node in manifest.nodes.values():
-        if isinstance(node, ModelNode):
-            assert node.config.persist_docs == {"relation": True, "columns": True}, node.name
-
-
 COMMENTS = """
     select a.attname::text, col_description(a.attrelid, a.attnum)
     from pg_attribute as a
@@ -211,15 +160,13 @@ def test_the_database_has_the_descriptions_and_the_sources_have_its_columns(
     assert materialized == {"waltally_fact", "kept_table", "kept_view"}
     for node in built:
         table = f"{node.schema}.{node.name}"
+        assert node.description and all(each.description for each in node.columns.values()), table
         assert warehouse.value("select obj_description(%s::regclass)", table) == node.description
         described = [(name, column.description) for name, column in node.columns.items()]
         assert sorted(warehouse.execute(COMMENTS, table)) == sorted(described)
     for source in manifest.sources.values():
         columns = [name for name, _ in warehouse.execute(COMMENTS, f"cdc.{source.name}")]
         assert sorted(columns) == sorted(source.columns), source.name
-
-
-SCHEDULED = ("--exclude-resource-type", "unit_test")
 
 
 def listed(project: Project, *words: str) -> set[tuple[str, str]]:
@@ -231,18 +178,11 @@ def listed(project: Project, *words: str) -> set[tuple[str, str]]:
     return {(each["resource_type"], each["name"]) for each in lines}
 
 
-def test_the_options_and_selectors_of_the_service_files(tmp_path: Path) -> None:
+def test_the_selectors_of_the_service_files(tmp_path: Path) -> None:
     project = Project(tmp_path, models="dbt_project/models")
     (tmp_path / "selectors.yml").symlink_to(ROOT / "selectors.yml")
     everything = listed(project)
-    scheduled = listed(project, *SCHEDULED)
-    assert {kind for kind, _ in everything - scheduled} <= {"unit_test"}
-    assert {"model", "test"} <= {kind for kind, _ in scheduled}
     facts = listed(project, "--selector", "facts")
     assert facts == {("model", "ft_service_stats"), ("model", "rejected_changes")}
     checks = listed(project, "--selector", "checks")
     assert checks == {each for each in everything if each[0] == "test"} != set()
-    for file in ("crontab.example", "systemd/waltally-dbt.service", "kubernetes/jobs.yaml"):
-        text = (ROOT / "ops" / file).read_text()
-        (line,) = re.findall(r"^.*dbt(?: --quiet)?,? build.*$", text, re.MULTILINE)
-        assert all(word in line for word in SCHEDULED), line
