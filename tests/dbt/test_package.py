@@ -104,46 +104,51 @@ def test_every_case_of_the_rules_passes_whatever_the_slot_is(
     done = host_warehouse.dbt("test", "--select", "test_type:unit")
     results = getattr(done.result, "results", [])
     failed = {each.node.name: each.message for each in results if each.status != "pass"}
-    assert not failed, failed
+    assert not failed, "\n".join(failed.values())
     assert done.success, messages(done)
-    assert len(results) > 100
+    assert len(results) > 30
 
 
-def test_a_roll_up_may_be_of_a_fact_of_the_package(
-    host_warehouse: Warehouse, tmp_path: Path
+def test_a_fact_is_a_semantic_model_and_one_of_the_package_may_be_rolled_up(
+    warehouse: Warehouse, tmp_path: Path
 ) -> None:
-    project = HostProject(tmp_path / "host")
-    references = {"ft_one": "'ft_service_stats'", "ft_two": "'waltally', 'ft_service_stats'"}
-    for name, reference in references.items():
-        (project.home / "models" / f"{name}.sql").write_text(
-            f"{{{{ waltally.roll_up(fact=ref({reference}), "
-            "measures={'n': {'sum': 'live_count'}}, dimensions={'service_id': 'service_id'}) }}"
-        )
-    done = project.invoke("compile", "--select", *references, "--vars", "{notify_facts: true}")
-    assert done.success, messages(done)
-
-
-def test_a_fact_is_a_semantic_model_of_dbt(warehouse: Warehouse, tmp_path: Path) -> None:
     fact = (
         "{{{{ waltally.fact(tables={{'orders': 'public.orders'}}, dimensions={}, "
         "measures={{'order_count': {{'count': 'orders'}}, 'amount': {{'sum': 'amount'}}}}) }}}}"
     )
     day = "{'region': 'text', 'day': {'date_of': 'placed_at', 'timezone': 'UTC'}}"
     spine = "select date '2026-01-01' as date_day"
-    models = {"ft_days": fact.format(day), "ft_all": fact.format("{'region': 'text'}")}
-    project = host_project(tmp_path, {**models, "days": spine})
+    roll_up = (
+        "{{{{ waltally.roll_up(fact=ref({}), measures={{'n': {{'sum': 'live_count'}}}}, "
+        "dimensions={{'service_id': 'service_id'}}) }}}}"
+    )
+    models = {
+        **{"ft_days": fact.format(day), "ft_all": fact.format("{'region': 'text'}"), "days": spine},
+        "ft_one": roll_up.format("'ft_service_stats'"),
+        "ft_two": roll_up.format("'waltally', 'ft_service_stats'"),
+    }
+    project = host_project(tmp_path, models)
     (project / "models/days.yml").write_text(
         "models: [{name: days, time_spine: {standard_granularity_column: date_day}, "
         "columns: [{name: date_day, granularity: day}]}]"
     )
     environment = {**os.environ, **profiles(tmp_path), "DBT_PROJECT_DIR": str(project)}
+    variables = ("--vars", "{notify_facts: true}")
+    done = run_dbt(("compile", "--select", "ft_one", "ft_two", *variables), environment)
+    assert done.returncode == 0, done.stdout
 
     def printed(fact: str) -> subprocess.CompletedProcess[str]:
-        called = ("run-operation", "print_semantic_model", "--args", f"{{fact: {fact}}}")
-        return run_dbt(("--quiet", *called), environment)
+        called = (
+            "run-operation",
+            "print_semantic_model",
+            "--args",
+            f"{{fact: {fact}}}",
+            *variables,
+        )
+        return run_dbt(("--quiet", *called, *variables), environment)
 
     (project / "models/metrics.yml").write_text(printed("ft_days").stdout)
-    done = run_dbt(("parse",), environment)
+    done = run_dbt(("parse", *variables), environment)
     assert done.returncode == 0, done.stdout
     (manifest,) = tmp_path.rglob("semantic_manifest.json")
     found = json.loads(manifest.read_text())
