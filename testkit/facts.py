@@ -41,24 +41,24 @@ def column(name: str, type_: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def table(name: str, schema: str, relation: str, deletes: str = "count") -> dict[str, Any]:
+    """Return a table of a fact, whose columns have the names of the declaration."""
+    place = {"schema": schema, "table": relation}
+    return {"name": name, **place, "deletes": deletes, "columns": {}}
+
+
+def count(name: str, of: str) -> dict[str, Any]:
+    """Return a measure that counts the rows of a table."""
+    how = {"kind": "count", "columns": [], "type": "bigint", "where": []}
+    return {"name": name, "of": [of], **how}
+
+
 NOTIFY: dict[str, Any] = {
     "version": 1,
     "kind": "fact",
     "tables": [
-        {
-            "name": "live",
-            "schema": "public",
-            "table": "notifications",
-            "deletes": "count",
-            "columns": {},
-        },
-        {
-            "name": "archived",
-            "schema": "public",
-            "table": "notification_history",
-            "deletes": "ignore",
-            "columns": {},
-        },
+        table("live", "public", "notifications"),
+        table("archived", "public", "notification_history", "ignore"),
     ],
     "dimensions": [
         column("service_id", "uuid"),
@@ -66,17 +66,7 @@ NOTIFY: dict[str, Any] = {
         column("notification_type", "text"),
         column("notification_status", "text"),
     ],
-    "measures": [
-        {
-            "name": f"{part}_count",
-            "kind": "count",
-            "columns": [],
-            "of": [part],
-            "type": "bigint",
-            "where": [],
-        }
-        for part in ("live", "archived")
-    ],
+    "measures": [count("live_count", "live"), count("archived_count", "archived")],
     "where": [],
     "key": [],
 }
@@ -108,11 +98,11 @@ def register(
             " relation_name = excluded.relation_name",
             (slot, name, json.dumps(declaration), json.dumps(fact.needed), dbt_schema, name),
         )
-        for table in facts.source_tables([fact]):
+        for each in facts.source_tables([fact]):
             cursor.execute(
                 f'insert into "{schema}".logged_table (slot_name, table_schema, table_name)'
                 " values (%s, %s, %s) on conflict do nothing",
-                (slot, table.schema, table.name),
+                (slot, each.schema, each.name),
             )
 
 
@@ -128,31 +118,14 @@ def summed(column: str, name: str = "paid") -> dict[str, Any]:
     }
 
 
-def declare(table: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any]:
+def declare(relation: str, *columns: tuple[str, str], **more: Any) -> dict[str, Any]:
     """Return the declaration of a fact that counts one table by these (column, type) pairs."""
-    schema, _, name = table.rpartition(".")
+    schema, _, name = relation.rpartition(".")
     return {
         **NOTIFY,
-        "tables": [
-            {
-                "name": "rows",
-                "schema": schema or "public",
-                "table": name,
-                "deletes": "count",
-                "columns": {},
-            }
-        ],
+        "tables": [table("rows", schema or "public", name)],
         "dimensions": [column(*each) for each in columns],
-        "measures": [
-            {
-                "name": "row_count",
-                "kind": "count",
-                "columns": [],
-                "of": ["rows"],
-                "type": "bigint",
-                "where": [],
-            }
-        ],
+        "measures": [count("row_count", "rows")],
         **more,
     }
 

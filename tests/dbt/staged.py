@@ -24,6 +24,7 @@ from loader.applying.calls import ModelState
 from loader.capture.wal2json import action
 from loader.staging.migrate import upgrade
 from testkit.commands import wait_until
+from testkit.facts import register
 from testkit.servers import APPLICATION, Cluster, administer, connect
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
@@ -154,26 +155,14 @@ class Warehouse:
     def register(self, *declared: facts.Fact, slot: str = SLOT, followed: int = START) -> None:
         """Register facts, and let the log hold their tables from a position on."""
         for fact in declared:
-            self.execute(
-                "insert into cdc.fact (slot_name, fact_name, declaration, needed, relation_schema, "
-                "relation_name) values (%s, %s, %s, %s, %s, %s) on conflict (slot_name, fact_name) "
-                "do update set declaration = excluded.declaration, needed = excluded.needed",
-                slot,
-                fact.name,
-                json.dumps(fact.declaration),
-                json.dumps(fact.needed),
-                fact.relation.schema,
-                fact.relation.name,
-            )
-            for table in facts.source_tables([fact]):
-                self.execute(
-                    "insert into cdc.logged_table (slot_name, table_schema, table_name, "
-                    "held_since) values (%s, %s, %s, %s) on conflict do nothing",
-                    slot,
-                    table.schema,
-                    table.name,
-                    json.dumps({"*": lsn.show(followed)}),
-                )
+            place = {"dbt_schema": fact.relation.schema, "slot": slot}
+            register(self.cluster.dsn(DATABASE), fact.declaration, fact.name, **place)
+        self.execute(
+            "update cdc.logged_table set held_since = %s "
+            "where slot_name = %s and held_since = '{}'",
+            json.dumps({"*": lsn.show(followed)}),
+            slot,
+        )
 
     def append(self, *transactions: Sequence[Mapping[str, Any] | str], slot: str = "") -> None:
         """Stage whole source transactions and move the position, in one transaction.

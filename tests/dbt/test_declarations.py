@@ -38,6 +38,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     },
 }
 """Arguments of each macro that are right."""
+RIGHT["fact"] = RIGHT["declare_fact"]
 
 
 def refusals() -> list[Any]:

@@ -1,13 +1,12 @@
-{%- set many = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'] if var('changed', '') == 'many' else [] %}
+{%- set more = 'abcdefghij' | list if var('changed', '') == 'dimensions' else [] %}
 {{ waltally.fact(
     tables={'live': {
         'table': 'public.notifications',
-        'columns': dict.fromkeys(many, 'key_type'),
+        'columns': dict.fromkeys(more, 'key_type'),
     }},
-    dimensions={'service_id': 'uuid', 'key_type': 'text'} if var('changed', '') == 'dimensions'
-        else dict({'service_id': 'uuid'}, **dict.fromkeys(many, 'text')),
+    dimensions=dict({'service_id': 'uuid'}, **dict.fromkeys(['key_type'] + more if more else [], 'text')),
     measures={'count': {'count': 'live'}},
     where={'key_type': {'not_in': ['team']}} if var('changed', '') == 'where' else {},
-    engine=var('changed') if var('changed', '') in ['spark', 'abacus'] else 'database',
+    engine='spark' if var('changed', '') == 'spark' else 'database',
     derived={'doubled': 'count * 2'} if var('changed', '') == 'derived' else {},
 ) }}
