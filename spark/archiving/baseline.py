@@ -13,6 +13,7 @@ from warehouse import groups
 
 from archiving.manifests import Baseline, Origin
 from waltally import lsn
+from waltally.database import Connection
 from waltally.facts import Fact, parse
 from waltally.tables import Table, literal, quoted
 
@@ -110,7 +111,7 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
         yield opened
 
 
-def _size(target: TargetSession, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
+def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
     """Return how many groups a baseline has, and the sum of each measure over them."""
     totals = ", ".join(
         f"coalesce(trim_scale(sum(sum_{place}::numeric)), 0)::text"

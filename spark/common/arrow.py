@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
 from pyspark.util import PythonEvalType
 
-from common.connections import TargetSession, resolved
+from common.connections import resolved
+from waltally.database import Connection
 from waltally.tables import Table
 
 
@@ -169,7 +170,7 @@ class Written:
     row_count: int
 
 
-def append(rows: DataFrame, target: TargetSession, table: Table) -> Written:
+def append(rows: DataFrame, target: Connection, table: Table) -> Written:
     """Append the rows, each with its attempt's id in the column `attempt`.
 
     A task that Spark runs twice commits its rows twice: only those of the attempts that are
