@@ -28,7 +28,7 @@ LIMITS = {
     **SHORT_PAUSES,
     "loader.monitoring.gauges.REFRESH_SECONDS": 0.3,
     "loader.monitoring.health.STALLED_SECONDS": 1.0,
-    "loader.monitoring.gauges._STALE_SECONDS": 10.0,
+    "loader.monitoring.gauges._STALE_SECONDS": 5.0,
 }
 
 
