@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import time
@@ -64,7 +65,8 @@ def watch(report: Callable[[], dict[str, Any]]) -> None:
             if sys.stdout.isatty():
                 typer.echo(_CLEAR, nl=False)
             echo([f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"])
-            echo(lines, first=color)
+            # The first line says how it is, and must not scroll out of a small pane.
+            echo(lines, first=color, rows=shutil.get_terminal_size().lines - 2)
             sys.stdout.flush()
             time.sleep(_REFRESH_SECONDS)
     except KeyboardInterrupt:

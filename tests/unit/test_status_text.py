@@ -11,7 +11,7 @@ import pytest
 
 from loader.monitoring.findings import Thresholds, passed, summarize
 from loader.monitoring.status_text import render
-from loader.monitoring.text_lines import LogFormatter, aligned, broken, echo, write
+from loader.monitoring.text_lines import LogFormatter, aligned, broken, echo, fitting, write
 from waltally.errors import SettingError, combine
 from waltally.escapes import escaped
 from waltally.units import duration, plural, size
@@ -253,3 +253,8 @@ def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:
     assert second == f"WARNING {escaped(NAME.replace(chr(10), ' '))}"
     assert broke == "INFO it broke"
     assert trace and all(line.startswith("  ") and escaped(line) == line for line in trace)
+
+
+def test_the_first_line_is_shown_in_the_smallest_pane() -> None:
+    texts = ["healthy", "a" * 25, "b", "c"]
+    assert [fitting(texts, 10, rows) for rows in (1, 4, 5, 6, 7)] == [1, 1, 2, 4, 4]
