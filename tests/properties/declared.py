@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from tests.fact_oracle import Change
 from waltally.facts import Fact, FactTable
 
-IDS = ["00000000-0000-0000-0000-00000000000a", "B0000000-0000-0000-0000-00000000000B"]
 POOLS: dict[str, list[Any]] = {
-    "service_id": [*IDS, None, "no uuid"],
-    "template_id": [IDS[0], None],
-    "notification_type": ["email", "sms"],
-    "notification_status": ["created", "sent", None, "x" * 1001],
     "Channel": ["web", 'ä "quoted" \\ one', None, "", "x" * 1001],
     "placed_at": [
         "2026-03-28 23:59:59.999999",
@@ -35,7 +30,7 @@ POOLS: dict[str, list[Any]] = {
 }
 """By column of the declaration; the good values are drawn more often."""
 
-ODD = ["no json", "{", "[]", "null", '{"action":"I"}', '{"action":"Z"}', '{"action":"T","table":1}']
+ODD = ["no json", "{", "[]", "null"]
 
 
 def rows(fact: Fact, part: FactTable) -> st.SearchStrategy[list[dict[str, Any]]]:
@@ -66,7 +61,7 @@ def histories(fact: Fact) -> st.SearchStrategy[list[list[Change]]]:
         change: dict[str, Any] = {
             "action": action,
             "schema": part.table.schema,
-            "table": part.table.name if draw(st.integers(0, 9)) else "x",
+            "table": part.table.name,
         }
         if action in "IU":
             change["columns"] = draw(rows(fact, part))

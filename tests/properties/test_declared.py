@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dbt.staged import SLOT, START, STEP, Warehouse
 from tests.fact_oracle import Group, Totals
-from tests.properties.conftest import FACTS
 from tests.properties.declared import histories
+from tests.properties.test_deltas import SLOW, apply
 from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import quoted
 
-SLOW = settings(
-    max_examples=300 if "WALTALLY_ALL_CASES" in os.environ else 40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-
-
-def apply(warehouse: Warehouse, data: st.DataObject) -> None:
-    """Apply what is staged: at once or in slices, and maybe with a model behind the others."""
-    warehouse.slice(data.draw(st.sampled_from([200_000, 1, 3]), "changes in a slice"))
-    if late := data.draw(st.sampled_from([None, *FACTS]), "model that is late"):
-        hold = "update cdc.installed_model set error = %s, retry_at = %s where fact_name = %s"
-        warehouse.execute(hold, "it is held", "infinity", late)
-        warehouse.apply()
-        warehouse.execute(hold, "it was held", None, late)
-    warehouse.apply()
+FACTS = ("ft_orders", "ft_hours", "ft_kinds", "ft_clock")
 
 
 def found(warehouse: Warehouse, fact: Fact) -> dict[Group, list[Decimal]]:
@@ -58,19 +40,6 @@ def rejected(warehouse: Warehouse, fact: Fact) -> list[Any]:
     )
 
 
-def purged(warehouse: Warehouse, fact: Fact) -> dict[str, Counter[Group]]:
-    """The first measure of each group that was purged, by table."""
-    found: dict[str, Counter[Group]] = {}
-    for part, group, rows in warehouse.execute(
-        "select part, dimensions, sum(measures[%s]) from cdc.archived_delete "
-        "where model_name = %s group by 1, 2",
-        len(fact.measures),
-        str(fact.relation),
-    ):
-        found.setdefault(part, Counter())[tuple(group)] = rows
-    return found
-
-
 @pytest.mark.parametrize("name", FACTS)
 @SLOW
 @given(data=st.data())
@@ -89,14 +58,6 @@ def test_any_cut_of_any_history_gives_what_the_oracle_says(
         wanted.read(history[start:end], start)
         assert found(warehouse, fact) == wanted.groups()
         assert rejected(warehouse, fact) == wanted.rejected
-        assert purged(warehouse, fact) == {
-            part: {group: measures[-1] for group, measures in groups.items()}
-            for part, groups in wanted.purged.items()
-        }
-    rows = f"select xmin::text, * from {fact.relation} order by id"
-    before = warehouse.execute(rows)
-    warehouse.apply()
-    assert warehouse.execute(rows) == before, "there is nothing to apply"
     ids = f"select id from {fact.relation} order by id"
     before = warehouse.execute(ids)
     warehouse.refresh(name)
