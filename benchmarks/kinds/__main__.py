@@ -1,6 +1,7 @@
 """What each kind of measure, dimension and roll-up costs: CPU of an apply, per change.
 
 python -m benchmarks.kinds --rows 3000 --rounds 4
+python -m benchmarks.kinds --parts distinct parents --values 10 1000 --groups 1000 100000
 
 Each kind has a database of its own on one server, with a slot and one fact: a count by one text
 dimension, and the kind beside it. A round stages the same transaction in each of them, a third
@@ -13,12 +14,18 @@ same round. Roll-ups likewise, beside the fact that they are of.
 values that are new and deletes as many that were there; a group with few values has several rows of
 each. *kept* is what the roll-up's hidden table takes on disk.
 
+*parents*: a row that a roll-up looks up gets another name, and so many groups of the fact lie under
+it. One session keeps the models that follow fresh, another helps those behind, as the loader's two
+do, while rows of this fact and of another one are inserted. The times are by the clock.
+
 Checked after each apply: every fact and every roll-up equals a recount of the table.
 """
 
 from __future__ import annotations
 
+import copy
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -34,11 +41,13 @@ from benchmarks.kinds.declared import (
     KEPT,
     NEW_VALUES,
     OLD_VALUES,
+    PARENTS,
     TABLES,
     VALUES,
     Subject,
     list_distinct,
     list_kinds,
+    list_parents,
     list_roll_ups,
 )
 from benchmarks.measure import run, say
@@ -85,13 +94,33 @@ class Side:
     def apply(self, subject: Subject) -> float:
         """Return the CPU seconds of an apply. Raises RuntimeError where the result is wrong."""
         seconds = workload.apply_seconds(self.session, self.name)
+        self.check(subject)
+        return seconds
+
+    def apply_all(self, part: str = "all") -> float:
+        """Apply until nothing is behind; return the seconds that it took."""
+        begun, is_behind = time.monotonic(), True
+        while is_behind:
+            [(is_behind,)] = self.execute(
+                f"select coalesce(bool_or(done.is_behind), false) from cdc.apply('{self.name}',"
+                f" '{part}') as done"
+            )
+        return time.monotonic() - begun
+
+    def fill_values(self, size: int, rows: int) -> None:
+        """Insert the first rows of a table of values."""
+        for first in range(0, rows, FILLED):
+            last = min(first + FILLED, rows) - 1
+            self.execute(NEW_VALUES.format(size=size), first=first, last=last)
+
+    def check(self, subject: Subject) -> None:
+        """Raise RuntimeError where the models are not what a recount gives."""
         wrong = self.execute(
             f"(({subject.stored}) except all ({subject.recount})) union all "
             f"(({subject.recount}) except all ({subject.stored}))"
         )
         if wrong:
             raise RuntimeError(f"{subject.name}: {len(wrong)} rows differ, as {wrong[0]}")
-        return seconds
 
 
 def measure(rows: int, rounds: int, subjects: Sequence[Subject]) -> dict[str, list[float]]:
@@ -155,12 +184,9 @@ def measure_distinct(rows: int, rounds: int, sizes: Sequence[int]) -> list[repor
         side = Side(cluster, project, "kinds", tables)
         stack.enter_context(closing(side.session))
         for size in sizes:
-            for first in range(0, size * each[size], FILLED):
-                last = min(first + FILLED, size * each[size]) - 1
-                side.execute(NEW_VALUES.format(size=size), first=first, last=last)
+            side.fill_values(size, size * each[size])
         side.stage()
-        while side.execute("select 1 from cdc.apply('kinds') as done where done.is_behind"):
-            pass
+        side.apply_all()
         side.execute("vacuum analyze")
         say(f"groups of {', '.join(map(str, sizes))} values: filled")
         for number in range(WARMING + rounds):
@@ -190,8 +216,58 @@ def measure_distinct(rows: int, rounds: int, sizes: Sequence[int]) -> list[repor
     ]
 
 
+def measure_parents(sizes: Sequence[int]) -> list[report.Row]:
+    """Return a row of the table for each number of groups under the parent."""
+    rows: list[report.Row] = []
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(SERVER))
+        project = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        subjects = list_parents(sizes)
+        models = {name: text for subject in subjects for name, text in subject.models.items()}
+        workload.declare(project, {f"kinds/{name}.sql": text for name, text in models.items()})
+        # The values of size 0 are those of the other fact.
+        tables = "".join(VALUES.format(size=size, each=1) for size in (0, *sizes))
+        side = Side(cluster, project, "kinds", tables + "".join(map(PARENTS.format, sizes)))
+        stack.enter_context(closing(side.session))
+        for size in sizes:
+            side.fill_values(size, size)
+        side.stage()
+        side.apply_all()
+        side.execute("vacuum analyze")
+        say(f"parents of {', '.join(map(str, sizes))} groups: filled")
+        helper = copy.copy(side)
+        helper.session = stack.enter_context(closing(psycopg2.connect(cluster.dsn("kinds"))))
+        helper.session.autocommit = True
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        number = 0
+        for size, subject in zip(sizes, subjects, strict=True):
+            side.execute(f"update places_{size} set name = 'another'")
+            side.stage()
+            moved = side.apply_all("front")
+            longest = 0.0
+            filling = pool.submit(helper.apply_all, "behind")
+            while not filling.done():
+                for table, row in ((0, number), (size, size + number)):
+                    side.execute(NEW_VALUES.format(size=table), first=row, last=row)
+                number += 1
+                side.stage()
+                longest = max(longest, side.apply_all("front"))
+            side.apply_all()
+            side.check(subject)
+            say(f"{size} groups moved")
+            rows.append(
+                {
+                    "groups under the parent": size,
+                    "its apply, ms": moved * 1000,
+                    "until filled, s": filling.result(),
+                    "longest apply of others meanwhile, ms": longest * 1000,
+                }
+            )
+    return rows
+
+
 def main() -> None:
-    """Measure, and publish the three tables."""
+    """Measure, and publish a table for each part."""
     parser = report.parser(__doc__)
     parser.add_argument("--rows", type=int, default=3_000, help="a batch (%(default)s)")
     parser.add_argument("--rounds", type=int, default=4, help="default: %(default)s")
@@ -202,14 +278,31 @@ def main() -> None:
         default=[10, 1_000, 100_000, 1_000_000],
         help="distinct ones in a group",
     )
+    parser.add_argument(
+        "--groups",
+        type=int,
+        nargs="+",
+        default=[1_000, 100_000, 1_000_000],
+        help="of a fact under a parent",
+    )
+    parts = ["kinds", "roll_ups", "distinct", "parents"]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="default: all")
     options = parser.parse_args()
     rows, rounds = options.rows, options.rounds
     sizes = vars(options)
-    kinds = measure(rows, rounds, list_kinds())
-    report.publish("kinds", compare(kinds, "beside a count", "times a plain count"), sizes=sizes)
-    roll_ups = measure(rows, rounds, list_roll_ups())
-    report.publish("kinds_roll_ups", compare(roll_ups, "roll-up", "times the fact"), sizes=sizes)
-    report.publish("kinds_distinct", measure_distinct(rows, rounds, options.values), sizes=sizes)
+    if "kinds" in options.parts:
+        taken = compare(
+            measure(rows, rounds, list_kinds()), "beside a count", "times a plain count"
+        )
+        report.publish("kinds", taken, sizes=sizes)
+    if "roll_ups" in options.parts:
+        taken = compare(measure(rows, rounds, list_roll_ups()), "roll-up", "times the fact")
+        report.publish("kinds_roll_ups", taken, sizes=sizes)
+    if "distinct" in options.parts:
+        taken = measure_distinct(rows, rounds, options.values)
+        report.publish("kinds_distinct", taken, sizes=sizes)
+    if "parents" in options.parts:
+        report.publish("kinds_parents", measure_parents(options.groups), sizes=sizes)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,10 @@ NEW_VALUES = """
 insert into values_{size} (id) select generate_series(%(first)s::bigint, %(last)s);
 """
 OLD_VALUES = "delete from values_{size} where id < %(kept)s"
+PARENTS = """
+create table places_{0} (id integer primary key, name text not null);
+insert into places_{0} values (1, 'one');
+"""
 KEPT = "select pg_total_relation_size('analytics.ft_{size}_rolled__values_0') / 1e6::float8"
 
 _BERLIN = {"timezone": "Europe/Berlin"}
@@ -233,12 +237,7 @@ def list_distinct(sizes: Iterable[int]) -> list[Subject]:
         Subject(
             f"{size}",
             {
-                f"ft_{size}": _call(
-                    "fact",
-                    tables={"rows": f"public.values_{size}"},
-                    dimensions={"place": "integer", "value": "integer"},
-                    measures={"row_count": {"count": "rows"}},
-                ),
+                f"ft_{size}": _value_fact(size),
                 f"ft_{size}_rolled": _roll_up(f"ft_{size}", "place", {"distinct": "value"}),
             },
             f"select place, added from analytics.ft_{size}_rolled where added <> 0",
@@ -246,6 +245,53 @@ def list_distinct(sizes: Iterable[int]) -> list[Subject]:
         )
         for size in sizes
     ]
+
+
+def list_parents(sizes: Iterable[int]) -> list[Subject]:
+    """Return for each size a fact of values, and their number by the name of their place."""
+    other = {
+        "ft_others": _call(
+            "fact",
+            tables={"rows": "public.values_0"},
+            dimensions={"place": "integer"},
+            measures={"row_count": {"count": "rows"}},
+        )
+    }
+    return [
+        Subject(
+            f"{size}",
+            other
+            | {
+                f"ft_{size}": _value_fact(size),
+                f"places_{size}": _call(
+                    "current_rows",
+                    table=f"public.places_{size}",
+                    key=["id"],
+                    columns={"id": "integer", "name": "text"},
+                ),
+                f"ft_{size}_rolled": _call(
+                    "roll_up",
+                    fact=_Ref(f"ft_{size}"),
+                    lookups={"place": {"rows": _Ref(f"places_{size}"), "by": {"id": "place"}}},
+                    dimensions={"name": "place.name"},
+                    measures={"row_count": {"sum": "row_count"}, "added": {"distinct": "value"}},
+                ),
+            },
+            f"select name, row_count, added from analytics.ft_{size}_rolled where row_count <> 0",
+            f"select name, count(*), count(distinct value) from values_{size} as v "
+            f"inner join places_{size} as p on p.id = v.place group by name",
+        )
+        for size in sizes
+    ]
+
+
+def _value_fact(size: int) -> str:
+    return _call(
+        "fact",
+        tables={"rows": f"public.values_{size}"},
+        dimensions={"place": "integer", "value": "integer"},
+        measures={"row_count": {"count": "rows"}},
+    )
 
 
 def _kind(
