@@ -14,10 +14,13 @@ from testkit.project import host_project
 from waltally.tables import literal, quoted
 
 NOTIFY, KINDS, ODD, ODD_ROWS = "ft_service_stats", "ft_kinds", "ft_odd", "odd_rows"
-ODD_ROLL_UP = "ft_odd_texts"
+ODD_AMOUNTS = "ft_odd_amounts"
+ODD_ROLL_UP, ODD_PARENTS = "ft_odd_texts", "ft_odd_parents"
 BY_SPARK, BY_SPARK_ROLL_UP = "ft_by_spark", "ft_by_spark_statuses"
-MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS, BY_SPARK)
-ROLL_UPS = (ODD_ROLL_UP, BY_SPARK_ROLL_UP)
+MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS, ODD_AMOUNTS, BY_SPARK)
+ROLL_UPS = (ODD_ROLL_UP, ODD_PARENTS, BY_SPARK_ROLL_UP)
+READ_TOGETHER = {ODD_ROWS, ODD_AMOUNTS}
+"""Inputs of one roll-up: a change of one reads the other."""
 
 _KINDS = """
 {{ waltally.fact(
@@ -126,6 +129,16 @@ class OddTable:
             "first": {"min": second},
             "largest": {"max": self.total},
         }
+        # The amount of a row is taken for the id of its parent, a row of the same table.
+        lookups = {
+            name: f"{{'rows': ref({ODD_ROWS!r}), 'by': {{'id': {key!r}}}}}"
+            for name, key in (("parent", self.amount), ("grand", f"parent.{self.amount}"))
+        }
+        parents = {
+            "row_count": {"sum": "row_count"},
+            "different": {"distinct": f"parent.{second}"},
+            "median": {"percentile": 0.5, "of": f"parent.{self.amount}"},
+        }
         return {
             ODD: f"{{{{ waltally.fact(tables={{'odd': {place}}}, dimensions={dimensions!r},"
             f" measures={measures!r}) }}}}",
@@ -133,6 +146,12 @@ class OddTable:
             f" columns={columns!r}) }}}}",
             ODD_ROLL_UP: f"{{{{ waltally.roll_up(fact=ref({ODD!r}),"
             f" dimensions={ {first: first}!r}, measures={rolled!r}) }}}}",
+            ODD_AMOUNTS: f"{{{{ waltally.fact(tables={{'odd': {place}}},"
+            f" dimensions={ {self.amount: 'bigint'}!r},"
+            " measures={'row_count': {'count': 'odd'}}) }}",
+            ODD_PARENTS: f"{{{{ waltally.roll_up(fact=ref({ODD_AMOUNTS!r}), lookups={{"
+            + ", ".join(f"{name!r}: {lookup}" for name, lookup in lookups.items())
+            + f"}}, dimensions={ {first: f'grand.{first}'}!r}, measures={parents!r}) }}}}",
         }
 
     def recounts(self) -> tuple[Recount, ...]:
@@ -147,6 +166,13 @@ class OddTable:
             f" coalesce(sum({amount}), 0) as amount from {self.table} group by {texts}) as finer"
             f" group by {first}"
         )
+        parents = (
+            f"select grand.{first}, count(*), count(distinct parent.{second}),"
+            f" percentile_disc(0.5) within group (order by parent.{amount})"
+            f" from {self.table} as child"
+            f" left join {self.table} as parent on parent.id = child.{amount}"
+            f" left join {self.table} as grand on grand.id = parent.{amount} group by 1"
+        )
         return (
             Recount(ODD, self.texts, ("row_count", self.total), _escaped(groups)),
             Recount(
@@ -154,6 +180,18 @@ class OddTable:
                 self.texts[:1],
                 ("row_count", self.total, "different", "first", "largest"),
                 _escaped(rolled),
+            ),
+            Recount(
+                ODD_AMOUNTS,
+                (self.amount,),
+                ("row_count",),
+                _escaped(f"select {amount}, count(*) from {self.table} group by 1"),
+            ),
+            Recount(
+                ODD_PARENTS,
+                self.texts[:1],
+                ("row_count", "different", "median"),
+                _escaped(parents),
             ),
             Recount(ODD_ROWS, ("id",), self.columns[1:], _escaped(rows), is_rows=True),
         )
