@@ -44,6 +44,7 @@ class ExamplePipeline:
         self._since: dict[str, str] = {}
         self._is_installed = False
         self._has_spark_facts = example.has_spark_facts
+        self._loaders: list[subprocess.Popen[str]] = []
         self._project = copy_project(example, home / "project")
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("PG")},
@@ -121,7 +122,27 @@ class ExamplePipeline:
     @contextmanager
     def loaders(self) -> Iterator[None]:
         """Let a loader follow each source meanwhile."""
-        running = [
+        try:
+            self._start_loaders()
+            yield
+        finally:
+            for each in self._loaders:
+                each.send_signal(signal.SIGTERM)
+            said = [each.communicate(timeout=120)[1] for each in self._loaders]
+            codes = [each.returncode for each in self._loaders]
+            self._loaders = []
+            assert codes == [0] * len(codes), said
+
+    def kill_loaders(self) -> None:
+        """Kill the loaders that follow, if any, and start others."""
+        if self._loaders:
+            for each in self._loaders:
+                each.kill()
+                each.communicate(timeout=120)
+            self._start_loaders()
+
+    def _start_loaders(self) -> None:
+        self._loaders = [
             subprocess.Popen(
                 [str(LOADER), "run"],
                 env=self.of_slot(slot),
@@ -132,19 +153,12 @@ class ExamplePipeline:
             )
             for slot in self._sources
         ]
-        try:
-            wait_until(
-                lambda: self._is_followed() or any(each.poll() is not None for each in running),
-                "the loaders follow",
-                seconds=180,
-            )
-            assert self._is_followed(), "a loader ended by itself"
-            yield
-        finally:
-            for each in running:
-                each.send_signal(signal.SIGTERM)
-            said = [each.communicate(timeout=120)[1] for each in running]
-            assert [each.returncode for each in running] == [0] * len(running), said
+        wait_until(
+            lambda: self._is_followed() or any(each.poll() is not None for each in self._loaders),
+            "the loaders follow",
+            seconds=180,
+        )
+        assert self._is_followed(), "a loader ended by itself"
 
     # The models.
 
@@ -167,6 +181,25 @@ class ExamplePipeline:
             while traffic.counts.total() < until:
                 # The traffic paces itself; there is no condition on a server to wait for.
                 self.warehouse.execute("select pg_sleep(0.05)")
+
+    def must_be_exact(self) -> None:
+        """Let the traffic pause, apply what it has written and compare; then it goes on."""
+        for traffic in self.traffic:
+            traffic.stop()
+        if self._loaders:
+            for source in self.databases[: len(self._sources)]:
+                self._wait_until_staged(source)
+        self.build()
+        assert self.differences() == []
+        for traffic in self.traffic:
+            traffic.start()
+
+    def _wait_until_staged(self, source: Database) -> None:
+        end = source.value("select pg_current_wal_insert_lsn()")
+        # Something to pass for a loader that is idle now.
+        source.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
+        staged = "select position_lsn >= %s::pg_lsn from cdc.slot_position where slot_name = %s"
+        wait_until(lambda: self.warehouse.value(staged, end, source.slot), "the loader stages it")
 
     def rows(self, fact: str) -> Counter[tuple[object, ...]]:
         """Return the rows of a fact."""

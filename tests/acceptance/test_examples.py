@@ -1,7 +1,7 @@
-"""Random histories of the three examples: every fact equals a recount at the end.
+"""Random histories of the three examples: every fact and roll-up equals a recount, again and again.
 
 Each has baselines in the middle of the traffic, a fact that is added and one that is declared
-otherwise while it runs. Ten seeds an example.
+otherwise while it runs, and a kill -9 of the loaders. Ten seeds an example.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_every_fact_equals_a_recount(
     name: str, seed: int, cluster: Cluster, tmp_path: Path, stack: ExitStack
 ) -> None:
     pipeline = ExamplePipeline(examples.load(name), cluster, tmp_path, seed, stack)
-    steps = [add_a_fact, change_a_fact, count_again]
+    steps = [add_a_fact, change_a_fact, count_again, kill]
     pipeline.random.shuffle(steps)
     for traffic in pipeline.traffic:
         traffic.start()
@@ -50,6 +50,8 @@ def test_every_fact_equals_a_recount(
             for step in steps:
                 pipeline.write()
                 step(pipeline, name)
+                if pipeline.random.random() < 0.5:
+                    pipeline.must_be_exact()
             pipeline.write()
     finally:
         for traffic in pipeline.traffic:
@@ -96,3 +98,9 @@ def count_again(pipeline: ExamplePipeline, name: str) -> None:
     pipeline.seed()
     pipeline.write()
     pipeline.build()
+
+
+def kill(pipeline: ExamplePipeline, name: str) -> None:
+    """The loaders are killed while they stage, and started again."""
+    pipeline.kill_loaders()
+    pipeline.write()
