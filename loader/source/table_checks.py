@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from decimal import Decimal
 
 from loader.source.table import Check, TableInfo, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
@@ -298,25 +300,35 @@ def _free_name(start: str, end: str, taken: Collection[str]) -> str:
 
 
 # A CHECK constraint is read as PostgreSQL prints it, and never executed: it may call anybody's
-# functions. Bounds by a number, alone or joined by AND, are understood; anything else keeps nothing
-# out.
-_OVER, _UNDER = frozenset({"NaN", "Infinity"}), frozenset({"-Infinity"})
-SPECIAL = _OVER | _UNDER
+# functions. Comparisons with a number, alone or joined by AND, are understood; anything else keeps
+# nothing out.
+SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
 
 _TERM = r"""\((?:[^()'"]|'[^']*'|"[^"]*"|\((?:[^()'"]|'[^']*')*\))*\)"""
 _JOINED = re.compile(rf"\({_TERM}(?: AND {_TERM})+\)")
-_NUMBER = r"\(*'?(-?\d+(?:\.\d+)?|-?Infinity)'?(?:\)|::[a-z ]+)*"
-_BOUND = re.compile(rf"\((.+) ([<>])(=?) {_NUMBER}\)")
+_NUMBER = r"\(*'?(-?\d+(?:\.\d+)?|NaN|-?Infinity)'?(?:\)|::[a-z ]+)*"
+_COMPARISON = re.compile(rf"\((.+) (<|<=|>|>=|=|<>) {_NUMBER}\)")
+_COMPARES = {
+    **{"<": operator.lt, "<=": operator.le, "=": operator.eq},
+    **{">": operator.gt, ">=": operator.ge, "<>": operator.ne},
+}
 
 
 def kept_out(expression: str, column: str) -> frozenset[str]:
-    """Return which of SPECIAL the constraint allows in no row's column; NaN is the largest."""
-    found: frozenset[str] = frozenset()
-    for term in (
-        re.findall(_TERM, expression[1:]) if _JOINED.fullmatch(expression) else [expression]
-    ):
-        bound = _BOUND.fullmatch(term)
-        if bound and bound[1] in (column, quoted(column)):
-            is_taken = bound[3] and bound[4].endswith("Infinity")
-            found |= frozenset() if is_taken else _OVER if bound[2] == "<" else _UNDER
-    return found
+    """Return which of SPECIAL the constraint allows in no row's column."""
+    joined = re.findall(_TERM, expression[1:]) if _JOINED.fullmatch(expression) else []
+    compared = [
+        (_COMPARES[found[2]], found[3])
+        for term in joined or [expression]
+        if (found := _COMPARISON.fullmatch(term)) and found[1] in (column, quoted(column))
+    ]
+    return frozenset(
+        each
+        for each in SPECIAL
+        if any(not compares(_rank(each), _rank(number)) for compares, number in compared)
+    )
+
+
+def _rank(number: str) -> tuple[bool, Decimal]:
+    """Return what numbers are ordered by: PostgreSQL's NaN equals itself and is the largest."""
+    return (True, Decimal()) if number == "NaN" else (False, Decimal(number))
