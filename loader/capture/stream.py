@@ -126,7 +126,7 @@ def open_stream(
         # both are read and checked again.
         change_log.acquire_slot_lock()
         record = change_log.record()
-        _check_again(name, monitor, found, record)
+        _check_again(name, replication, monitor, found, record)
         writes_own_wal = _write_beside(change_log, name, found)
         # Only now: the log goes on from this position with these tables and no others.
         failpoints.reach("before-followed")
@@ -160,7 +160,13 @@ def _write_beside(change_log: ChangeLog, slot: str, found: Handshake) -> bool:
     return target == source
 
 
-def _check_again(name: str, monitor: SourceMonitor, found: Handshake, record: SlotPosition) -> None:
+def _check_again(
+    name: str,
+    replication: ReplicationConnection,
+    monitor: SourceMonitor,
+    found: Handshake,
+    record: SlotPosition,
+) -> None:
     """Check again what can no longer move.
 
     If we ask for a position before the slot's own, the server silently starts at its own. So where
@@ -173,6 +179,8 @@ def _check_again(name: str, monitor: SourceMonitor, found: Handshake, record: Sl
     if finding is not None:
         raise finding
     if state is None or state.active_pid != found.pid:
+        # Where the server has ended the stream since, this raises why.
+        replication.receive(1)
         raise Interrupted(
             "A second connection to the source does not see that process "
             f"{found.pid} streams {name}",
