@@ -99,7 +99,7 @@ def run_command(
             if name.startswith(("PG", "LOADER_", "DBT_")):
                 patch.setenv(name, value)
         try:
-            command.main()
+            command.app.main()
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
