@@ -27,6 +27,8 @@ LONGEST_KEY = 1800
 UNREADABLE = "\0"
 """Of a value that cannot be read, and before one that is not of its type; no text has it."""
 
+_EXAMPLE_LENGTH = 100
+
 _UUID = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\z"
 _WHOLE = r"^(0|-?[1-9][0-9]*)\z"
 _DECIMAL = r"^-?[0-9]+(\.[0-9]+)?\z"
@@ -68,6 +70,14 @@ def labelled(text: Column, dimension: Dimension) -> Column:
     # What is not of its type must not pass for a label.
     is_bad = _reason(text, dimension.column, dimension.value_type, True).isNotNull()
     return sql.when(is_bad, sql.concat(sql.lit(UNREADABLE), text)).otherwise(found)
+
+
+def example(value: Column) -> Column:
+    """Return what is shown of a value that cannot be counted: how it begins, without our mark.
+
+    The mark is no character that PostgreSQL stores.
+    """
+    return sql.regexp_replace(sql.substring(value, 1, _EXAMPLE_LENGTH), UNREADABLE, "")
 
 
 def dimension_reason(value: Column, dimension: Dimension, is_limited: bool = True) -> Column:

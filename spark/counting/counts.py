@@ -22,7 +22,6 @@ JSON; both are null where it can."""
 NULL_DIMENSION = "a dimension is null"
 """The reason of rows that the stream leaves out too, without rejecting them."""
 
-_EXAMPLE_LENGTH = 100
 _LONGEST_TEXT = 2**31 - 1
 _UUID_OF_DIGITS = ("^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
@@ -167,7 +166,7 @@ class _Counting:
             reason, typed_values.key_reason(dict(zip(names, texts, strict=True)), fact)
         )
         why = sql.coalesce(left_out, reason, sql.col("refused"))
-        cut = [sql.substring(text, 1, _EXAMPLE_LENGTH) for text in texts]
+        cut = [typed_values.example(text) for text in texts]
         example = sql.struct(
             *(text.alias(name) for text, name in zip(cut, names, strict=True)),
             # The number that the reason is about.
@@ -213,7 +212,7 @@ class _Counting:
                 found = typed_values.number_reason(number, measure)
                 is_refused = found.isNotNull() & self._meets(measure.where)
                 why = why.when(is_refused, found)
-                text = text.when(is_refused, sql.substring(number, 1, _EXAMPLE_LENGTH))
+                text = text.when(is_refused, typed_values.example(number))
         return why, text
 
     def _measured(self, number: int) -> Column:

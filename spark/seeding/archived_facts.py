@@ -14,6 +14,7 @@ from typing import Any
 
 from archiving.files import Archive
 from archiving.manifests import Baseline, Origin
+from common import typed_values
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from common.settings import Settings
 from counting.counts import COLUMNS, NULL_DIMENSION
@@ -34,8 +35,6 @@ SCHEMA = (
     " reason string, example string"
 )
 """The columns counts.COLUMNS for Spark."""
-
-_EXAMPLE_LENGTH = 100
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def _counted(archive: Archive, fact: Fact, at: int) -> Found:
     example = sql.to_json(
         sql.map_from_arrays(
             sql.array(*names),
-            sql.transform("new_texts", lambda text: sql.substring(text, 1, _EXAMPLE_LENGTH)),
+            sql.transform("new_texts", typed_values.example),
         )
     )
     nothing = sql.array().cast("array<string>")
