@@ -233,11 +233,19 @@ def number(value: Value, type_: ColumnType) -> tuple[ColumnType, str]:
 
 
 def _bucket(value: Value, type_: ColumnType) -> str:
-    """Return the SQL of the lower bound of the bucket that a number is in, null below the first."""
+    """Return the SQL of the lower bound of the bucket that a number is in, null below the first.
+
+    It is `!` for what the stream's rules take for no number.
+    """
     texts, numbers = ", ".join(map(literal, value.bounds)), ", ".join(value.bounds)
-    number_ = f"({written(type_, quoted(value.column))})::pg_catalog.numeric"
+    text = f"({written(type_, quoted(value.column))})"
+    number_ = f"{text}::pg_catalog.numeric"
     place = f"pg_catalog.width_bucket({number_}, array[{numbers}]::pg_catalog.numeric[])"
-    return f"(array[{texts}]::pg_catalog.text[])[nullif({place}, 0)]"
+    return (
+        f"case when {text} in ('NaN', 'Infinity', '-Infinity')"
+        f" or pg_catalog.length({text}) > {LONGEST} then '!'"
+        f" else (array[{texts}]::pg_catalog.text[])[nullif({place}, 0)] end"
+    )
 
 
 # What a json column may hold and no text: an escape of U+0000, and one half of a surrogate pair.

@@ -86,9 +86,9 @@ def count_groups(
 
 def stream_text(column: Column, dimension: Dimension) -> Column:
     """Return what the stream would have, where the server says also that it cannot be read."""
-    if dimension.kind != "path":
+    if dimension.kind not in ("path", "bucket"):
         return column
-    found = sql.substring(column, 2, _LONGEST_TEXT)
+    found = sql.substring(column, 2, _LONGEST_TEXT) if dimension.kind == "path" else column
     return sql.when(column == "!", typed_values.UNREADABLE).otherwise(found)
 
 
