@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from contextlib import closing
@@ -34,27 +33,6 @@ OPTIONS = (
     *("--driver-java-options", FAST_START),
 )
 SLOTS = "select slot_name from pg_replication_slots where slot_name ~ '^waltally_audit_'"
-
-STATUSES = {
-    "schema": "analytics",
-    "table": "ft_statuses",
-    "fact_place": ["analytics", "ft_service_stats"],
-    "present_column": "live_count",
-    "lookups": [],
-    "dimensions": [
-        {
-            "name": "notification_status",
-            "type": "text",
-            "alias": "f",
-            "column": "notification_status",
-        }
-    ],
-    "measures": [
-        {"name": "live_count", "kind": "sum", "type": "bigint", "column": "live_count"},
-    ],
-    "values": [],
-}
-"""What dbt stores of a roll-up with the live rows by status, as far as the audit reads it."""
 
 
 class Audited(Pipeline):
@@ -104,14 +82,6 @@ class Audited(Pipeline):
             rows,
         )
 
-    def stored_rows(self) -> int:
-        """How many rows of the archive belong to a group."""
-        return int(
-            self.source.value(
-                f"select count(*) from notification_history where num_nulls({DIMENSIONS}) = 0"
-            )
-        )
-
     def put_off(self, rows: int) -> tuple[str, ...]:
         """Change one archived_count by hand; return its group."""
         [group] = self.source.execute(
@@ -124,24 +94,6 @@ class Audited(Pipeline):
             rows,
         )
         return group
-
-    def roll_up_statuses(self, *others: str) -> None:
-        """Make the roll-up ft_statuses, and register it as dbt does; no trigger keeps it.
-
-        `others` are inputs besides ft_service_stats.
-        """
-        self.source.execute(
-            "create table analytics.ft_statuses as"
-            " select notification_status, sum(live_count)::bigint as live_count"
-            " from analytics.ft_service_stats group by 1"
-        )
-        self.source.execute(
-            "select cdc.install_roll_up('analytics.ft_statuses', 'ft_statuses', 'waltally', %s,"
-            " 'none(text)', %s, 0, false)",
-            json.dumps(STATUSES),
-            ["analytics.ft_service_stats", *others],
-        )
-        self.source.execute("update cdc.roll_up set is_due = false")
 
     def facts(self) -> list[tuple[Any, ...]]:
         return self.source.execute(

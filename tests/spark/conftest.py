@@ -18,12 +18,12 @@ from testkit.databases import Database, empty_database
 from testkit.models import Models
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
+from tests.spark.archives import Log
 from tests.spark.audited import Audited
 from tests.spark.support import (
     TEMPLATE,
     Clock,
     Source,
-    counted_by,
     local_spark,
     notify_source,
 )
@@ -64,13 +64,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-@pytest.fixture(params=["server", "Spark"])
-def who_counts(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Have tables of any size counted by the server, or by Spark."""
-    with counted_by(request.param):
-        yield str(request.param)
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     # Only a session that asks for synchronous_commit = on waits for the standby, which never comes.
@@ -102,6 +95,11 @@ def workers() -> Iterator[SparkCluster]:
 def source(cluster: Cluster) -> Iterator[Source]:
     with notify_source(cluster) as made:
         yield made
+
+
+@pytest.fixture
+def log(source: Source, tmp_path: Path) -> Log:
+    return Log(source, tmp_path / "archive")
 
 
 @pytest.fixture(scope="session")
@@ -157,11 +155,4 @@ def audited(
             " update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
             " from cdc.slot_position"
         )
-        yield made
-
-
-@pytest.fixture(scope="session")
-def shared_source(cluster: Cluster) -> Iterator[Source]:
-    """A source for tests that make tables of their own and leave the others alone."""
-    with notify_source(cluster) as made:
         yield made

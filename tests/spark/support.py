@@ -6,6 +6,7 @@ import importlib
 import io
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,6 +129,15 @@ def counted_by(who: str) -> Iterator[None]:
         patch.setattr(grouping, "MAX_GROUPS", most)
         patch.setattr(grouping, "ROWS_PER_GROUP", 1e-9)
         yield
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill the driver, then the JVM that started it: the driver outlives it and would go on."""
+    for children in Path(f"/proc/{process.pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+    process.kill()
+    process.communicate()
 
 
 class Clock:

@@ -27,15 +27,10 @@ from pyspark.sql import DataFrame, SparkSession
 from testkit.commands import wait_until
 from testkit.facts import NOTIFY, register
 from tests.spark.archives import COLUMNS, Log, archived, manifests
-from tests.spark.declared import ORDERS
-from tests.spark.support import Source, run_command
+from tests.spark.shop import ORDERS
+from tests.spark.support import run_command
 from waltally import locks, lsn
 from waltally.errors import AnotherCluster, LoaderError, SourceBehind
-
-
-@pytest.fixture
-def log(source: Source, tmp_path: Path) -> Log:
-    return Log(source, tmp_path / "archive")
 
 
 def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
@@ -102,21 +97,16 @@ def test_an_archive_may_be_on_any_file_system_of_hadoop(
     assert archived(log.slot_home) == log.rows()
 
 
-@pytest.mark.parametrize(
-    ("place", "cause", "remedy"),
-    [
+def test_a_place_that_spark_cannot_reach_is_named_with_its_cause(
+    spark: SparkSession, log: Log
+) -> None:
+    log.append(1)
+    for place, cause, remedy in (
         ("s3a://bucket/x", "S3AFileSystem not found", "give Spark the jars of this file system"),
         ("nowhere://x/y", 'No FileSystem for scheme "nowhere"', "give Spark the jars"),
         ("file:/proc/x", "java.io.IOException: Mkdirs failed", "see that Spark can reach the path"),
-    ],
-)
-def test_a_place_that_spark_cannot_reach_is_named_with_its_cause(
-    spark: SparkSession, log: Log, place: str, cause: str, remedy: str
-) -> None:
-    log.append(1)
-    with pytest.raises(CountingFailed, match=cause) as refused:
-        archive(replace(log.settings(), path=place), spark)
-    assert refused.value.remedy.startswith(remedy)
+    ):
+        assert refused(spark, log, CountingFailed, cause, path=place).startswith(remedy)
 
 
 def test_another_slot_is_another_archive(log: Log) -> None:
@@ -156,21 +146,6 @@ def test_what_no_manifest_names_is_deleted_and_never_read(spark: SparkSession, l
 
 
 def test_each_baseline_is_archived_once_with_its_declaration(spark: SparkSession, log: Log) -> None:
-    log.source.previous_seed()
-    first = archive(log.settings(), spark)
-    assert archive(log.settings(), spark).baselines == {}
-    log.run("delete from cdc.baseline_group")
-    log.run("update cdc.baseline set baseline_id = gen_random_uuid()")
-    second = archive(log.settings(), spark)
-    stored = manifests(log.slot_home, "baseline")
-    assert [each["fact"]["name"] for each in stored] == ["ft_service_stats"] * 2
-    assert [each["fact"]["declaration"] for each in stored] == [NOTIFY] * 2
-    found = {each["baseline_id"]: (each["groups"], each["totals"]) for each in stored}
-    [before], [after] = first.baselines.values(), second.baselines.values()
-    assert found == {before: (1, ["7", "0"]), after: (0, ["0", "0"])}
-
-
-def test_baselines_that_were_counted_together_are_kept_apart(spark: SparkSession, log: Log) -> None:
     register(log.source.dsn, ORDERS, "ft_orders", slot=log.source.slot)
     log.run(
         "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn,"
@@ -202,13 +177,23 @@ def test_baselines_that_were_counted_together_are_kept_apart(spark: SparkSession
     # The declarations are with the changes too, for a fact that no baseline is of.
     [part] = manifests(log.slot_home)
     assert [each["name"] for each in part["facts"]] == ["ft_orders", "ft_service_stats"]
+    assert [each["declaration"] for each in part["facts"]] == [ORDERS, NOTIFY]
     assert archive(log.settings(), spark).baselines == {}
+    log.run("delete from cdc.baseline_group")
+    log.run(
+        "update cdc.baseline set baseline_id = gen_random_uuid()"
+        " where fact_name = 'ft_service_stats'"
+    )
+    assert archive(log.settings(), spark).baselines.keys() == {"ft_service_stats"}
+    assert sorted(each["groups"] for each in manifests(log.slot_home, "baseline")) == [0, 1, 1]
 
 
-def refused(spark: SparkSession, log: Log, kind: type[LoaderError], says: str) -> None:
+def refused(spark: SparkSession, log: Log, kind: type[LoaderError], says: str, **more: Any) -> str:
+    """See the archive be refused, and return the remedy."""
     with pytest.raises(kind, match=says) as caught:
-        archive(log.settings(), spark)
+        archive(replace(log.settings(), **more), spark)
     assert caught.value.remedy
+    return str(caught.value.remedy)
 
 
 def test_a_log_that_does_not_go_on_from_the_archive_is_refused(

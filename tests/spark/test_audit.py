@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import psycopg2
 import pytest
 from auditing.job import audit
 from auditing.report import LeftOut
-from common.errors import SnapshotTooOld
+from common import session
+from common.connections import connect_target
+from common.errors import AuditIncomplete, SnapshotTooOld
 from common.settings import Settings
 from counting import snapshot
 from counting.snapshot import ExportedSnapshot
+from warehouse import loader_progress
+from warehouse.fact import open_facts
 
 from testkit.commands import ROOT, wait_until
+from testkit.facts import notify
 from testkit.notify_traffic import Traffic
 from tests.spark.audited import (
     ARCHIVE,
@@ -30,18 +32,22 @@ from tests.spark.audited import (
     Audited,
     positions,
 )
-from tests.spark.support import AT_THE_GATE, GATE
+from tests.spark.support import AT_THE_GATE, GATE, kill
 from waltally import lsn
+from waltally.errors import BuildFailed, LoaderError, NotSetUp
+
+Act = Callable[[ExportedSnapshot], ExportedSnapshot]
+AfterTheSnapshot = Callable[[Act], None]
 
 
 @pytest.fixture
 def after_the_snapshot(
     monkeypatch: pytest.MonkeyPatch,
-) -> Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None]:
+) -> AfterTheSnapshot:
     """Do something in the audit, in this process, while it holds its snapshot."""
     export = snapshot.export
 
-    def arrange(act: Callable[[ExportedSnapshot], ExportedSnapshot]) -> None:
+    def arrange(act: Act) -> None:
         @contextmanager
         def holding(settings: Settings, facts: Any, monitor: Any) -> Iterator[ExportedSnapshot]:
             with export(settings, facts, monitor) as exported:
@@ -52,13 +58,22 @@ def after_the_snapshot(
     return arrange
 
 
-def test_transactions_exactly_at_both_positions_and_all_kinds_between(
-    audited: Audited,
-    after_the_snapshot: Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None],
+def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
+    audited: Audited, after_the_snapshot: AfterTheSnapshot
 ) -> None:
     audited.write(seed=1)
+    # No TRUNCATE after these, which would cancel what is wrong.
+    audited.source.insert(1, "x" * 1001)
+    audited.source.insert(3, "sent")
     audited.must("run", "--once")
     audited.build_one_transaction()
+    [(service, template)] = audited.source.execute(
+        "delete from cdc.change_log where (commit_lsn, ordinal) = (select commit_lsn, ordinal"
+        " from cdc.change_log where payload ~ '\"notifications\"'"
+        " order by commit_lsn desc, ordinal desc limit 1)"
+        ' returning substring(payload from \'"service_id","value":"([^"]*)\'),'
+        ' substring(payload from \'"template_id","value":"([^"]*)\')'
+    )
 
     def end_at_a_transaction(exported: ExportedSnapshot) -> ExportedSnapshot:
         # The snapshot is the same at the first commit that it does not see.
@@ -75,41 +90,11 @@ def test_transactions_exactly_at_both_positions_and_all_kinds_between(
         report = audit(audited.settings())
     [fact] = report.facts
     assert {fact.fact_lsn, report.snapshot_lsn} <= positions(audited)
-    between = (
-        "select coalesce(string_agg(distinct action::text, '' order by action::text), '')"
-        " from cdc.change_log where commit_lsn >= %s and commit_lsn < %s"
-    )
+    between = "from cdc.change_log where commit_lsn >= %s and commit_lsn < %s"
     ends = (lsn.show(fact.fact_lsn), lsn.show(report.snapshot_lsn))
-    assert audited.source.value(between, *ends) == "DITU"
-    assert fact.comparison.differences == []
-    assert fact.comparison.difference_count == 0
-    assert all(int(total.counted) > 0 for total in fact.comparison.totals.values())
-    [(listed,)] = audited.source.execute(
-        "select count(*) from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", *ends
-    )
-    assert fact.change_count == listed
-
-
-def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(audited: Audited) -> None:
-    too_long = "x" * 1001
-    audited.source.insert(1)
-    # No TRUNCATE here that would cancel what is wrong at the fact's position.
-    audited.source.insert(2, "sent")
-    audited.source.insert(1, too_long)
-    audited.source.insert(3, "sent")
-    audited.must("run", "--once")
-    audited.build_one_transaction()
-    [(service, template)] = audited.source.execute(
-        "delete from cdc.change_log where (commit_lsn, ordinal) = (select commit_lsn, ordinal"
-        " from cdc.change_log where payload ~ '\"notifications\"'"
-        " order by commit_lsn desc, ordinal desc limit 1)"
-        ' returning substring(payload from \'"service_id","value":"([^"]*)\'),'
-        ' substring(payload from \'"template_id","value":"([^"]*)\')'
-    )
-
-    with audited.follow():
-        [fact] = audit(audited.settings()).facts
-    assert fact.fact_lsn in positions(audited)
+    kinds = audited.source.execute(f"select distinct action::text {between} order by 1", *ends)
+    assert {kind for (kind,) in kinds} >= set("DITU")
+    assert fact.change_count == audited.source.value(f"select count(*) {between}", *ends)
     assert fact.comparison.difference_count == 1
     [found] = fact.comparison.differences
     assert (found.dimensions["service_id"], found.dimensions["template_id"]) == (service, template)
@@ -120,12 +105,6 @@ def test_a_change_that_the_log_lost_and_one_that_dbt_rejects_are_found(audited: 
     assert fact.rejected.count == 1
     assert fact.rejected.first_lsn in positions(audited)
     assert "1 change could not be counted" in fact.notes[0]
-
-
-def purged_by(out: str) -> tuple[str, int]:
-    """What became of purged rows, as a seed's JSON says."""
-    purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
-    return purged["outcome"], purged["rows"]
 
 
 def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_is_idle(
@@ -171,65 +150,6 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         assert counted.comparison.differences == []
         assert counted.purged == {"archived_count": "2"}
 
-        # The fact is right, and a roll-up of it is not.
-        audited.roll_up_statuses()
-        audited.source.execute(
-            "update analytics.ft_statuses set live_count = live_count + 1"
-            " where notification_status = 'created'"
-        )
-        code, out, err = audited.run("--json")
-        report = json.loads(out)
-        assert (code, report["equal"], report["refused"]) == (42, False, {})
-        assert report["facts"]["ft_service_stats"]["equal"] is True
-        assert report["roll_ups"]["ft_statuses"]["difference_count"] == 1
-        differs = "analytics.ft_statuses differs in 1 group from a recount"
-        assert f"{differs}\nTry: `dbt build --full-refresh" in err
-
-        # Both are wrong in the same way; then the fact is wrong, and the roll-up is not.
-        audited.source.execute(
-            "update analytics.ft_service_stats set live_count = live_count + 1 where id ="
-            " (select id from analytics.ft_service_stats where notification_status = 'created'"
-            " limit 1)"
-        )
-        for roll_up_differs in (True, False):
-            code, out, err = audited.run("--json")
-            report = json.loads(out)
-            assert (code, report["equal"], report["refused"]) == (42, False, {})
-            assert report["facts"]["ft_service_stats"]["difference_count"] == 1
-            assert report["roll_ups"]["ft_statuses"]["difference_count"] == roll_up_differs
-            assert (differs in err) is roll_up_differs
-            audited.source.execute(
-                "update analytics.ft_statuses set live_count = live_count - 1"
-                " where notification_status = 'created'"
-            )
-
-
-def test_a_purge_while_the_seed_counts_changes_no_count(
-    audited: Audited, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archived = audited.archived()
-    export = snapshot.export
-
-    @contextmanager
-    def holding(*arguments: Any) -> Iterator[snapshot.ExportedSnapshot]:
-        audited.purge(10)
-        with export(*arguments) as exported:
-            audited.purge(7)
-            # Applied already when the seed looks for what was purged before it.
-            audited.stage()
-            audited.build()
-            yield exported
-
-    monkeypatch.setattr(snapshot, "export", holding)
-    with audited.follow():
-        code, out, err = audited.run("--json", job="seed")
-        assert code == 0, err
-        audited.stage()
-        audited.build()
-    assert purged_by(out) == ("kept", 10)
-    assert audited.source.value("select sum(measures[2]) from cdc.archived_delete") == 17
-    assert (audited.archived(), audited.stored_rows()) == (archived, archived - 17)
-
 
 def test_purges_that_the_log_lost_are_not_counted_and_the_seed_says_so(audited: Audited) -> None:
     archived = audited.archived()
@@ -237,6 +157,9 @@ def test_purges_that_the_log_lost_are_not_counted_and_the_seed_says_so(audited: 
     audited.must("run", "--once")
     audited.build()
     audited.purge(20)
+    code, _, err = audited.run(job="seed")
+    assert code == 41, err
+    assert "nobody follows the slot" in err and "--forget-purged" in err
     audited.must("setup", "--renew")
     code, out, err = audited.run(job="seed")
     assert code == 0, err
@@ -247,13 +170,115 @@ def test_purges_that_the_log_lost_are_not_counted_and_the_seed_says_so(audited: 
     assert audited.archived() == archived - 20
 
 
+# What it refuses, and how it waits for the loader.
+
+
+BROKEN: list[tuple[str, str, type[LoaderError], str]] = [
+    # Only a standby shows its slot, and the audit reads the primary.
+    (
+        "update cdc.slot_position set on_standby = true",
+        "update cdc.slot_position set on_standby = false",
+        AuditIncomplete,
+        "nobody follows the slot",
+    ),
+    (
+        "update cdc.model_watermark set model_name = 'x' || model_name",
+        "update cdc.model_watermark set model_name = substr(model_name, 2)",
+        NotSetUp,
+        "ft_service_stats waits: it was not built yet",
+    ),
+    (
+        "update cdc.model_watermark set declaration = jsonb_set(declaration, '{where}', '[7]')",
+        "update cdc.model_watermark set declaration = jsonb_set(declaration, '{where}', '[]')",
+        NotSetUp,
+        "its rows were counted by another declaration",
+    ),
+    (
+        "update cdc.model_watermark set applied_lsn = '0/0'",
+        "delete from cdc.model_watermark",
+        BuildFailed,
+        "failed: the change log starts at",
+    ),
+]
+
+
+def test_what_cannot_be_audited_is_refused_before_spark_starts(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def running(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "running", running)
+    before = audited.traces()
+    with pytest.raises(AuditIncomplete, match=f"nobody follows the slot {audited.slot}") as caught:
+        audit(audited.settings(timeout=3600.0))
+    assert caught.value.exit_code == 41
+    assert "start `loader run`" in (caught.value.remedy or "")
+    assert f"nobody follows the slot {audited.slot}: waiting 2 s for" in capsys.readouterr().err
+    wait_until(lambda: not audited.source.execute(SESSIONS), "its sessions end")
+    assert audited.traces() == before
+
+    for breaks, mends, error, words in BROKEN:
+        audited.source.execute(breaks)
+        with pytest.raises(error, match=words) as refused:
+            audit(audited.settings(timeout=3600.0))
+        assert refused.value.remedy
+        audited.source.execute(mends)
+
+
+def test_the_wait_says_how_far_the_loader_is_and_what_the_fact_stands_on(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = "select max(applied_lsn)::text from cdc.model_watermark"
+    own = notify()
+    with closing(connect_target(audited.settings(), "audit")) as target:
+        with open_facts(target, [own]) as [stored]:
+            assert stored.position == lsn.parse(audited.source.value(applied))
+            assert stored.baseline_lsn is not None
+            assert stored.is_whole
+        audited.source.execute(
+            "update cdc.model_watermark set baseline_id = null; delete from cdc.baseline"
+        )
+        with open_facts(target, [own]) as [stored]:
+            assert stored.baseline_lsn is None
+            assert not stored.is_whole
+            assert set(stored.counted) == {str(part.table) for part in own.tables}
+    messages: list[str] = []
+    monkeypatch.setattr(loader_progress, "print_status", messages.append)
+    settings = audited.settings(timeout=0.1)
+    patient = audited.settings(timeout=3600.0)
+    with closing(connect_target(settings, "audit")) as target:
+        position = lsn.parse(audited.position())
+        loader_progress.wait_for_position(target, settings, position)
+        assert messages == []
+        with pytest.raises(
+            AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(position + 1)}"
+        ):
+            loader_progress.wait_for_position(target, settings, position + 1)
+        with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
+            loader_progress.wait_for_position(target, patient, position + 1)
+    assert messages[0].startswith("waiting: the loader is at ")
+
+
+def test_a_loader_that_follows_is_seen_at_the_target(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(connect_target(audited.settings(), "audit")) as target:
+        assert not loader_progress.is_followed(target)
+        monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 120.0)
+        with audited.start() as loader:
+            loader_progress.require_follower(target, audited.settings())
+            loader.wait_for("following the slot")
+            loader.end()
+
+
 # Slow: pruned meanwhile, under traffic, killed, and what mends a fact.
 
 
 @pytest.mark.slow
 def test_changes_that_are_pruned_meanwhile_are_not_missed(
     audited: Audited,
-    after_the_snapshot: Callable[[Callable[[ExportedSnapshot], ExportedSnapshot]], None],
+    after_the_snapshot: AfterTheSnapshot,
 ) -> None:
     def prune(exported: ExportedSnapshot) -> ExportedSnapshot:
         audited.stage()
@@ -278,7 +303,7 @@ def test_under_traffic_no_audit_finds_a_difference(audited: Audited) -> None:
             before = audited.source.value(applied)
             wait_until(lambda: audited.source.value(applied) != before, "a build in the background")
             reports = [audit(audited.settings()) for _ in range(2)]
-            code, out, err = audited.submit("--json")
+            code, out, err = audited.run("--json")
             following.end()
     finally:
         traffic.stop()
@@ -302,6 +327,7 @@ def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            text=True,
         )
         try:
             wait_until(lambda: audited.source.execute(SLOTS), "it has a slot", 300)
@@ -310,56 +336,10 @@ def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
             wait_until(lambda: audited.source.value(AT_THE_GATE) >= 1, "it reads", 60)
             assert len(audited.source.execute(SLOTS)) == 1
         finally:
-            kill_all(killed)
+            kill(killed)
     wait_until(lambda: not audited.source.execute(SESSIONS), "its sessions end")
     wait_until(lambda: not audited.source.execute(SLOTS), "its slot goes")
     assert audited.traces() == before
-
-
-def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill the driver, then the JVM that started it: the driver outlives the JVM a little."""
-    for children in Path(f"/proc/{process.pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            os.kill(int(child), signal.SIGKILL)
-    process.kill()
-    process.wait()
-
-
-@pytest.mark.slow
-def test_a_new_seed_keeps_what_was_purged_unless_told_to_forget_it(audited: Audited) -> None:
-    archived = audited.archived()
-    audited.purge(50)
-    code, _, err = audited.run(job="seed")
-    assert code == 41, err
-    assert "nobody follows the slot" in err and "--forget-purged" in err
-    with audited.follow():
-        # Not built yet: the seed has the changes applied.
-        audited.source.execute(ARCHIVE)
-        code, out, err = audited.run("--json", job="seed")
-        assert code == 0, err
-        audited.stage()
-        audited.build()
-    assert purged_by(out) == ("kept", 50)
-    assert audited.source.value("select sum(measures[2]) from cdc.archived_delete") == 50
-    stored = audited.stored_rows()
-    assert audited.archived() == stored + 50 > archived - 50
-    audited.put_off(-1)
-    audited.purge(5)
-    with audited.follow():
-        [fact] = audit(audited.settings()).facts
-        assert (fact.unseen, fact.purged) == ({}, {"archived_count": "55"})
-        assert [each.difference for each in fact.comparison.differences] == ["-1"]
-        audited.put_off(1)
-        stored -= 5
-        audited.stage()
-        audited.build()
-        code, out, err = audited.run("--json", "--forget-purged", job="seed")
-        assert code == 0, err
-        audited.stage()
-        audited.build()
-    assert purged_by(out) == ("forgotten", 55)
-    assert audited.archived() == stored
-    assert audited.source.value("select count(*) from cdc.archived_delete") == 0
 
 
 @pytest.mark.slow

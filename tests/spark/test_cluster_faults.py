@@ -50,7 +50,7 @@ def kill_master(workers: SparkCluster) -> None:
     workers.master.kill()
 
 
-@pytest.mark.parametrize("kill", [kill_executor, kill_worker, kill_python, kill_master])
+@pytest.mark.parametrize("kill", [kill_worker, kill_python, kill_master])
 def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
     source: Source, workers: SparkCluster, kill: Callable[[SparkCluster], None]
 ) -> None:
@@ -91,25 +91,13 @@ def test_an_executor_that_is_lost_while_it_writes_stores_no_group_twice(
     assert source.baseline() == source.recount()
 
 
-def python_of(java: int) -> int:
-    """The process that runs seed.py for spark-submit."""
-    alive = [
-        each
-        for each in psutil.Process(java).children()
-        if each.status() != psutil.STATUS_ZOMBIE and each.cmdline()[-1].endswith("spark/seed.py")
-    ]
-    assert len(alive) == 1
-    return alive[0].pid
-
-
-@pytest.mark.parametrize("killed", ["java", "python"])
 def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
-    source: Source, workers: SparkCluster, killed: str
+    source: Source, workers: SparkCluster
 ) -> None:
     source.fill()
     source.previous_seed()
     with source.seed_at_a_closed_gate(master=workers.url, conf=SMALL) as seed:
-        os.kill(seed.pid if killed == "java" else python_of(seed.pid), signal.SIGKILL)
+        os.kill(seed.pid, signal.SIGKILL)
         out, err = seed.communicate(timeout=120)
         assert seed.returncode != 0
         assert "Traceback" not in out + err

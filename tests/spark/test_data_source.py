@@ -22,16 +22,10 @@ from reading.log import Options, Range
 
 from testkit.commands import ROOT
 from tests.spark.archives import COLUMNS, Log
-from tests.spark.support import Source as Warehouse
 from waltally import lsn
 from waltally.errors import SettingError
 
 PAGE = (ROOT / "docs/data-source.md").read_text()
-
-
-@pytest.fixture
-def log(source: Warehouse, tmp_path: Path) -> Log:
-    return Log(source, tmp_path / "archive")
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from testkit.facts import NOTIFY, column, notify
 from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect
-from tests.spark.declared import ORDERS, orders
+from tests.spark.shop import ORDERS, orders
 from tests.spark.support import run_command
 from waltally import lsn
 from waltally.errors import SettingError

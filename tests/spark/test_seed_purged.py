@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from functools import reduce
 from typing import Any
 
 import pytest
 from seeding import job, store
 
-from tests.spark.declared import EXACT, ORDERS, Group, Shop, a_shop, recounted, total
+from tests.spark.shop import EXACT, ORDERS, Groups, plus, recounted, total
+from tests.spark.shop import TABLES as SHOP
 from tests.spark.support import Source
 from tests.spark.test_seed_refusals import a_loader
 from waltally import lsn
@@ -21,20 +21,19 @@ LATE = "FFFFFF/0"
 WhenCounted = Callable[[int], object]
 
 
-def purged(shop: Shop, slot: str) -> dict[Group, list[Decimal]]:
+def purged(source: Source) -> Groups:
     """What was deleted from the archive, by group."""
-    stored, known = recounted(shop, slot), recounted(shop, slot, "kept")
-    found = {}
-    for group, measures in known.items():
-        zeros = [Decimal(0)] * len(measures)
-        left = stored.get(group, zeros)
-        gone = [EXACT.subtract(*each) for each in zip(measures, left, strict=True)]
-        if any(gone):
-            found[group] = gone
-    return found
+    stored = recounted(source)
+    gone = {
+        group: [EXACT.subtract(*each) for each in zip(known, stored[group], strict=True)]
+        if group in stored
+        else known
+        for group, known in recounted(source, "kept").items()
+    }
+    return nonzero(gone)
 
 
-def write_down(source: Source, groups: dict[Group, list[Decimal]], commit_lsn: str) -> None:
+def write_down(source: Source, groups: Groups, commit_lsn: str) -> None:
     """Write the deletes down as the fact's routine does."""
     for group, measures in groups.items():
         source.execute(
@@ -80,115 +79,118 @@ def said(out: str) -> dict[str, Any]:
     return purged
 
 
-def nonzero(groups: dict[Group, list[Decimal]]) -> dict[Group, list[Decimal]]:
+def nonzero(groups: Groups) -> Groups:
     return {group: measures for group, measures in groups.items() if any(measures)}
 
 
-def column_sum(groups: dict[Group, list[Decimal]], place: int) -> Decimal:
-    return reduce(EXACT.add, (measures[place] for measures in groups.values()), Decimal(0))
+def archived(groups: Groups) -> Decimal:
+    return sum((measures[1] for measures in groups.values()), Decimal(0))
 
 
 @pytest.fixture
-def shop(source: Source) -> Iterator[Shop]:
+def shop(source: Source) -> Iterator[Source]:
     """A shop whose tables a loader follows."""
-    with a_shop(source) as made, a_loader(source):
-        source.execute(
-            "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
-            " from cdc.slot_position"
-        )
-        yield made
+    source.execute(SHOP)
+    source.execute("delete from cdc.fact")
+    source.register(ORDERS, "ft_orders")
+    source.execute(
+        "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
+        " from cdc.slot_position"
+    )
+    with a_loader(source):
+        yield source
 
 
 def test_what_was_written_down_before_the_snapshot_stays_counted(
-    source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
+    shop: Source, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    groups = purged(shop, source.slot)
+    groups = purged(shop)
     some = dict(list(groups.items())[::2])
     first: list[int] = []
 
     def write_all(position: int) -> None:
         if not first:
-            write_down(source, groups, lsn.show(position - 20))
-            write_down(source, some, lsn.show(position - 10))
+            write_down(shop, groups, lsn.show(position - 20))
+            write_down(shop, some, lsn.show(position - 10))
             # From the snapshot on the deletes are in the stream.
-            write_down(source, some, lsn.show(position))
+            write_down(shop, some, lsn.show(position))
             first.append(position)
 
     when_counted(write_all)
-    mark(source, LATE)
-    code, out, err = source.seed("--json")
+    mark(shop, LATE)
+    code, out, err = shop.seed("--json")
     assert code == 0, err
-    wanted = recounted(shop, source.slot, "kept")
+    wanted = recounted(shop, "kept")
     for group, measures in some.items():
-        wanted[group] = [EXACT.add(*each) for each in zip(wanted[group], measures, strict=True)]
-    assert nonzero(total(source.groups("ft_orders"))) == nonzero(wanted)
-    rows = column_sum(groups, 1) + column_sum(some, 1)
+        wanted[group] = plus(wanted[group], measures)
+    assert nonzero(total(shop.groups("ft_orders"))) == nonzero(wanted)
+    rows = archived(groups) + archived(some)
     assert said(out) == {"outcome": "kept", "rows": rows, "groups": len(groups)}
 
     # One row a group is left. The next seed has the later ones before its snapshot too.
-    kept = source.execute(ARCHIVED)
+    kept = shop.execute(ARCHIVED)
     [position] = first
     assert {lsn.parse(at) for at, *_ in kept} == {position - 20, position - 10, position}
     assert len(kept) == len(groups) + len(some)
     later = "delete from cdc.archived_delete where commit_lsn = %s"
-    source.execute(later, lsn.show(position))
-    left = source.execute(ARCHIVED)
-    assert source.seed()[0] == 0
-    assert source.execute(ARCHIVED) == left
-    assert nonzero(total(source.groups("ft_orders"))) == nonzero(wanted)
+    shop.execute(later, lsn.show(position))
+    left = shop.execute(ARCHIVED)
+    assert shop.seed()[0] == 0
+    assert shop.execute(ARCHIVED) == left
+    assert nonzero(total(shop.groups("ft_orders"))) == nonzero(wanted)
 
 
 def test_purged_rows_are_forgotten_when_asked(
-    source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
+    shop: Source, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    groups = purged(shop, source.slot)
+    groups = purged(shop)
 
     def write_all(position: int) -> None:
-        write_down(source, groups, lsn.show(position - 1))
-        write_down(source, groups, lsn.show(position))
+        write_down(shop, groups, lsn.show(position - 1))
+        write_down(shop, groups, lsn.show(position))
         # Not built up to the snapshot: what is forgotten need not be known.
-        mark(source, lsn.show(position - 1))
+        mark(shop, lsn.show(position - 1))
 
     when_counted(write_all)
-    code, out, err = source.seed("--json", "--forget-purged")
+    code, out, err = shop.seed("--json", "--forget-purged")
     assert code == 0, err
-    assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
+    assert total(shop.groups("ft_orders")) == recounted(shop)
     assert said(out) == {
         "outcome": "forgotten",
-        "rows": column_sum(groups, 1),
+        "rows": archived(groups),
         "groups": len(groups),
     }
-    [(snapshot,)] = source.execute("select snapshot_lsn::text from cdc.baseline")
-    assert {at for at, *_ in source.execute(ARCHIVED)} == {snapshot}
+    [(snapshot,)] = shop.execute("select snapshot_lsn::text from cdc.baseline")
+    assert {at for at, *_ in shop.execute(ARCHIVED)} == {snapshot}
 
 
 @pytest.mark.parametrize("built", ["never", "otherwise"])
 def test_a_fact_that_is_not_built_as_it_is_declared_remembers_nothing(
-    source: Source, shop: Shop, built: str
+    shop: Source, built: str
 ) -> None:
-    write_down(source, purged(shop, source.slot), "0/1")
+    write_down(shop, purged(shop), "0/1")
     if built == "otherwise":
-        mark(source, LATE, ORDERS | {"key": ["x"]})
-    code, out, err = source.seed("--json")
+        mark(shop, LATE, ORDERS | {"key": ["x"]})
+    code, out, err = shop.seed("--json")
     assert code == 0, err
-    assert total(source.groups("ft_orders")) == recounted(shop, source.slot)
+    assert total(shop.groups("ft_orders")) == recounted(shop)
     unknown = {"outcome": "unknown", "rows": None, "groups": None}
     nothing = {"outcome": "kept", "rows": 0, "groups": 0}
     assert said(out) == (unknown if built == "otherwise" else nothing)
 
 
 def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
-    source: Source, shop: Shop, when_counted: Callable[[WhenCounted], None]
+    shop: Source, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    [(start,)] = source.execute("select start_lsn::text from cdc.slot_position")
-    mark(source, start)
+    [(start,)] = shop.execute("select start_lsn::text from cdc.slot_position")
+    mark(shop, start)
     when_counted(
-        lambda position: source.execute(
+        lambda position: shop.execute(
             "update cdc.slot_position set position_lsn = %s", lsn.show(position)
         )
     )
-    code, _, err = source.seed()
+    code, _, err = shop.seed()
     assert code == 41, err
     assert "dbt has not installed it" in err
     assert "`dbt build`; then run the seed again; --forget-purged" in err
-    assert source.execute("select 1 from cdc.baseline") == []
+    assert shop.execute("select 1 from cdc.baseline") == []

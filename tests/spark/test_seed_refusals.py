@@ -168,6 +168,13 @@ def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source
     assert source.has_previous_seed()
 
 
+def test_a_second_seed_at_the_same_time_is_refused(source: Source) -> None:
+    with source.session() as other:
+        other.ask("select pg_advisory_lock(%s)", (locks.key("seed", "cdc", source.slot),))
+        code, _, err = source.seed("--timeout", "0.1")
+    assert (code, "another seed of slot" in err) == (33, True), err
+
+
 def test_an_unknown_fact_is_refused_with_the_known_ones(source: Source) -> None:
     code, _, err = source.seed("--fact", "ft_nothing")
     assert (code, "ft_service_stats" in err) == (2, True), err

@@ -116,33 +116,29 @@ def test_a_seed_amid_writers_and_the_stream_from_its_position_are_a_recount(
     source.execute("select pg_drop_replication_slot('truth')")
 
 
-@pytest.mark.parametrize(
-    ("sql", "code", "words"),
-    [
-        # It has the same identifier, and rows that the server which the loader follows never had.
-        (
-            "update cdc.slot_position set timeline = 2",
-            25,
-            "the standby is on timeline 1, and the loader follows timeline 2",
-        ),
-        ("update cdc.slot_position set system_identifier = '7'", 23, "of cluster 7"),
-        (
-            "update cdc.logged_table set held_since = '{}'",
-            41,
-            "the log does not hold public.notifications",
-        ),
-    ],
-)
-def test_a_standby_that_the_log_does_not_go_with_is_refused(
-    standby: SeededStandby, sql: str, code: int, words: str
+REFUSED = [
+    # It has the same identifier, and rows that the server which the loader follows never had.
+    (
+        "update cdc.slot_position set timeline = 2",
+        (25, "the standby is on timeline 1, and the loader follows timeline 2"),
+    ),
+    ("update cdc.slot_position set system_identifier = '7'", (23, "of cluster 7")),
+    (
+        "update cdc.logged_table set held_since = '{}'",
+        (41, "the log does not hold public.notifications"),
+    ),
+]
+
+
+def test_a_standby_that_the_log_does_not_go_with_and_a_primary_are_refused(
+    standby: SeededStandby,
 ) -> None:
-    standby.source.execute(sql)
-    standby.catch_up()
-    standby.refuses(code, words, flags=("--timeout", "1"))
-    assert not standby.is_paused
-
-
-def test_a_primary_is_refused(standby: SeededStandby) -> None:
+    for sql, (code, words) in REFUSED:
+        standby.source.execute(AS_BEFORE)
+        standby.source.execute(sql)
+        standby.catch_up()
+        standby.refuses(code, words, flags=("--timeout", "1"))
+        assert not standby.is_paused
     standby.refuses(44, "it is a primary", flags=("--standby", standby.source.dsn))
 
 

@@ -1,0 +1,549 @@
+"""A value is counted or rejected alike by the seed, in the stream, by the audit and in a replay.
+
+One table has a row for each value, and facts of every kind of dimension, sum and condition. Each
+test reads what all of them made of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from string import printable
+from typing import Any
+
+import pytest
+
+from testkit.databases import empty_database
+from testkit.models import Models
+from testkit.project import host_project
+from testkit.servers import Cluster
+from tests.spark.audited import Audited
+from tests.spark.support import counted_by
+from waltally.errors import BuildFailed
+
+TABLE = """
+    create extension citext;
+    create collation blind (
+        provider = icu, locale = 'und-u-ks-level2', deterministic = false
+    );
+    create domain anything as numeric;
+    create domain blind_tag as text collate blind;
+    create type mood as enum ('sad', 'o''k "x" \\ y');
+    create type pair as (word char(4), size numeric);
+    create table odd (
+        id serial primary key, kind text default 'odd', label text, day date, at timestamp,
+        moment timestamptz, amount anything, size numeric check (size < 1e9 and size > -1e9),
+        word text, span interval, long text, second text generated always as (long) stored,
+        third text generated always as (long) stored,
+        number numeric check (number < 1e40 and number > -1e40),
+        real_ real check (real_ < 1e30 and real_ > -1e30),
+        double_ float8 check (double_ < 1e30 and double_ > -1e30),
+        whole bigint, state integer, doc jsonb, json_ json, fixed char(4),
+        blind text collate blind, tag blind_tag, code char(4) collate blind,
+        texts text[] collate blind, email citext, mood mood, pair pair, bytes bytea,
+        address inet, meeting timetz, same jsonb
+    );
+    alter table odd replica identity full
+"""
+BERLIN = {"timezone": "Europe/Berlin"}
+NEW_YORK = {"column_timezone": "America/New_York"}
+Texts = Mapping[str, str | None]
+
+DATES: Texts = {
+    "2026-02-28": "2026-02-28",
+    "9999-12-31": "9999-12-31",
+    **dict.fromkeys(("infinity", "-infinity", "0044-03-15 BC", "10000-01-01")),
+}
+TIMES: Texts = {
+    "2026-10-25 00:30:00": "2026-10-25 00:30:00",
+    "2026-10-25 00:30:00.50": "2026-10-25 00:30:00.5",
+    "2026-03-29 01:30:00": "2026-03-29 01:30:00",
+    **dict.fromkeys(("infinity", "-infinity", "0044-03-15 12:00 BC", "12026-01-01 00:00")),
+}
+MOMENTS: Texts = {
+    f"{text}+00": value and f"{value}+00" for text, value in TIMES.items() if text[0] in "12"
+} | dict.fromkeys(("infinity", "0044-03-15 12:00+00 BC"))
+NUMBERS: Texts = {
+    **{"1": "1.00", "1.0": "1.00", "1.050": "1.05", "-0.0": "0.00", "99": "99.00"},
+    **dict.fromkeys(("1.005", "1234567.00")),
+}
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+DICE = Random(1)
+SHORT, LONG = ("".join(DICE.choices(printable[:62], k=size)) for size in (600, 601))
+"""Three of the one fit into an index, which compresses neither; three of the other are refused."""
+UUID = "ABCDEFAB" + "-abcd" * 3 + "-ABCDEFABCDEF"
+DOCUMENTS: Texts = {
+    '{"a": {"b": "x"}}': "x",
+    '{"a": {"b": 1.50}}': "1.50",
+    '{"a": {"b": true}}': "true",
+    '{"a": {"b": ""}}': "",
+    '{"a": {"b": "\\ud83d\\ude00 \\\\u0000 \\"q\\" \\u00e9"}}': '\U0001f600 \\u0000 "q" é',
+    **dict.fromkeys(('{"a": {"b": null}}', '{"a": 7}', "[]", "null", '"a"')),
+    f'{{"a": {{"b": "{"y" * 1001}"}}}}': None,
+}
+
+CASES: dict[str, tuple[str, str | dict[str, Any], Texts]] = {
+    "ft_day": ("day", "date", DATES),
+    "ft_month": (
+        "day",
+        {"month_of": "day", **BERLIN},
+        {text: value and f"{value[:8]}01" for text, value in DATES.items()},
+    ),
+    "ft_at": ("at", "timestamp", TIMES),
+    "ft_moment": ("moment", "timestamptz", MOMENTS),
+    "ft_amount": ("amount", "numeric(8, 2)", {**NUMBERS, **dict.fromkeys(NO_NUMBERS)}),
+    "ft_size": ("size", "numeric(8, 2)", NUMBERS),
+    "ft_whole_size": ("size", "smallint", {"1": "1", "99": "99"}),
+    "ft_flag": ("word", "boolean", {"true": "true", "false": "false", "t": None}),
+    "ft_long": ("long", "text", {SHORT: SHORT, LONG: None}),
+    "ft_id": ("word", "uuid", {UUID: UUID.lower()}),
+    "ft_bucket": (
+        "amount",
+        {"bucket_of": "amount", "bounds": [-0.5, 1.005, 99]},
+        dict.fromkeys(("1", "1.0", "-0.0"), "-0.500")
+        | {"1.005": "1.005", "1.050": "1.005", "99": "99.000", "1234567.00": "99.000"},
+    ),
+    "ft_whole_bucket": (
+        "whole",
+        {"bucket_of": "whole", "bounds": [5]},
+        {"-9223372036854775808": None, "4": None, "5": "5"},
+    ),
+    "ft_state": (
+        "state",
+        {"labels": {"0": "draft"}, "type": "integer"},
+        {"0": "draft", "7": "7"},
+    ),
+    "ft_path": ("doc", {"path": ["a", "b"], "of": "doc"}, DOCUMENTS),
+    "ft_json_path": (
+        "json_",
+        {"path": ["a", "b"], "of": "json_"},
+        {**DOCUMENTS}
+        | {'{"a": {"b": 1}, "a": {"b": 2}}': "2", '{"\\u0061": {"b": 3}}': "3"}
+        | {'{"a": {"b": "\\ud83d"}}': None},
+    ),
+}
+"""By fact: a column, the dimension, and the group of a value: None where none takes it."""
+
+ALIKE: dict[str, Texts] = {
+    "number": {"1": "1", "1.0": "1.0", "1.00": "1.00", "-0.0": "0.0", "9.5": "9.5"},
+    "real_": {"0": "0", "-0": "0", "1e20": "1" + "0" * 20, "0.1": "0.1"},
+    "double_": {"0": "0", "-0": "0", "1e22": "1" + "0" * 22, "1e-7": "0.0000001"},
+    "span": {text: text for text in ("1 day", "24:00:00", "1 mon", "30 days")},
+    "same": {text: text for text in ('{"a": 1.0}', '{"a": 1.00}', "1", '"1"')},
+    "fixed": {"a": "a   ", "A": "A   "},
+    **{name: {"a": "a", "A": "A", "á": "á"} for name in ("blind", "tag", "email")},
+    "code": {"a": "a   ", "A": "A   "},
+    "texts": {"{a}": "{a}", "{A}": "{A}"},
+    "mood": {"sad": "sad", 'o\'k "x" \\ y': 'o\'k "x" \\ y'},
+    "pair": {"(a,1.0)": '("a   ",1.0)', "(a,1.00)": '("a   ",1.00)', "(,NaN)": "(,NaN)"},
+    "bytes": {"\\x00": "00", "\\x0000": "0000"},
+    "address": {"10.0.0.1/32": "10.0.0.1", "10.0.0.1/24": "10.0.0.1/24"},
+    "meeting": {"12:00+00": "12:00:00+00", "13:00+01": "13:00:00+01"},
+}
+"""By column of ft_alike: texts of values that its type takes for equal, and of others."""
+
+PERIODS = {
+    "at": "at at time zone 'America/New_York'",
+    "moment": "moment",
+}
+"""By column of ft_at_periods and ft_moment_periods: the moment."""
+UNITS: dict[str, tuple[dict[str, str], str]] = {
+    **{
+        unit: (
+            {f"{'date' if unit == 'day' else unit}_of": ""},
+            f"date_trunc('{unit}', {{0}} at time zone 'Europe/Berlin')::date",
+        )
+        for unit in ("day", "week", "quarter", "year")
+    },
+    "hour": ({"hour_of": ""}, "date_trunc('hour', {0})"),
+    "slice": (
+        {"bucket_of": "", "every": "6 hours"},
+        "date_bin('6 hours', {0}, date_trunc('day', {0}, 'Europe/Berlin'))",
+    ),
+}
+"""By dimension of those: how it is declared, and in SQL."""
+
+CONDITIONS: tuple[tuple[str, dict[str, Any], set[str]], ...] = (
+    ("number", {"at_least": "1.5"}, {"9.5"}),
+    ("number", {"in": ["1.0", "9.50"]}, {"1.0"}),
+    ("real_", {"below": "0.1"}, {"0", "-0"}),
+    ("double_", {"at_least": "0.0000001"}, {"1e22", "1e-7"}),
+    ("whole", {"below": 5}, {"-9223372036854775808", "4"}),
+    ("day", {"below": "2026-03-01"}, {"2026-02-28", "-infinity", "0044-03-15 BC"}),
+    ("at", {"at_least": "2026-10-25 00:30:00.1"}, {"2026-10-25 00:30:00.50", "infinity",
+        "12026-01-01 00:00"}),
+    ("moment", {"below": "2026-10-25 00:30:00.1"}, {"2026-10-25 00:30:00+00",
+        "2026-03-29 01:30:00+00", "0044-03-15 12:00+00 BC"}),
+    ("blind", {"in": ["a"]}, {"a"}),
+    ("email", {"not_in": ["a"]}, {"A", "á"}),
+    ("code", {"in": ["a   "]}, {"a"}),
+    ("word", {"is_null": False}, {"true", "false", "t", UUID}),
+)  # fmt: skip
+"""Conditions of a column, and the values for which they hold."""
+
+SUMS = {
+    "ft_total": ("numeric", NO_NUMBERS),
+    "ft_cents": ("numeric(12, 2)", (*NO_NUMBERS, "1.005")),
+    "ft_few_cents": ("numeric(8, 2)", (*NO_NUMBERS, "1.005", "1234567.00")),
+}
+"""By fact: the type of the sum, and the amounts that it does not take."""
+
+ROW_COUNT = {"row_count": {"count": "rows"}}
+
+
+def dimension(fact: str) -> str:
+    """Return what a fact of CASES calls its dimension."""
+    column, declared, _ = CASES[fact]
+    return column if isinstance(declared, str) or "labels" in declared else "value"
+
+
+def model(dimensions: object, measures: object) -> str:
+    return (
+        f"{{{{ waltally.fact(tables={{'rows': 'public.odd'}}, dimensions={dimensions!r},"
+        f" measures={measures!r}) }}}}"
+    )
+
+
+MODELS = {
+    **{
+        name: model({dimension(name): declared}, ROW_COUNT)
+        for name, (_, declared, _) in CASES.items()
+    },
+    **{
+        name: model(
+            {"kind": "text", "source": {"from": "slot"}},
+            {**ROW_COUNT, "total": {"sum": "amount", "type": type_}},
+        )
+        for name, (type_, _) in SUMS.items()
+    },
+    "ft_long": model(dict.fromkeys(("long", "second", "third"), "text"), ROW_COUNT),
+    "ft_alike": model({name: {"type": "text", "nulls": "count"} for name in ALIKE}, ROW_COUNT),
+    **{
+        f"ft_{column}_periods": model(
+            {
+                name: {key: text or column for key, text in declared.items()}
+                | BERLIN
+                | (NEW_YORK if column == "at" else {})
+                for name, (declared, _) in UNITS.items()
+            },
+            ROW_COUNT,
+        )
+        for column in PERIODS
+    },
+    "ru_sizes": "{{ waltally.roll_up(fact=ref('ft_size'), dimensions={'size': 'size'},"
+    " measures={'row_count': {'sum': 'row_count'}}) }}",
+    "ft_conditions": model(
+        {"label": "text"},
+        {
+            f"count_{number}": {"count": "rows", "where": {column: condition}}
+            for number, (column, condition, _) in enumerate(CONDITIONS)
+        },
+    ),
+}
+CHECKED = {"ft_total", "ft_cents", "ft_size", "ft_alike", "ft_conditions", "ft_json_path"}
+"""What is audited and replayed: each fact takes a second or two."""
+if "WALTALLY_ALL_CASES" in os.environ:
+    CHECKED = MODELS.keys() - {"ru_sizes"}
+VALUES: dict[str, dict[str, None]] = {}
+for _column, _texts in [*((each[0], each[2]) for each in CASES.values()), *ALIKE.items()]:
+    VALUES.setdefault(_column, {}).update(dict.fromkeys(_texts))
+ROWS = sum(map(len, VALUES.values()))
+Held = dict[str, Counter[tuple[str | None, ...]]]
+Rejected = Counter[tuple[str, str]]
+
+
+def expected(times: int) -> Held:
+    """Return how often each group is in its fact, when every value was written so many times."""
+    held: Held = {name: Counter() for name in (*CASES, "ft_alike")}
+    for name, (column, _, texts) in CASES.items():
+        found = [texts.get(text) for text in VALUES[column]]
+        held[name].update((each,) for each in times * found if each is not None)
+    for column, written in VALUES.items():
+        for text in written:
+            values = [ALIKE[name].get(text) if name == column else None for name in ALIKE]
+            held["ft_alike"][tuple(values)] += times
+    return held
+
+
+def conditions(times: int) -> set[tuple[str, ...]]:
+    """Return by label for how many rows each condition holds, where one does."""
+    return {
+        (label(column, text), *counts)
+        for column, texts in VALUES.items()
+        for text in texts
+        if any(
+            counts := [str(times * (name == column and text in has)) for name, _, has in CONDITIONS]
+        )
+        and set(counts) != {"0"}
+    }
+
+
+def label(column: str, text: str) -> str:
+    return f"{column}: {text}"[:99]
+
+
+@dataclass
+class World:
+    """The table and its facts."""
+
+    pipeline: Audited
+    wrong: dict[str, list[object]] = field(default_factory=dict)
+    """By what was done: what the facts do not hold as they must."""
+    rejected: dict[str, Rejected] = field(default_factory=dict)
+    """By what was done: fact and reason of what is rejected, with the number of rows."""
+
+    def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return self.pipeline.source.execute(query, *values)
+
+    def insert(self) -> None:
+        """Insert a row of each value."""
+        for name, texts in VALUES.items():
+            for text in texts:
+                query = f"insert into odd ({name}, label) values (%s, %s)"
+                self.ask(query, text, label(name, text))
+
+    def job(self, job: str, *flags: str) -> None:
+        code, out, err = self.pipeline.run(*flags, job=job)
+        assert code == 0, out + err
+
+    def look(self, done: str, times: int) -> None:
+        """Stage and build, and note what is wrong with the facts."""
+        self.pipeline.must("run", "--once")
+        self.pipeline.build()
+        wrong = self.wrong[done] = []
+        for name, groups in expected(times).items():
+            names = ALIKE if name == "ft_alike" else [dimension(name)]
+            found = self.held(name, [f"{each}::text" for each in names])
+            wrong += [(name, found - groups, groups - found)] if found != groups else []
+        for column, moment in PERIODS.items():
+            sql = [f"({each.format(moment)})::text" for _, each in UNITS.values()]
+            query = f"select {', '.join(sql)} from odd where {column} is not null"
+            years = r"^\d{4}-[^B]*$"
+            recount = Counter(
+                row for row in self.ask(query) if all(re.match(years, text) for text in row)
+            )
+            found = self.held(f"ft_{column}_periods", [f"{each}::text" for each in UNITS])
+            wrong += [(column, found, recount)] if found != recount or not recount else []
+        for name, (_, refused) in SUMS.items():
+            amounts = [Decimal(text) for text in VALUES["amount"] if text not in refused]
+            found_sums = self.ask(f"select row_count, total from analytics.{name}")
+            sums = [((ROWS - len(refused)) * times, sum(amounts) * times)]
+            wrong += [(name, found_sums, sums)] if found_sums != sums else []
+        counts = [f"count_{number}::text" for number in range(len(CONDITIONS))]
+        query = f"select label, {', '.join(counts)} from analytics.ft_conditions"
+        met = {row for row in self.ask(query) if set(row[1:]) != {"0"}}
+        wrong += [("conditions", met ^ conditions(times))] if met != conditions(times) else []
+        rows = self.ask(
+            "select fact, reason, sum(case action when 'baseline' then"
+            " (payload::jsonb ->> 'row_count')::bigint else 1 end)::bigint"
+            " from analytics.rejected_changes group by 1, 2"
+        )
+        self.rejected[done] = Counter({(fact, reason): count for fact, reason, count in rows})
+
+    def held(self, name: str, columns: list[str]) -> Counter[tuple[str | None, ...]]:
+        query = f"select {', '.join(columns)}, row_count from analytics.{name}"
+        return Counter({tuple(group): rows for *group, rows in self.ask(query) if rows})
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    home = tmp_path_factory.mktemp("values")
+    with empty_database(cluster, "odd") as database:
+        made = World(Audited(database, home, Models()))
+        made.pipeline.use_project(host_project(home, MODELS))
+        database.execute(TABLE)
+        made.insert()
+        made.pipeline.must("setup")
+        others = MODELS.keys() - {"ru_sizes", "ft_conditions"}
+        with counted_by("server"):
+            # By itself: beside its labels every row would be a group of its own.
+            made.job("seed", "--fact", "ft_conditions")
+            made.job("seed", *(word for name in others for word in ("--fact", name)))
+        made.look("seeded by the server", 1)
+        made.insert()
+        made.look("streamed", 2)
+        database.execute("delete from odd where id <= %s", ROWS)
+        made.look("deleted", 1)
+        with counted_by("Spark"), made.pipeline.follow():
+            made.job("seed")
+        made.look("seeded by Spark", 1)
+        made.ask("delete from cdc.fact where not fact_name = any(%s)", list(CHECKED))
+        yield made
+
+
+DONE = ("seeded by the server", "streamed", "deleted", "seeded by Spark")
+
+
+@pytest.mark.parametrize("done", DONE)
+def test_every_value_is_in_its_group_and_no_other(world: World, done: str) -> None:
+    assert world.wrong[done] == [], world.wrong[done]
+
+
+def test_what_a_seed_rejects_the_stream_rejects(world: World) -> None:
+    seeded = world.rejected["seeded by the server"]
+    assert seeded == world.rejected["seeded by Spark"]
+    assert {fact for fact, _ in seeded} > {"analytics.ft_day", "analytics.ft_total"}
+    for before, done in pairwise(DONE[:3]):
+        assert world.rejected[done] - world.rejected[before] == seeded
+
+
+def test_a_replay_of_the_archive_holds_the_same(world: World, tmp_path: Path) -> None:
+    archive = str(tmp_path / "archive")
+    world.job("archive", "--to", archive)
+    world.job("replay", "--from", archive, "--compare")
+
+
+def test_an_audit_finds_a_wrong_cent_and_a_wrong_group_and_nothing_else(world: World) -> None:
+    with world.pipeline.follow():
+        world.ask("update analytics.ft_cents set total = total + 0.01")
+        world.ask(
+            "update analytics.ft_alike set row_count = row_count + case blind when 'a' then 1"
+            " else -1 end where blind in ('a', 'A')"
+        )
+        # Rows of another slot are left alone.
+        world.ask(
+            "insert into analytics.ft_total (id, kind, source, row_count, total)"
+            " values (gen_random_uuid(), 'odd', 'west', 7, 7)"
+        )
+        code, out, err = world.pipeline.run("--json", job="audit")
+        world.ask("update analytics.ft_cents set total = total - 0.01")
+        world.ask("delete from analytics.ft_total where source = 'west'")
+    report = json.loads(out)
+    assert (code, report["equal"], report["refused"]) == (42, False, {}), err
+    found = {name: each["differences"] for name, each in report["facts"].items()}
+    assert found.keys() == CHECKED
+    [cent] = found.pop("ft_cents")
+    assert (cent["measure"], cent["difference"]) == ("total", "0.01")
+    assert sorted(each["difference"] for each in found.pop("ft_alike")) == ["-1", "1"]
+    assert [each for each in found.values() if each] == []
+
+
+def test_an_audit_finds_a_roll_up_that_differs_and_waits_with_its_fact(world: World) -> None:
+    world.ask("delete from cdc.fact where fact_name not in ('ft_size', 'ft_total')")
+    differs = "analytics.ru_sizes differs in 1 group from a recount"
+    wrong: list[tuple[str, int, int]] = [
+        ("update analytics.ru_sizes set row_count = row_count + 1 where size = 99", 0, 1),
+        # Its trigger adds to the roll-up too: both are wrong in the same way.
+        (
+            "update analytics.ru_sizes set row_count = row_count - 1 where size = 99;"
+            " update analytics.ft_size set row_count = row_count + 1 where size = 99",
+            1,
+            1,
+        ),
+        ("update analytics.ru_sizes set row_count = row_count - 1 where size = 99", 1, 0),
+    ]
+    name = "update cdc.model_watermark set model_name = {} where model_name ~ 'ft_size'"
+    with world.pipeline.follow():
+        # A fact that waits for its first build holds no other up, but its roll-up.
+        world.ask(name.format("'x' || model_name"))
+        code, out, err = world.pipeline.run("--json", job="audit")
+        report = json.loads(out)
+        assert (code, set(report["facts"])) == (20, {"ft_total"}), err
+        assert report["facts"]["ft_total"]["equal"] is True
+        assert "analytics.ft_size waits: it was not built yet" in report["refused"]["ft_size"]
+        assert "its input ft_size could not be compared" in report["refused"]["ru_sizes"]
+        assert "Try: `loader run --build` or `dbt build`" in err
+        world.ask(name.format("substr(model_name, 2)"))
+        for change, of_fact, of_roll_up in wrong:
+            world.ask(change)
+            code, out, err = world.pipeline.run("--json", job="audit")
+            report = json.loads(out)
+            assert (code, report["equal"], report["refused"]) == (42, False, {}), err
+            assert report["facts"]["ft_size"]["difference_count"] == of_fact
+            assert report["roll_ups"]["ru_sizes"]["difference_count"] == of_roll_up
+            assert (f"{differs}\nTry: `dbt build --full-refresh" in err) is bool(of_roll_up)
+
+
+def test_numbers_that_the_stream_has_as_null_are_refused(world: World) -> None:
+    """The last test: the facts are behind after it."""
+    world.ask("alter table odd drop constraint odd_size_check")
+    for job in ("seed", "audit"):
+        code, _, err = world.pipeline.run(job=job)
+        assert (code, "size of public.odd may be NaN or infinite" in err) == (17, True), err
+
+
+def test_texts_that_no_index_takes_are_no_key_of_current_rows(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    columns = dict.fromkeys(("long", "second"), "text")
+    rows = (
+        "{{ waltally.current_rows(table='public.odd', key=['long', 'second'],"
+        f" columns={json.dumps(columns)}) }}}}"
+    )
+    with empty_database(cluster, "keys") as database:
+        pipeline = Audited(database, tmp_path, Models())
+        pipeline.use_project(host_project(tmp_path, {"odd_rows": rows}))
+        database.execute(TABLE)
+        database.execute("insert into odd (long) values (repeat('a', 900)), (repeat('b', 901))")
+        pipeline.must("setup")
+        code, _, err = pipeline.run(job="seed")
+        assert code == 0, err
+        database.execute("insert into odd (long) values (repeat('c', 900)), (repeat('d', 901))")
+        database.execute("delete from odd where long ~ '^[ab]'")
+        pipeline.must("run", "--once")
+        pipeline.build()
+        assert database.execute("select left(long, 1) from analytics.odd_rows") == [("c",)]
+        listed = "select reason, action from analytics.rejected_changes order by commit_lsn"
+        why = "the values of long, second together are longer than 1800 bytes"
+        assert database.execute(listed) == [(why, "baseline"), (why, "I"), (why, "D")]
+
+
+def test_a_total_that_its_type_does_not_hold_stops_one_fact_until_it_is_declared_wider(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    def models(type_: str) -> dict[str, str]:
+        total = {"total": {"sum": "amount", "type": type_}}
+        rows = {"row_count": {"count": "rows"}}
+        return {
+            name: model({"kind": "text"}, measures)
+            for name, measures in (("ft_total", total), ("ft_rows", rows))
+        }
+
+    states = "select fact_name, state, reason, remedy from cdc.plan_models(%s) order by 1"
+    with empty_database(cluster, "overflow") as database:
+        pipeline = Audited(database, tmp_path, Models())
+        pipeline.use_project(host_project(tmp_path / "narrow", models("numeric(8, 2)")))
+        database.execute(TABLE)
+        database.execute("insert into odd (amount) values (999999.99)")
+        pipeline.must("setup")
+        code, _, err = pipeline.run(job="seed")
+        assert code == 0, err
+        pipeline.build()
+        # The next fits, and both together do not.
+        database.execute("insert into odd (amount) values (0.01)")
+        pipeline.must("run", "--once")
+        with pytest.raises(BuildFailed, match="numeric field overflow"):
+            pipeline.build()
+        rows, total = database.execute(states, pipeline.slot)
+        assert rows == ("ft_rows", "follows", None, None)
+        assert total[1:3] == ("failed", "numeric field overflow")
+        assert database.execute("select row_count from analytics.ft_rows") == [(2,)]
+        assert database.execute("select total from analytics.ft_total") == [(Decimal("999999.99"),)]
+
+        pipeline.use_project(host_project(tmp_path / "wider", models("numeric(9, 2)")))
+        assert total[3].startswith("declare a wider type for the measure")
+        for command in re.findall(r"`([^`]+)`", total[3]):
+            program, *words = command.split()
+            if program == "loader":
+                pipeline.must(*words)
+            elif program == "dbt":
+                pipeline.build()
+            else:
+                code, _, err = pipeline.run(*words[1:], job="seed")
+                assert code == 0, err
+        database.execute("insert into odd (amount) values (1)")
+        pipeline.must("run", "--once")
+        pipeline.build()
+        found = database.execute(states, pipeline.slot)
+        assert [each[1:] for each in found] == [("follows", None, None)] * 2
+        assert database.execute("select total from analytics.ft_total") == [(Decimal(1000001),)]
+        assert database.execute("select row_count from analytics.ft_rows") == [(3,)]
+        assert not database.execute("select 1 from analytics.rejected_changes")
