@@ -103,7 +103,7 @@ def use(spark: SparkSession, folder: str) -> None:
         .persist()
     )
     assert log.count() == 2
-    deltas = rules.signed_deltas(log, FACT, "slot")
+    deltas = rules.FactChanges(log, FACT, "slot").deltas()
     deltas.write.parquet(f"{folder}/deltas")
     both = sums.both(FACT, deltas, spark.read.parquet(f"{folder}/deltas")).persist()
     assert both.where("left <> right").count() == 0
