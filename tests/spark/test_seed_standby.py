@@ -194,12 +194,13 @@ def test_locks_that_replay_ends_before_it_pauses_are_taken_again(
 ) -> None:
     source, paused, conflicts = standby.source, counting.standby._paused, iter(range(1000))
 
-    def conflict(*settings: Any) -> Any:
+    def conflict(monitor: Any, conninfo: str, deadline: float, settings: Any) -> Any:
         if next(conflicts, None) is not None:
             with source.session() as session, session.transaction():
                 session.ask("lock table notifications in access exclusive mode")
             standby.catch_up()
-        return paused(*settings)
+        # The pause itself takes long enough, however late it begins.
+        return paused(monitor, conninfo, deadline + 60, settings)
 
     monkeypatch.setattr(counting.standby, "_paused", conflict)
     ended = "replay ended the session that locked the tables"
