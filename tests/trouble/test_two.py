@@ -155,9 +155,10 @@ def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     )
     writer.commit()
     writer.close()
-    said = sorted(each.communicate(timeout=120)[0].splitlines()[-1] for each in both)
+    said = [each.communicate(timeout=120)[0] for each in both]
     assert [each.returncode for each in both] == [0, 0]
-    assert said[0] == "Everything is set up already."
+    # The other one may have made the schema before.
+    assert ["made the slot" in each for each in said].count(True) == 1, said
     pipeline.source.insert(3)
     pipeline.must("run", "--once")
     assert pipeline.staged() == 3
