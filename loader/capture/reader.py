@@ -11,7 +11,7 @@ from loader.capture import source_monitor, wal2json
 from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError
 from loader.capture.stream import Stream
-from loader.capture.wal2json import Commit, Keepalive, Message
+from loader.capture.wal2json import Keepalive, Message
 from waltally.errors import CannotConnect, LoaderError, unexpected
 
 _BUNDLE_SIZE = 128 * 1024
@@ -19,10 +19,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 """So many may wait; a change that is larger passes where less than that waits."""
 _MESSAGE_OVERHEAD = 64
 _SMALL_BUNDLE = 64 * 1024
-_GATHER_SECONDS = 0.008
-"""After a few changes so long is waited for more: a batch costs the same whatever is in it."""
-_REST_SECONDS = 0.001
-"""The same in the middle of a transaction, whose end is on its way."""
+_GATHER_SECONDS = 0.001
 _IDLE_WAIT = 0.5
 _SILENCE_TO_ASK = 15.0
 _SILENCE_TO_EXPLAIN = 30.0
@@ -164,8 +161,7 @@ class SlotReader:
                 self._check_silence()
         elif size < _SMALL_BUNDLE:
             # Waking up per message costs more than processing it.
-            is_whole = bool(bundle) and isinstance(bundle[-1], Commit)
-            time.sleep(_GATHER_SECONDS if is_whole else _REST_SECONDS)
+            time.sleep(_GATHER_SECONDS)
 
     def _decoded(self, arrived: list[bytes | Keepalive | str]) -> tuple[list[Message], int]:
         """Return the messages and about how many bytes they take."""
