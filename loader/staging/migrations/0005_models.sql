@@ -218,8 +218,9 @@ $$;
 
 -- Bring models from their positions to to_lsn in a subtransaction, and return which succeeded: where one fails they
 -- are tried again apart, so that it is left behind alone. `batch` are the changes in between, for this step of the
--- routines, where the caller has read them already; or Spark has `computed` what they add. An error is written down. A lock that somebody holds is
--- tried again each second, anything else ever more seldom, so that it does not slow the other models.
+-- routines, where the caller has read them already; or Spark has `computed` what they add. An error is written
+-- down. A lock that somebody holds is tried again each second, anything else ever more seldom, so that it does not
+-- slow the other models.
 create function try_models(
     plans model_plan[], to_lsn pg_lsn, step text, batch change[], slice_size bigint,
     computed computed_batch default null
