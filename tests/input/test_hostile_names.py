@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from testkit.commands import LOADER, SECRET, RunningLoader, run_dbt, sentence
 from testkit.databases import Database, paste
@@ -17,6 +19,7 @@ from testkit.hostile_names import ATTACK, NAMES
 from testkit.pipeline import Pipeline
 from testkit.project import host_project, notify_model
 from testkit.spark_jobs import run_job
+from tests.spark.support import local_spark
 from waltally.errors import TableUnfit
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
@@ -36,6 +39,7 @@ class Counted:
         self.schema, own, self.amount = (numbered(name, 1) for name in names)
         self.texts = [numbered(name, 2) for name in names]
         self.paid, self.moment, _ = (numbered(name, 3) for name in names)
+        self.name = own
         self.table = f"{quoted(self.schema)}.{quoted(own)}"
         self.columns = ", ".join(map(quoted, self.texts))
         self.fact = ""
@@ -116,13 +120,17 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
     dbt("run")
     database.must("run", "--once", "--build", **environment)
-    with RunningLoader(environment, tmp_path / "log", "--build") as running:
+    with (
+        local_spark(),
+        RunningLoader(environment, tmp_path / "log", "--build") as running,
+    ):
         running.wait_for("following the slot")
         run_job("spark-submit spark/audit.py", environment)
         database.must("wait", **environment)
         said = json.loads(database.must("status", "--json", **environment))
         assert {each["state"] for each in said["facts"]} == {"follows"}
         database.must("status", **environment)
+        archives_and_prunes(database, tables, environment, tmp_path / "archive")
         running.end()
     dbt("test")
     dbt("docs", "generate")
@@ -151,6 +159,32 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         assert SECRET not in file.read_text(), file
     described = "select count(*) from pg_description where strpos(description, %s) > 0"
     assert database.value(described, SECRET) == 0
+
+
+def archives_and_prunes(
+    database: Database, tables: list[Counted], environment: dict[str, str], archive: Path
+) -> None:
+    """Archive, prune, replay and read the log while the loader runs; each has every table."""
+    database.begin_block()
+    database.execute(f"update {tables[0].table} set {quoted(tables[0].amount)} = 7 where id = 5")
+    database.must("wait", **environment)
+    run_job(f"spark-submit spark/archive.py --to {archive}", environment)
+    assert "Dropped 1 partition: " in database.must("prune", "--keep", "0s", **environment)
+    run_job(f"spark-submit spark/replay.py --from {archive} --compare", environment)
+    run_job(f"spark-submit spark/seed.py --archive {archive}", environment)
+    database.must("wait", **environment)
+    options = {
+        **{"target": database.cluster.dsn(database.name), "slot": database.slot},
+        **{"schema": STAGING, "archive": str(archive)},
+    }
+    importlib.import_module("waltally_source")
+    log = SparkSession.getActiveSession()
+    assert log is not None
+    changes = log.read.format("waltally").options(**options).load().collect()
+    payloads = [json.loads(row["payload"]) for row in changes]
+    assert {(each.get("schema"), each.get("table")) for each in payloads} >= {
+        (each.schema, each.name) for each in tables
+    }
 
 
 def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
