@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -88,7 +89,12 @@ class TargetPoller:
                 connection.autocommit = True
                 with connection.cursor() as cursor:
                     built = False
-                    while not self._stop.wait(_POLL):
+                    cursor.execute("listen waltally")
+                    while not self._stop.is_set():
+                        # Told of each apply; the poll in between sees what is staged.
+                        select.select([connection], [], [], _POLL)
+                        connection.poll()
+                        connection.notifies.clear()
                         if not built:
                             cursor.execute(_IS_BUILT, (FACT,))
                             built = cursor.fetchall() == [(True,)]

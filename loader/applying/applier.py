@@ -8,7 +8,16 @@ import time
 from contextlib import closing
 
 from loader.applying.calls import ModelState, Part, apply, newest_age, newest_rejections
-from loader.capture.events import BuildBroke, Building, Built, Committed, Event, Notify, ignore
+from loader.capture.events import (
+    BuildBroke,
+    Building,
+    Built,
+    Committed,
+    Event,
+    Notify,
+    RunState,
+    ignore,
+)
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import BuildFailed, LoaderError, unexpected
@@ -58,9 +67,16 @@ class Applier:
     while the loader goes on staging.
     """
 
-    def __init__(self, settings: Settings, notify: Notify = ignore, share: float = 1.0) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        run_state: RunState,
+        notify: Notify = ignore,
+        share: float = 1.0,
+    ) -> None:
         """`share`: at most so much of a core the models that follow may take, from 0 to 1."""
         self._settings = settings
+        self._run_state = run_state
         self._notify = notify
         self._share = share
         self._stop = threading.Event()
@@ -75,6 +91,8 @@ class Applier:
         self._rejected: dict[str, int] = {}
         self._applied: int | None = None
         self._age_due = 0.0
+        self._round = 0.0
+        """Seconds from the begin of the last build to that of the next, where one is due."""
 
     def start(self) -> None:
         """Begin, with what is staged already."""
@@ -137,6 +155,7 @@ class Applier:
         """Return whether there is more to apply, and for how many seconds to pause."""
         self._notify(Building())
         started = time.monotonic()
+        self._run_state.apply_due_at = started + self._round
         states = self._front.apply("front")
         busy = time.monotonic() - started
         applied = max((each.applied_lsn or 0 for each in states), default=0)
@@ -150,7 +169,10 @@ class Applier:
         log.debug("built in %.3f s", seconds)
         self._notify(Built(seconds, ages))
         is_more = any(each.is_behind for each in states)
-        return is_more, 0.0 if is_more else min(_LONGEST_PAUSE, busy * (1 / self._share - 1))
+        pause = 0.0 if is_more else min(_LONGEST_PAUSE, busy * (1 / self._share - 1))
+        self._round = seconds + pause
+        self._run_state.apply_due_at = started + self._round
+        return is_more, pause
 
     def _apply_behind(self) -> bool:
         """Return whether there is more to apply."""

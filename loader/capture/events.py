@@ -78,6 +78,8 @@ class RunState:
     """When the newest change that is stored was committed, in seconds since 1970."""
     wal_end: int = 0
     """Where the source's WAL ended about a second ago; 0 where it is not known yet."""
+    apply_due_at: float = 0.0
+    """When the next build may begin, on the monotonic clock; 0 where none does."""
 
     @property
     def lag_bytes(self) -> int:

@@ -27,6 +27,8 @@ _WAIT = 0.25
 _IDLE_SECONDS = 3.0
 _IDLE_BYTES = 1024
 _LOOK_SECONDS = 0.25
+_FEW_CHANGES = 1_000
+_LONGEST_GATHERING = 0.03
 
 
 class Session:
@@ -54,6 +56,7 @@ class Session:
             self._target = TargetNews(self._log, stream.registration.number)
             self._timeline = stream.found.timeline
             self._has_other_partitions = False
+            self._pace = Pace()
             # Last, so that it is closed first: then the monitor sees to it that the slot is free.
             resources.callback(reader.close)
             reader.start()
@@ -132,6 +135,8 @@ class Session:
                 self._note_timeline()
                 self._log.commit()
             position.confirm_held()
+            due_at = self._run_state.apply_due_at
+            self._stop.wait(self._pace.seconds_left(due_at, time.monotonic()))
             if self._rows.begin(_WAIT):
                 self._store_batch()
             elif not self._batcher.in_transaction and (self._idle.is_over() or self._is_asked()):
@@ -206,6 +211,7 @@ class Session:
         self._batcher.start_next()
         self._target.note(registration)
         self._idle.stored_at = now = time.monotonic()
+        self._pace.note(batch.rows, now - since, now)
         # Only now: a build that starts earlier would not see the batch.
         run_state.changes += batch.rows
         run_state.batches += batch.rows > 0
@@ -244,6 +250,32 @@ class TargetNews:
         if time.monotonic() - self._asked_at >= _LOOK_SECONDS:
             self.registration, self.is_awaited = self._log.look()
             self._asked_at = time.monotonic()
+
+
+class Pace:
+    """How long changes gather before a batch: until shortly before the next build can take it.
+
+    A batch has a fixed cost, and one that is stored earlier would only wait for its build.
+    """
+
+    def __init__(self) -> None:
+        self._stored_at = 0.0
+        self._seconds = 0.0
+        self._changes = 0
+
+    def note(self, changes: int, seconds: float, now: float) -> None:
+        """Take how many changes a batch had, how long it took, and when it was stored."""
+        self._stored_at, self._seconds, self._changes = now, seconds, changes
+
+    def seconds_left(self, apply_due_at: float, now: float) -> float:
+        """Return for how long to let changes gather; 0 after a batch that had many.
+
+        `apply_due_at` is when the next build may begin. `now` is on the same clock.
+        """
+        if self._changes > _FEW_CHANGES:
+            return 0.0
+        until = min(apply_due_at - self._seconds, self._stored_at + _LONGEST_GATHERING)
+        return max(0.0, until - now)
 
 
 class Idle:

@@ -45,7 +45,7 @@ def run_command(
             max=1,
             help="The share of a core that applying may take while it keeps up; 1: no pauses.",
         ),
-    ] = 0.33,
+    ] = 0.25,
     columns: Annotated[
         str,
         typer.Option(
@@ -105,7 +105,7 @@ def run_command(
             observers.append(serve)
             try:
                 if with_build and not once:
-                    background = applier.Applier(settings, notify, build_share)
+                    background = applier.Applier(settings, run_state, notify, build_share)
                     observers.append(background.notice)
                     background.start()
                     try:

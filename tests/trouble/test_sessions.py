@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,7 +169,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
 
     monkeypatch.setattr(applier, "apply", apply)
     monkeypatch.setattr(applier, "_RETRY_SECONDS", 0.1)
-    background = Applier(pipeline.loader_settings, events.append)
+    background = Applier(pipeline.loader_settings, RunState(), events.append)
     background.start()
     wait_until(lambda: any(isinstance(event, Built) for event in events), "it applies at last")
     background.close()
@@ -193,7 +194,8 @@ def test_a_pause_keeps_the_share_of_a_core_and_a_stop_ends_it(
     monkeypatch.setattr(Applier, "_apply_front", apply_front)
     monkeypatch.setattr(applier, "_LONGEST_PAUSE", 3600.0)
     share = 1e-6
-    background = Applier(pipeline.loader_settings, events.append, share)
+    run_state = RunState()
+    background = Applier(pipeline.loader_settings, run_state, events.append, share)
     background.start()
     wait_until(lambda: pauses, "what was staged before is applied")
     pipeline.source.insert(1)
@@ -203,4 +205,5 @@ def test_a_pause_keeps_the_share_of_a_core_and_a_stop_ends_it(
     first, last = (event.seconds for event in events if isinstance(event, Built))
     assert pauses == [min(3600.0, seconds * (1 / share - 1)) for seconds in (first, last)]
     assert pauses[0] > 60, "without the stop it would still wait"
+    assert run_state.apply_due_at > time.monotonic() + 60, "the next batch gathers meanwhile"
     assert pipeline.differences() == [], "the last batch is applied at the stop"
