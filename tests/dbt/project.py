@@ -34,14 +34,16 @@ QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-wri
 class Project:
     """The dbt project with the example facts beside its own, parsed once for each setting."""
 
-    def __init__(self, home: Path, models: str = "dbt_project/models, examples") -> None:
+    def __init__(self, home: Path) -> None:
         self.home = home
-        (home / "dbt_project").symlink_to(ROOT / "dbt_project")
+        for name in ("dbt_project", "selectors.yml"):
+            (home / name).symlink_to(ROOT / name)
         (home / "examples").symlink_to(ROOT / "tests/dbt/examples")
         settings = (ROOT / "dbt_project.yml").read_text()
         paths = "model-paths: [dbt_project/models]"
         assert paths in settings
-        (home / "dbt_project.yml").write_text(settings.replace(paths, f"model-paths: [{models}]"))
+        both = "model-paths: [dbt_project/models, examples]"
+        (home / "dbt_project.yml").write_text(settings.replace(paths, both))
         shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
         self._adapter: Any = None
         self._manifests: dict[tuple[str, ...], tuple[Manifest, dict[str, Any]]] = {}
@@ -56,28 +58,28 @@ class Project:
         yield
         profile.write_text(shipped)
 
-    def arguments(self, *words: str) -> list[str]:
+    def arguments(self, *words: str, target: str = "target") -> list[str]:
         folders = {
             "--project-dir": self.home,
             "--profiles-dir": self.home,
-            "--target-path": self.home / "target",
+            "--target-path": self.home / target,
             "--log-path": self.home / "logs",
         }
         return [*words, *(part for name, path in folders.items() for part in (name, str(path)))]
 
     def invoke(self, *words: str) -> dbtRunnerResult:
-        """Run dbt in this process; a run, build or test on a manifest that was parsed before."""
-        if words[0] not in ("run", "build", "test"):
+        """Run dbt in this process, on a manifest that was parsed before where it needs no more."""
+        if words[0] not in ("run", "build", "test", "ls"):
             return dbtRunner().invoke(self.arguments(*words, *QUIET[:-1]))
         variables = [value for name, value in pairwise(words) if name == "--vars"]
         return dbtRunner(self._manifest(variables)).invoke(self.arguments(*words, *QUIET))
 
     def facts(self, *variables: str) -> list[facts.Fact]:
         """What the models declare, as the manifest holds it."""
-        nodes = self._manifest(list(variables)).nodes.values()
+        _, nodes = self._parsed(list(variables))
         return [
             facts.parse(node.name, Table(node.schema, node.alias), node.config.meta["waltally"])
-            for node in nodes
+            for node in nodes.values()
             if "waltally" in node.config.meta
         ]
 
@@ -107,6 +109,15 @@ class Project:
             raise error.__context__ from None
 
     def _manifest(self, variables: list[str]) -> Manifest:
+        """What parsing gives, for a run of dbt.
+
+        A run leaves its code in the nodes, and would not inline an ephemeral model again.
+        """
+        manifest, nodes = self._parsed(variables)
+        manifest.nodes = copy.deepcopy(nodes)
+        return manifest
+
+    def _parsed(self, variables: list[str]) -> tuple[Manifest, dict[str, Any]]:
         """What parsing gives in this environment; all other settings are read when a model runs."""
         parsed_by = [
             value for value in variables if "count_archived" in value or "changed" in value
@@ -119,10 +130,7 @@ class Project:
             assert parsed.success, messages(parsed)
             manifest = cast(Manifest, parsed.result)
             self._manifests[key] = manifest, copy.deepcopy(dict(manifest.nodes))
-        manifest, nodes = self._manifests[key]
-        # A run leaves its code in the nodes, and would not inline an ephemeral model again.
-        manifest.nodes = copy.deepcopy(nodes)
-        return manifest
+        return self._manifests[key]
 
 
 def messages(done: dbtRunnerResult) -> str:

@@ -244,11 +244,10 @@ class Warehouse:
     def empty(self) -> None:
         """Forget every change and every count, for the next history on the same tables."""
         self.position = START
-        for fact in self.project.facts():
-            self.execute(f"truncate {fact.relation}")
+        facts = "".join(f", {fact.relation}" for fact in self.project.facts())
         self.execute(
             "truncate cdc.change_log, cdc.model_watermark, cdc.baseline, cdc.baseline_group, "
-            "cdc.archived_delete, analytics.rejected_changes; "
+            f"cdc.archived_delete, analytics.rejected_changes{facts}; "
             "update cdc.slot_position set (start_lsn, position_lsn) = (%s::pg_lsn, %s::pg_lsn)",
             lsn.show(START),
             lsn.show(START),
@@ -366,10 +365,11 @@ class Warehouse:
 
     # Others, who get into the way.
 
-    def start_dbt(self, *words: str) -> subprocess.Popen[str]:
-        """Start dbt as a process of its own, for a test that kills it."""
+    def start_dbt(self, *words: str, target: str = "target") -> subprocess.Popen[str]:
+        """Start dbt as a process of its own, for a test that kills it or has two of them."""
+        dbt = Path(sys.executable).with_name("dbt")
         return subprocess.Popen(
-            [str(Path(sys.executable).with_name("dbt")), *self.project.arguments(*words)],
+            [str(dbt), *self.project.arguments(*words, target=target)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -438,11 +438,3 @@ class Warehouse:
             return bool(self.value(waiting, sessions))
 
         wait_until(are_there, f"{sessions} sessions wait for a lock", seconds=60, pause=0.02)
-
-    def wait_for_nobody(self) -> None:
-        """Return once no session of a dbt that was killed is left."""
-        others = (
-            "select count(*) = 0 from pg_stat_activity "
-            "where datname = current_database() and application_name = 'dbt'"
-        )
-        wait_until(lambda: self.value(others), "dbt's session is gone")

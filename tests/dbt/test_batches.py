@@ -17,10 +17,7 @@ NEEDED: list[tuple[dict[str, list[str]], str | None]] = [
     ({"s.a": ["old"]}, "0/30"),
     ({"s.a": []}, "0/10"),
     ({"s.a": ["x"], "s.b": ["x"]}, "0/40"),
-    ({"s.a": ["x"], "s.b": []}, "0/40"),
-    ({"s.b": ["x", "y"]}, None),
     ({"s.a": ["x"], "s.b": ["y"]}, None),
-    ({"s.c": ["x"]}, None),
     ({"s.a": ["x"], "s.c": []}, None),
     ({"s.a": ["x"], "s.unknown": []}, None),
     ({"another.a": ["x"]}, None),
@@ -36,14 +33,10 @@ def test_an_unseeded_delete_is_remembered_below_the_floor(warehouse: Warehouse) 
     warehouse.append([change("I", LIVE, new=row(id=number)) for number in "23"])
     warehouse.build(FACT)
     assert warehouse.execute(stats) == [(1, 1)]
-
-
-def test_a_rebuild_repairs_a_count_that_someone_changed(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    # A rebuild repairs what someone changed.
     warehouse.execute("update analytics.ft_service_stats set count = 7")
     warehouse.build(FACT, refresh=True)
-    assert warehouse.value("select count from analytics.ft_service_stats") == 1
+    assert warehouse.execute(stats) == [(1, 1)]
 
 
 def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
@@ -72,26 +65,17 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
         "as transactions"
     )
     slices, waiting = 0, warehouse.value(ahead)
-    warehouse.slice(50)
+    # Some transactions are larger than this, and go whole.
+    warehouse.slice(4)
     while waiting:
         states = warehouse.apply_once()
         (model,) = (each for each in states if each.name == f"analytics.{FACT}")
         slices += 1
         before, waiting = waiting, warehouse.value(ahead)
-        assert 0 < before - waiting <= max(50, largest)
+        assert 0 < before - waiting <= max(4, largest)
         assert model.is_behind == (waiting > 0)
     assert slices > 3
     assert warehouse.counts() == source.counts()
-
-
-def test_a_transaction_larger_than_a_slice_goes_whole(warehouse: Warehouse) -> None:
-    warehouse.build(FACT)
-    warehouse.append([change("I", LIVE, new=row(id=str(number))) for number in range(30)])
-    warehouse.append([change("I", LIVE, new=row(id="last"))])
-    warehouse.slice(7)
-    for count in (30, 31):
-        warehouse.apply_once()
-        assert list(warehouse.counts().values()) == [(count, 0)]
 
 
 def test_the_loader_applies_all_slices_of_a_backlog_and_of_a_rebuild(warehouse: Warehouse) -> None:

@@ -126,25 +126,22 @@ def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(
     must_be_exact(built, source)
 
 
-@pytest.mark.parametrize(
-    "lock",
-    [
+def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, source: Source) -> None:
+    for lock in (
         "lock table analytics.ft_key_types in access exclusive mode",
         "select from analytics.ft_key_types for update",
-    ],
-    ids=["table", "row"],
-)
-def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, source: Source, lock: str) -> None:
-    with built.holding(lock):
-        states = {model.name: model for model in built.apply()}
-        assert built.counts() == source.counts()
-        locked = states.pop("analytics.ft_key_types")
-        assert locked.state == "failed"
-        assert locked.reason and "it could not be locked" in locked.reason
-        assert locked.applied_lsn == lsn.parse(dict(built.execute(MOVED))["ft_key_types"])
-    built.try_again()
-    must_be_exact(built, source)
-    assert built.states()["ft_key_types"] == "follows"
+    ):
+        built.append(*(source.transaction() for _ in range(20)))
+        with built.holding(lock):
+            states = {model.name: model for model in built.apply()}
+            assert built.counts() == source.counts()
+            locked = states.pop("analytics.ft_key_types")
+            assert locked.state == "failed"
+            assert locked.reason and "it could not be locked" in locked.reason
+            assert locked.applied_lsn == lsn.parse(dict(built.execute(MOVED))["ft_key_types"])
+        built.try_again()
+        must_be_exact(built, source)
+        assert built.states()["ft_key_types"] == "follows"
 
 
 def test_a_locked_model_that_is_tried_again_holds_up_no_front(
@@ -166,7 +163,13 @@ def test_a_locked_model_that_is_tried_again_holds_up_no_front(
 def test_a_model_that_fails_is_tried_again_ever_more_seldom(
     built: Warehouse, source: Source
 ) -> None:
-    """The others go on, and it joins them when its cause is gone."""
+    """The others go on, each in a subtransaction, and it joins them when its cause is gone."""
+    written_by = (
+        "select count(*)::int, count(distinct xmin::text)::int from cdc.model_watermark "
+        "where model_name <> 'analytics.ft_key_types'"
+    )
+    built.apply()
+    assert built.execute(written_by) == [(2, 1)]
     built.execute(WRONG)
     failed = "select error, retry_at - failed_at from cdc.installed_model where error is not null"
     pauses = []
@@ -175,6 +178,7 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
         built.try_again()
         built.apply()
         assert built.counts() == source.counts()
+        assert pauses or built.execute(written_by) == [(2, 2)]
         ((error, pause),) = built.execute(failed)
         assert 'violates check constraint "wrong"' in error
         pauses.append(pause)
@@ -189,26 +193,6 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
         "select error, remedy, failures, retry_at from cdc.installed_model "
         "where fact_name = 'ft_key_types'"
     ) == [(None, None, 0, None)]
-
-
-def test_models_move_in_one_subtransaction_and_apart_where_one_fails(
-    built: Warehouse, source: Source
-) -> None:
-    written_by = (
-        "select count(*)::int, count(distinct xmin::text)::int from cdc.model_watermark "
-        "where model_name <> 'analytics.ft_key_types'"
-    )
-    built.apply()
-    assert built.execute(written_by) == [(2, 1)]
-    built.execute(WRONG)
-    built.append(*(source.transaction() for _ in range(20)))
-    built.apply()
-    assert built.execute(written_by) == [(2, 2)]
-    assert built.counts() == source.counts()
-    assert built.states()["ft_key_types"] == "failed"
-    built.execute(RIGHT)
-    built.try_again()
-    must_be_exact(built, source)
 
 
 def test_a_batch_calls_the_models_alone_that_it_touches(built: Warehouse) -> None:
@@ -284,3 +268,17 @@ def test_rows_of_another_batch_of_spark_that_come_while_one_is_added_do_not_coun
         assert added.result() == (True,)
     sums = "select sum(order_count), sum(amount) from analytics.ft_customer_days"
     assert warehouse.execute(sums) == [(1, 10)]
+
+
+@pytest.mark.slow
+def test_two_first_builds_at_once(fresh: Warehouse) -> None:
+    """Both find neither schema nor table; one makes them, the other must not apply again."""
+    fresh.append([change("I", LIVE, new=row())])
+    with fresh.holding("create schema analytics"):
+        run = ("run", "--select", "rejected_changes", FACT)
+        both = [fresh.start_dbt(*run, target=name) for name in ("one", "two")]
+        fresh.wait_for_waiting(2)
+    said = [each.communicate(timeout=120)[0] for each in both]
+    assert [each.returncode for each in both] == [0, 0], said
+    fresh.apply()
+    assert list(fresh.counts().values()) == [(1, 0)]

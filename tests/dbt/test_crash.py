@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from loader.applying.calls import Part
 from tests.dbt.staged import FACT, Warehouse
-from tests.dbt.workload import LIVE, Source, change, row
+from tests.dbt.workload import Source
 from waltally.errors import LoaderError
 
 AN_INSTALL = "lock table cdc.installed_model in exclusive mode"
@@ -32,42 +31,15 @@ def built(warehouse: Warehouse, source: Source) -> Warehouse:
     return warehouse
 
 
-def kill(build: subprocess.Popen[str]) -> None:
-    build.kill()
-    build.communicate()
-
-
 def test_an_install_that_is_killed_is_repeated_exactly(built: Warehouse, source: Source) -> None:
     before = built.counts()
     with built.holding(AN_INSTALL):
         build = built.start_dbt(*RUN, "--full-refresh")
         built.wait_for_waiting(1)
-        kill(build)
+        build.kill()
+        build.communicate()
     # An apply that was sent may still end at the server, as a whole.
     assert built.counts() in (before, source.counts())
-    built.apply()
-    assert built.counts() == source.counts()
-
-
-def test_a_first_build_that_is_killed_leaves_nothing(fresh: Warehouse) -> None:
-    fresh.append([change("I", LIVE, new=row())])
-    with fresh.holding(AN_INSTALL):
-        build = fresh.start_dbt(*RUN, "rejected_changes")
-        fresh.wait_for_waiting(1)
-        kill(build)
-    fresh.wait_for_nobody()
-    assert fresh.value("select to_regclass('analytics.ft_service_stats')") is None
-    assert fresh.execute("select * from cdc.installed_model") == []
-
-
-def test_changes_staged_while_an_apply_waits_are_applied_once(
-    built: Warehouse, source: Source
-) -> None:
-    def stage() -> None:
-        built.append(*(source.transaction() for _ in range(20)))
-
-    with built.interrupting(AN_APPLY, stage):
-        built.apply_once()
     built.apply()
     assert built.counts() == source.counts()
 

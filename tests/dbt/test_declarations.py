@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from loader.setup.dbt_project import check_roll_ups
 from testkit.facts import column
-from tests.dbt.project import Project, messages
+from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE
 from waltally.errors import SettingError
 
@@ -72,20 +72,6 @@ def test_what_cannot_be_is_refused(parsed: Project, macro: str, declared: str, s
     assert said in sentence
     assert sentence.startswith(f"{model}: ")
     assert sentence.endswith(".")
-
-
-def test_dbt_refuses_it_while_it_parses(tmp_path: Path) -> None:
-    project = Project(tmp_path, models="wrong")
-    (tmp_path / "wrong").mkdir()
-    (tmp_path / "wrong/ft_wrong.sql").write_text(
-        "{{ waltally.fact(tables={'a': 'a.b'}, dimensions={'a': 'text'}, "
-        "measures={'n': {'max': 'a'}}) }}"
-    )
-    done = project.invoke("parse")
-    assert not done.success
-    head, sentence = messages(done).strip().split("\n")
-    assert head == "Runtime Error in model ft_wrong (wrong/ft_wrong.sql)"
-    assert sentence.strip().startswith("ft_wrong: measure n is max; it takes {'count': table}")
 
 
 def fact(parsed: Project, **changed: Any) -> Any:
@@ -151,26 +137,6 @@ def test_a_type_may_have_any_of_its_names(parsed: Project) -> None:
         [found] = fact(parsed, dimensions={"a": written})["dimensions"]
         assert (found["type"], found["value_type"]) == (meant, meant)
         assert fact(parsed, dimensions={"a": {"type": written}})["dimensions"] == [found]
-
-
-def test_buckets_paths_and_labels_are_written_out(parsed: Project) -> None:
-    dimensions: dict[str, Any] = {
-        "size": {"bucket_of": "amount", "bounds": [-0.5, "007", 10.25]},
-        "whole": {"bucket_of": "amount", "bounds": [0, 10]},
-        "slice": {"bucket_of": "at", "every": "15 minutes"},
-        "city": {"path": ["address", 0], "of": "details", "nulls": "count"},
-        "state": {"type": "int", "labels": {0: "draft"}},
-    }
-    expected: dict[str, dict[str, Any]] = {
-        "size": {"type": "numeric(4, 2)", "bounds": ["-0.50", "7.00", "10.25"]},
-        "whole": {"type": "bigint", "kind": "bucket", "column": "amount"},
-        "slice": {"type": "timestamptz", "unit": "900 seconds", "timezone": "UTC"},
-        "city": {"path": ["address", "0"], "column": "details", "type": "text"},
-        "state": {"labels": {"0": "draft"}, "type": "text", "value_type": "integer"},
-    }
-    for found in fact(parsed, dimensions=dimensions)["dimensions"]:
-        wanted = expected[found["name"]]
-        assert {name: found[name] for name in wanted} == wanted
 
 
 def nodes(parsed: Project, **rolled: tuple[list[str], dict[str, Any]]) -> dict[str, Any]:
@@ -245,10 +211,7 @@ def test_setup_and_dbt_refuse_what_a_roll_up_cannot_be_made_of(
         resolve(parsed, models, "rolled")
 
 
-def test_setup_takes_a_roll_up_of_a_roll_up(parsed: Project) -> None:
-    of_one = {"measures": {"m": {"max": "n"}}}
-    models = nodes(parsed, one=(["ft"], {}), two=(["one"], of_one))
-    assert check_roll_ups(models) == ("one", "two")
-    resolved = resolve(parsed, models, "two")
-    assert resolved["inputs"] == ["analytics.ft", "analytics.one"]
-    assert resolved["measures"][0]["type"] == "bigint"
+def test_a_schema_that_dbt_cannot_write_to_is_refused(parsed: Project) -> None:
+    relation = SimpleNamespace(schema='the "marts"')
+    with pytest.raises(DbtRuntimeError, match="choose a DBT_SCHEMA without"):
+        parsed.call("postgres__create_schema", relation=relation)

@@ -36,6 +36,7 @@ def is_call(query: str) -> bool:
     return bool(re.fullmatch(r'select (\* from )?("\w+"\."?\w+"?\(|[$0-9, )])+', query))
 
 
+@pytest.mark.slow
 def test_a_batch_plans_only_the_calls_of_its_functions(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

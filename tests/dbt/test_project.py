@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,8 +10,7 @@ from dbt.artifacts.schemas.run import RunExecutionResult
 from dbt.contracts.graph.manifest import Manifest
 from dbt.contracts.graph.nodes import ModelNode
 
-from testkit.commands import ROOT
-from tests.dbt.project import Project, messages
+from tests.dbt.project import messages
 from tests.dbt.staged import FACT, SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
@@ -102,8 +100,8 @@ def test_an_id_that_has_no_name_is_a_warning_where_names_can_be_read(
 
 
 def test_everything_works_on_an_empty_database(fresh: Warehouse) -> None:
-    build = ("build", "--exclude", "test_type:unit")
-    for words in (build, ("docs", "generate", "--static"), ("source", "freshness")):
+    build = ("build", "--exclude", "test_type:unit", "path:examples")
+    for words in (build, ("docs", "generate", "--static")):
         done = fresh.dbt(*words)
         assert done.success, messages(done)
     assert (fresh.project.home / "target/static_index.html").exists()
@@ -169,20 +167,18 @@ def test_the_database_has_the_descriptions_and_the_sources_have_its_columns(
         assert sorted(columns) == sorted(source.columns), source.name
 
 
-def listed(project: Project, *words: str) -> set[tuple[str, str]]:
+def listed(warehouse: Warehouse, *words: str) -> set[tuple[str, str]]:
     """Return kind and name of what dbt would build."""
     output = ("--output", "json", "--output-keys", "resource_type", "name")
-    done = project.invoke("ls", *output, *words)
+    done = warehouse.dbt("ls", *output, *words)
     assert done.success, messages(done)
     lines = [yaml.safe_load(line) for line in done.result]  # type: ignore[union-attr]
     return {(each["resource_type"], each["name"]) for each in lines}
 
 
-def test_the_selectors_of_the_service_files(tmp_path: Path) -> None:
-    project = Project(tmp_path, models="dbt_project/models")
-    (tmp_path / "selectors.yml").symlink_to(ROOT / "selectors.yml")
-    everything = listed(project)
-    facts = listed(project, "--selector", "facts")
+def test_the_selectors_of_the_service_files(warehouse: Warehouse) -> None:
+    shipped = listed(warehouse, *SHIPPED)
+    facts = listed(warehouse, "--selector", "facts") & shipped
     assert facts == {("model", "ft_service_stats"), ("model", "rejected_changes")}
-    checks = listed(project, "--selector", "checks")
-    assert checks == {each for each in everything if each[0] == "test"} != set()
+    checks = listed(warehouse, "--selector", "checks") & shipped
+    assert checks == {each for each in shipped if each[0] == "test"} != set()

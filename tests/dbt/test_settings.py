@@ -1,4 +1,4 @@
-"""No setting of a role stops a build or changes a number; any schema name works."""
+"""No setting of a role stops a build or changes a number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import closing
 
 import pytest
 
-from testkit.databases import Database
 from testkit.servers import connect
 from testkit.traps import traps
 from tests.dbt.project import Project, messages
@@ -106,38 +105,3 @@ def test_each_setting_of_the_role_is_another_in_a_build(
             pinned = cursor.fetchone()
     assert bad is not None and pinned is not None
     assert [name for name, a, b in zip(names, bad, pinned, strict=True) if a == b] == []
-
-
-def test_any_schema_name_works(
-    source: Database, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    staging, marts = """it's "one" """, "2024.x"
-    settings = {
-        "LOADER_SLOT": source.slot,
-        "LOADER_SCHEMA": staging,
-        "DBT_SCHEMA": marts,
-        **source.cluster.environment(source.name),
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    # dbt's own macros take these for the same schema.
-    source.execute(f'create schema "{marts.swapcase()}"')
-    source.must("setup")
-    for count, total in ((3, 3), (2, 5)):
-        source.insert(count)
-        source.must("run", "--once")
-        done = project.invoke("build", *SHIPPED, "test_type:unit")
-        assert done.success, messages(done)
-        assert source.value(f'select sum(live_count) from "{marts}".ft_service_stats') == total
-    quoted = '"' + staging.replace('"', '""') + '"'
-    assert source.execute(f"select model_name from {quoted}.model_watermark") == [
-        (f"{marts}.ft_service_stats",)
-    ]
-
-
-def test_a_schema_that_dbt_cannot_write_to_is_refused(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DBT_SCHEMA", 'the "marts"')
-    done = warehouse.dbt("run", *SHIPPED)
-    assert "choose a DBT_SCHEMA without" in messages(done)

@@ -28,6 +28,13 @@ NOTES = """
     measures={'row_count': {'count': 'rows'}},
 ) }}
 """
+ROLL_UP = """
+{{ waltally.roll_up(
+    fact=ref('ft_notes'),
+    dimensions={'note': 'note'},
+    measures={'row_count': {'sum': 'row_count'}, 'notes': {'distinct': 'note'}},
+) }}
+"""
 MINE = "{{ config(materialized='table') }} select 1 as one"
 INCREMENTAL = "{{ config(materialized='incremental') }} select 1 as one"
 
@@ -45,86 +52,57 @@ def host(source: Database, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_setup_parses_the_project_before_there_is_a_profile(
-    source: Database, host: dict[str, str]
+def test_models_join_and_leave_while_a_loader_builds(
+    source: Database, host: dict[str, str], tmp_path: Path
 ) -> None:
-    assert "registered ft_notes\n" in source.must("setup", **host)
+    assert "registered ft_notes\n" in source.must("setup", **host), "there is no profile yet"
     assert source.execute("select fact_name, relation_schema, relation_name from cdc.fact") == [
         ("ft_notes", "elsewhere", "ft_notes")
     ]
     assert source.must("setup", "--check", **host) == "Everything is set up.\n"
-    assert not (Path(host["DBT_PROJECT_DIR"]) / "target").exists(), "it leaves dbt's output alone"
-
-
-def test_run_fills_what_dbt_has_installed(
-    source: Database, host: dict[str, str], tmp_path: Path
-) -> None:
-    source.must("setup", **host)
-    source.execute("insert into unrelated (note) values ('a'), ('a'), ('b')")
-    facts = ("config.materialized:waltally_fact", "config.materialized:kept_table")
-    source.dbt("run", "--select", *facts, **{**host, **profiles(tmp_path)})
-    source.must("run", "--once", "--build")
-    counted = source.execute("select note, row_count from elsewhere.ft_notes order by note")
-    assert counted == [("a", 2), ("b", 1)]
-
-
-def test_a_fact_that_is_added_while_a_loader_builds_joins_the_others(
-    source: Database, host: dict[str, str], tmp_path: Path
-) -> None:
+    models = Path(host["DBT_PROJECT_DIR"]) / "models"
+    assert not (models.parent / "target").exists(), "it leaves dbt's output alone"
+    environment = {**host, **profiles(tmp_path)}
+    source.dbt("run", **environment)
     source.execute("alter table unrelated add kind text default 'new'")
-    source.must("setup", **host)
-    source.dbt("run", **{**host, **profiles(tmp_path)})
-    insert = "insert into unrelated (note) values ('a')"
-    count = "select coalesce(sum(row_count), 0) from elsewhere.{}"
     log = tmp_path / "log"
     with RunningLoader(source.environment(), log, "--build", limits=SHORT_PAUSES) as running:
+
+        def count(model: str, rows: int) -> None:
+            query = f"select coalesce(sum(row_count), 0) from elsewhere.{model}"
+            wait_until(lambda: source.value(query) == rows, f"{model}: {running.said()}")
+
+        insert = "insert into unrelated (note) values ('a'), ('b')"
         source.execute(insert)
-        wait_until(lambda: source.value(count.format("ft_notes")) == 1, running.said())
-        models = Path(host["DBT_PROJECT_DIR"]) / "models"
+        count("ft_notes", 2)
         (models / "ft_kinds.sql").write_text(NOTES.replace("note", "kind"))
-        source.must("setup", **host)
-        wait_until(
-            lambda: "has changed what is to be followed" in running.said(), "it notices the setup"
-        )
+        (models / "ft_texts.sql").write_text(ROLL_UP)
+        source.must("setup", **environment)
+        running.wait_for("has changed what is to be followed")
         source.execute(insert)
-        wait_until(lambda: source.value(count.format("ft_notes")) == 2, running.said())
-        source.dbt("run", **{**host, **profiles(tmp_path)})
+        count("ft_notes", 4)
+        source.dbt("run", **environment)
         source.execute(insert)
-        wait_until(lambda: source.value(count.format("ft_notes")) == 3, running.said())
-        wait_until(lambda: source.value(count.format("ft_kinds")) == 3, running.said())
+        count("ft_notes", 6)
+        count("ft_kinds", 6)
+        rolled_up = "select note, row_count, notes from elsewhere.ft_texts order by note"
+        assert source.execute(rolled_up) == [("a", 3, 1), ("b", 3, 1)]
+        status = json.loads(source.loader("status", "--json").stdout)
+        states = {each["name"]: each["state"] for each in status["facts"]}
+        assert states == dict.fromkeys(("ft_notes", "ft_kinds", "ft_texts"), "follows")
+        said = json.loads(source.must("stats", "ft_texts", "--by", "note", "--json"))
+        assert [line["notes"] for line in said["lines"]] == [1, 1]
+        assert said["totals"] == {"row_count": 6, "notes": None}, "they are not added up"
+
+        for model in ("ft_kinds", "ft_texts"):
+            (models / f"{model}.sql").unlink()
+            said = source.must("setup", **environment)
+            assert f"forgot {model}, which is no longer declared; " in said
+        source.execute(insert)
+        count("ft_notes", 8)
+        for model in ("ft_kinds", "ft_texts"):
+            count(model, 6)
         running.end()
-
-
-def test_a_roll_up_is_known_everywhere_and_forgotten(
-    source: Database, host: dict[str, str], tmp_path: Path
-) -> None:
-    environment = {**host, **profiles(tmp_path)}
-    models = Path(host["DBT_PROJECT_DIR"]) / "models"
-    (models / "ft_texts.sql").write_text(
-        "{{ waltally.roll_up(fact=ref('ft_notes'), dimensions={'note': 'note'}, measures={"
-        "'row_count': {'sum': 'row_count'}, 'notes': {'distinct': 'note'}}) }}"
-    )
-    source.must("setup", **environment)
-    source.dbt("run", **environment)
-    source.execute("insert into unrelated (note) values ('a'), ('a'), ('b')")
-    source.must("run", "--once", "--build")
-    assert source.execute("select note, row_count, notes from elsewhere.ft_texts order by 1") == [
-        ("a", 2, 1),
-        ("b", 1, 1),
-    ]
-    status = json.loads(source.loader("status", "--json").stdout)
-    (found,) = [each for each in status["facts"] if each["name"] == "ft_texts"]
-    assert found["state"] == "follows"
-    said = json.loads(source.must("stats", "ft_texts", "--by", "note", "--json"))
-    assert [line["notes"] for line in said["lines"]] == [1, 1]
-    assert said["totals"] == {"row_count": 3, "notes": None}, "they are not added up"
-
-    (models / "ft_texts.sql").unlink()
-    said = source.must("setup", **environment)
-    assert said.startswith("forgot ft_texts, which is no longer declared; its table stays\n")
-    source.execute("insert into unrelated (note) values ('c')")
-    source.must("run", "--once", "--build")
-    assert source.value("select sum(row_count) from elsewhere.ft_texts") == 3
     source.must("teardown", "--purge", "--yes")
     source.execute("update elsewhere.ft_notes set row_count = row_count")
 
@@ -161,33 +139,26 @@ def test_the_widest_models_are_built(source: Database, tmp_path: Path) -> None:
     assert source.execute("select t0, n0, n367 from analytics.rows_wide") == [("a", 1, 7)]
 
 
-def test_a_project_that_dbt_cannot_parse_is_one_sentence(
-    source: Database, host: dict[str, str]
-) -> None:
-    wrong = Path(host["DBT_PROJECT_DIR"]) / "models" / "wrong.sql"
-    wrong.write_text("select * from {{ ref('missing') }}")
-    for command in (("setup",), ("setup", "--check")):
-        done = source.loader(*command, **host)
-        assert done.returncode == 28
-        assert "missing" in sentence(done.stderr)
-        assert "`dbt parse`" in done.stderr
-    assert source.value("select to_regnamespace('cdc') is null")
-
-
-def test_a_declaration_that_is_refused_is_its_sentence_alone(
+def test_what_dbt_cannot_parse_or_refuses_is_one_sentence(
     source: Database, host: dict[str, str]
 ) -> None:
     project = Path(host["DBT_PROJECT_DIR"])
-    (project / "models" / "ft_wrong.sql").write_text(NOTES.replace("'count'", "'max'"))
-    for command in (("setup",), ("setup", "--check")):
-        done = source.loader(*command, **host)
-        assert done.returncode == 28
-        said = sentence(done.stderr)
-        assert said.startswith(
-            "Error: ft_wrong: measure row_count is max; it takes {'count': table} or "
-        )
-        remedy = f"Try: correct models/ft_wrong.sql in {project}\n"
-        assert said.endswith(f"does not allow; a roll_up of the fact has those\n{remedy}")
+    wrong = project / "models" / "ft_wrong.sql"
+    wrong.write_text("select * from {{ ref('missing') }}")
+    done = source.loader("setup", **host)
+    assert done.returncode == 28
+    assert "missing" in sentence(done.stderr)
+    assert "`dbt parse`" in done.stderr
+    wrong.write_text(NOTES.replace("'count'", "'max'"))
+    done = source.loader("setup", "--check", **host)
+    assert done.returncode == 28
+    said = sentence(done.stderr)
+    assert said.startswith(
+        "Error: ft_wrong: measure row_count is max; it takes {'count': table} or "
+    )
+    remedy = f"Try: correct models/ft_wrong.sql in {project}\n"
+    assert said.endswith(f"does not allow; a roll_up of the fact has those\n{remedy}")
+    assert source.value("select to_regnamespace('cdc') is null")
 
 
 MISSING = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)\n"
@@ -218,7 +189,6 @@ def test_each_command_does_its_work(pipeline: Pipeline, without: dict[str, str])
 
     assert "registered ft_service_stats" in must("setup")
     pipeline.seed()
-    must("run", "--once")
     pipeline.install()
     pipeline.source.insert(3)
     must("run", "--once", "--build")
@@ -239,10 +209,3 @@ def test_setup_without_a_manifest_says_what_to_install(
     said = sentence(done.stderr)
     assert "dbt is not installed here" in said
     assert "requirements.lock 'waltally[dbt]'; or --manifest" in said
-
-
-def test_init_names_what_installs_dbt(pipeline: Pipeline, without: dict[str, str]) -> None:
-    folder = Path(without["HOME"]) / "facts"
-    done = loader(pipeline, without, "init", str(folder), "--table", "public.notifications")
-    assert done.returncode == 0, done.stderr
-    assert "requirements.lock 'waltally[dbt]'\n" in done.stdout

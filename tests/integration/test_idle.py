@@ -17,13 +17,14 @@ from testkit.second_opinion import other_slot
 from testkit.servers import Cluster
 
 
-@pytest.mark.parametrize("place", ["the same database", "another database"])
-def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(source: Database, place: str) -> None:
+def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
+    source: Database, database: Database
+) -> None:
+    """In the same database and in another one."""
     source.must("setup")
-    elsewhere = source if place == "the same database" else Database(source.cluster, "postgres")
-    elsewhere.execute("create table if not exists unrelated (note text)")
     with following(source) as process:
-        elsewhere.execute("insert into unrelated (note) select 'x' from generate_series(1, 20000)")
+        source.execute("insert into unrelated (note) select 'x' from generate_series(1, 20000)")
+        database.execute("create table other as select 'x' from generate_series(1, 20000)")
         reached = source.value("select pg_current_wal_lsn()")
 
         def follows() -> bool:
@@ -63,17 +64,11 @@ def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Pat
         running.end()
 
 
-@pytest.fixture(params=["the same server", pytest.param("another server", marks=pytest.mark.slow)])
-def quiet(
-    request: pytest.FixtureRequest,
-    make_pipeline: MakePipeline,
-    spare: Cluster,
-    cluster: Cluster,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Pipeline:
+@pytest.fixture
+def quiet(make_pipeline: MakePipeline, spare: Cluster, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
     """A source on a server where nobody else writes; nothing is seeded."""
     monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.05)
-    pipeline = make_pipeline(spare, None if request.param == "the same server" else cluster)
+    pipeline = make_pipeline(spare)
     pipeline.must("setup")
     return pipeline
 

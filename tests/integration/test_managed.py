@@ -21,7 +21,7 @@ from loader.source.remedies import (
 )
 from testkit.commands import ROOT
 from testkit.databases import Database, application_database, paste
-from testkit.servers import APPLICATION, PLUGINS, Cluster, Server, administer, connect
+from testkit.servers import PLUGINS, Cluster, Server, administer, connect
 
 RDS = PROVIDERS[0]
 
@@ -108,23 +108,12 @@ def test_remedies_on_rds_work(managed: Cluster) -> None:
             database.execute("select pg_reload_conf()")
         done = database.loader("setup", PGUSER="plain")
         assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_the_administrator_of_rds_makes_the_roles(managed: Cluster) -> None:
-    administer(
-        managed,
-        "create role rds_replication",
-        "grant rds_replication to master with admin option",
-        f"create database here template {APPLICATION} owner master",
-    )
-    managed.stop()
-    managed.configure({"wal_level": "logical", "max_replication_slots": "20"})
-    managed.start()
-    roles = (ROOT / "ops" / "roles.sql").read_text()
-    with Database(managed, "here") as database:
+        # The administrator can make the roles of ops/ too.
+        database.must("teardown", "--purge", "--yes", PGUSER="plain")
+        administer(managed, "alter database here owner to master")
         for table in ("notifications", "notification_history"):
             database.execute(f"alter table {table} owner to master")
+        roles = (ROOT / "ops" / "roles.sql").read_text()
         paste(managed, "here", roles, user="master")
         assert database.value(
             "select pg_has_role('waltally_loader', 'rds_replication', 'usage')"

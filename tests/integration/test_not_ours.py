@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import psycopg2
-import pytest
 from psycopg2.extras import LogicalReplicationConnection
 
 from testkit.databases import Database, application_database
@@ -13,17 +10,12 @@ from testkit.facts import NOTIFY, SLOT_DIMENSION
 from testkit.pipeline import Pipeline
 
 DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--purge", "--yes"))
-OTHERS: dict[str, Callable[[Database], object]] = {
-    "a physical slot": lambda source: source.execute(
-        "select pg_create_physical_replication_slot(%s)", source.slot
-    ),
-    "a slot of pgoutput": lambda source: source.execute(
-        "select pg_create_logical_replication_slot(%s, 'pgoutput')", source.slot
-    ),
-    "a slot that nobody set up": lambda source: source.execute(
-        "select pg_create_logical_replication_slot(%s, 'wal2json')", source.slot
-    ),
-}
+OTHERS = (
+    "select pg_create_physical_replication_slot(%s)",
+    "select pg_create_logical_replication_slot(%s, 'pgoutput')",
+    # One that nobody set up.
+    "select pg_create_logical_replication_slot(%s, 'wal2json')",
+)
 
 
 def slots(source: Database, name: str) -> int:
@@ -37,17 +29,15 @@ def refused(source: Database, *arguments: str, **environment: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_a_slot_of_somebody_else_stays(source: Database, kind: str) -> None:
-    OTHERS[kind](source)
-    try:
+def test_a_slot_of_somebody_else_stays(source: Database) -> None:
+    for make in OTHERS:
+        source.execute(make, source.slot)
         for arguments in DROPS:
             said = refused(source, *arguments)
             assert slots(source, source.slot) == 1
-        name = said.split("export LOADER_SLOT=")[1].split(";")[0]
-        source.must("setup", LOADER_SLOT=name)
-    finally:
         source.execute("select pg_drop_replication_slot(%s)", source.slot)
+    name = said.split("export LOADER_SLOT=")[1].split(";")[0]
+    source.must("setup", LOADER_SLOT=name)
 
 
 def test_the_slot_of_another_database_stays(source: Database) -> None:

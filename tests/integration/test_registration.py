@@ -97,11 +97,18 @@ def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
 
 
 def test_without_a_fact_there_is_nothing_to_follow(source: Database) -> None:
+    declared = source.manifest
     source.declare()
     code, said = refused(source, "setup")
     assert (code, "declares no fact" in said) == (20, True)
-    assert source.value("select count(*) from pg_replication_slots where slot_name = %s",
-                        source.slot) == 0  # fmt: skip
+    slots = "select count(*) from pg_replication_slots where slot_name = %s"
+    assert source.value(slots, source.slot) == 0
+    source.manifest = declared
+    source.must("setup")
+    source.execute("delete from cdc.fact")
+    code, said = refused(source, "run", "--once")
+    assert code == 20
+    assert "No fact is registered" in said and "run `loader setup`" in said
 
 
 def test_check_says_what_setup_would_register(source: Database) -> None:
@@ -217,6 +224,16 @@ def test_a_fact_of_another_project_is_taken_over_as_it_is_and_not_replaced(
 def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
     second = {"LOADER_SLOT": f"{source.slot}_second"}
     source.must("setup")
+    source.must("teardown", "--yes")
+    source.execute(
+        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
+        "values ('analytics.ft_service_stats', 'former', '0/1')"
+    )
+    code, said = refused(source, "setup")
+    assert (code, "fed by the slot former" in said) == (2, True)
+    assert "loader teardown --purge --slot former" in said
+    source.execute("delete from cdc.model_watermark")
+    source.must("setup")
     for arguments in (("setup",), ("setup", "--check")):
         code, said = refused(source, *arguments, **second)
         assert code == 2
@@ -231,18 +248,6 @@ def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: 
     source.must("setup")
     source.must("setup", **second)
     assert source.value("select count(*) from cdc.fact") == 2
-
-
-def test_a_watermark_of_another_slot_is_a_second_slot_too(source: Database) -> None:
-    source.must("setup")
-    source.must("teardown", "--yes")
-    source.execute(
-        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
-        "values ('analytics.ft_service_stats', 'former', '0/1')"
-    )
-    code, said = refused(source, "setup")
-    assert (code, "fed by the slot former" in said) == (2, True)
-    assert "loader teardown --purge --slot former" in said
 
 
 def test_run_refuses_a_table_that_is_gone_and_confirms_nothing(source: Database) -> None:
@@ -297,33 +302,6 @@ def test_a_session_that_read_an_older_registration_begins_anew(source: Database)
     assert source.execute(HELD) == []
 
 
-def test_a_running_loader_follows_a_new_table_and_nobody_restarts_it(
-    source: Database, tmp_path: Path
-) -> None:
-    source.execute("alter table unrelated replica identity full")
-    source.must("setup")
-    with RunningLoader(source.environment(), tmp_path / "log") as running:
-        running.wait_for("following the slot")
-        source.insert(1)
-        wait_until(lambda: source.staged() == 1, "it stages")
-        source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
-        source.must("setup")
-        for _ in range(30):
-            source.insert(1)
-        wait_until(lambda: followed_since(source, "unrelated", "note") is not None, "it notices")
-        source.execute(TO_UNRELATED, 5)
-        wait_until(lambda: staged_of(source, "unrelated") == 5, "it follows the new table")
-        source.declare(ft_service_stats=NOTIFY)
-        source.must("setup")
-        running.wait_for("following the slot", times=3)
-        source.execute(TO_UNRELATED, 5)
-        source.insert(1)
-        wait_until(lambda: staged_of(source, "notifications") == 32, "the rest goes on")
-        assert staged_of(source, "unrelated") == 5
-        assert "trying again" not in running.said()
-        running.end()
-
-
 @pytest.mark.parametrize(
     "place", ["before-followed", pytest.param("after-followed", marks=pytest.mark.slow)]
 )
@@ -357,11 +335,3 @@ def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
     assert staged_of(source, "unrelated") == held >= 1
     if source.value("select %s::pg_lsn <= %s::pg_lsn", at, before):
         assert held == 6, "what the log says that it holds is there"
-
-
-def test_run_before_a_fact_is_registered_says_so(source: Database) -> None:
-    source.must("setup")
-    source.execute("delete from cdc.fact")
-    code, said = refused(source, "run", "--once")
-    assert code == 20
-    assert "No fact is registered" in said and "run `loader setup`" in said

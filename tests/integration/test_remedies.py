@@ -80,46 +80,30 @@ def test_a_role_that_may_not_replicate(source: Database) -> None:
         source.execute(f"drop owned by {quoted}; drop role {quoted}")
 
 
-@pytest.mark.parametrize(
-    "listed",
-    [
-        "'pgoutput, test_decoding'",
-        pytest.param(None, marks=pytest.mark.slow),
-        pytest.param("'pgoutput, \"odd, one\"'", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.parametrize("may_read", [True, False], ids=["superuser", "plain role"])
-def test_the_plugin_list_keeps_what_others_need(
-    bare: Cluster, listed: str | None, may_read: bool
-) -> None:
+def test_the_plugin_list_keeps_what_others_need(bare: Cluster) -> None:
     if not bare.knows(PLUGINS):
         pytest.skip("this minor release has no output_plugin_libraries")
-    if listed is None:
-        del bare.settings[PLUGINS]
-    bare.configure({} if listed is None else {PLUGINS: listed})
     bare.start()
     with in_database(bare) as database:
-        before = database.value(f"show {PLUGINS}")
-        if may_read:
-            user = "postgres"
-        else:
-            user = "plain"
-            database.execute(
-                "create role plain login replication; grant create on database here to plain;"
-                "grant select on notifications, notification_history to plain"
-            )
-        for arguments in (("setup", "--check"), ("setup",)):
-            done = database.loader(*arguments, PGUSER=user)
-            assert done.returncode == 13, done.stderr
-        (remedy,) = remedies(done.stderr)
-        assert ("gexec" in remedy) == (not may_read)
-        assert seed_remedy(database, user) == remedy
-        paste(bare, "here", remedy)
-        wait_until(lambda: "wal2json" in database.value(f"show {PLUGINS}"), "the list is reloaded")
-        assert database.value(f"show {PLUGINS}") == f"{before}, wal2json"
-        for plugin in {"pgoutput", "test_decoding"} & set(before.split(", ")):
-            database.execute("select pg_create_logical_replication_slot(%s, %s)", plugin, plugin)
-        database.must("setup", PGUSER=user)
+        database.execute(
+            "create role plain login replication; grant create on database here to plain;"
+            "grant select on notifications, notification_history to plain"
+        )
+        for listed, user in (("pgoutput, test_decoding", "postgres"), ('"odd, one"', "plain")):
+            bare.configure({PLUGINS: f"'{listed}'"})
+            database.execute("select pg_reload_conf()")
+            wait_until(lambda: database.value(f"show {PLUGINS}") == listed, "it is reloaded")  # noqa: B023
+            for arguments in (("setup", "--check"), ("setup",)):
+                done = database.loader(*arguments, PGUSER=user)
+                assert done.returncode == 13, done.stderr
+            (remedy,) = remedies(done.stderr)
+            assert ("gexec" in remedy) == (user == "plain")
+            assert seed_remedy(database, user) == remedy
+            paste(bare, "here", remedy)
+            kept = f"{listed}, wal2json"
+            wait_until(lambda: database.value(f"show {PLUGINS}") == kept, "what is there stays")  # noqa: B023
+            database.must("setup", PGUSER=user)
+            database.must("teardown", "--purge", "--yes", PGUSER=user)
 
 
 def seed_remedy(database: Database, user: str) -> str:
@@ -137,71 +121,65 @@ def seed_remedy(database: Database, user: str) -> str:
     return caught.value.remedy
 
 
-LONG = "n" * 63
-UMLAUTS = "ä" * 31
-IDENTITIES = {
-    "the name has blanks, capitals and quotes": 'alter table notifications rename to "Odd ""one"',
-    "the index's name would be too long": f"alter table notifications rename to {LONG}",
-    "the index's name would be longer in bytes": f'alter table notifications rename to "{UMLAUTS}"',
-    "the index's name is taken": "create index notifications_replica_identity"
-    " on notifications (id);"
-    "create view notifications_replica_identity_2 as select 1 as one",
-    "there is no primary key": "alter table notifications drop constraint notifications_pkey",
-    "there is no column id": "alter table notifications rename id to notification_id",
-    "the key is of two columns": "alter table notifications drop constraint notifications_pkey,"
-    "add primary key (reference, notification_status)",
-    "a dimension may be null": "alter table notifications alter service_id drop not null",
-    "a wide index is there": "create unique index there on notifications"
-    " (notification_type, notification_status, service_id, template_id, id)",
-    "a wide index is not unique, or partial": "create index one on notifications"
-    " (id, service_id, template_id, notification_type, notification_status);"
-    "create unique index two on notifications"
-    " (id, service_id, template_id, notification_type, notification_status) where id is not null",
-    "the identity's index only includes the dimensions": "create unique index one on notifications"
-    " (id) include (service_id, template_id, notification_type, notification_status);"
-    "alter table notifications replica identity using index one",
+COPY = """
+    create table {0} (like notifications including all);
+    alter table {0} alter service_id set not null, alter template_id set not null,
+        alter notification_status set not null, alter reference set default '',
+        alter reference set not null
+"""
+DIMENSIONS = "service_id, template_id, notification_type, notification_status"
+IDENTITIES: dict[str, tuple[str, str]] = {
+    'Odd ""one': ("", "i"),
+    # The index's name would be too long, in characters or in bytes.
+    "n" * 63: ("", "i"),
+    "ä" * 31: ("", "i"),
+    "its_name_is_taken": (
+        "create index its_name_is_taken_replica_identity on {0} (id);"
+        "create view its_name_is_taken_replica_identity_2 as select 1 as one",
+        "i",
+    ),
+    "no_primary_key": ("alter table {0} drop constraint no_primary_key_pkey", "f"),
+    "no_column_id": ("alter table {0} rename id to notification_id", "i"),
+    "key_of_two_columns": (
+        "alter table {0} drop constraint key_of_two_columns_pkey,"
+        "add primary key (reference, notification_status)",
+        "i",
+    ),
+    "dimension_may_be_null": ("alter table {0} alter service_id drop not null", "f"),
+    "wide_index": (f"create unique index on {{0}} ({DIMENSIONS}, id)", "i"),
+    "index_not_unique_or_partial": (
+        f"create index on {{0}} (id, {DIMENSIONS});"
+        f"create unique index on {{0}} (id, {DIMENSIONS}) where id is not null",
+        "i",
+    ),
+    "index_only_includes": (
+        f"create unique index included on {{0}} (id) include ({DIMENSIONS});"
+        "alter table {0} replica identity using index included",
+        "i",
+    ),
 }
+"""Of each table what is done to it, and the identity that the remedy gives it."""
 
 
-QUICK = (
-    "the name has blanks, capitals and quotes",
-    "there is no primary key",
-    "a wide index is not unique, or partial",
-)
-
-
-@pytest.mark.parametrize(
-    "ddl",
-    [
-        pytest.param(ddl, id=case, marks=() if case in QUICK else pytest.mark.slow)
-        for case, ddl in IDENTITIES.items()
-    ],
-)
-def test_an_identity_that_is_too_narrow(source: Database, ddl: str) -> None:
-    source.execute(
-        "alter table notifications replica identity default, alter service_id set not null, "
-        "alter template_id set not null, alter notification_status set not null, "
-        "alter reference set default '', alter reference set not null"
-    )
-    source.execute(ddl)
-    ((name,),) = source.execute(
-        "select relname from pg_class where relkind = 'r' and relname <> 'notification_history' "
-        "and oid in (select attrelid from pg_attribute where attname = 'service_id' "
-        "and attrelid in (select attrelid from pg_attribute where attname = 'notification_type')) "
-    )
-    table = 'public."' + name.replace('"', '""') + '"'
-    live = {**NOTIFY["tables"][0], "table": name}
-    source.declare(ft={**NOTIFY, "tables": [live, NOTIFY["tables"][1]]})
+def test_identities_that_are_too_narrow(source: Database) -> None:
+    declared = {}
+    for name, (ddl, _) in IDENTITIES.items():
+        source.execute(COPY.format(f'"{name}"'))
+        if ddl:
+            source.execute(ddl.format(f'"{name}"'))
+        live = {**NOTIFY["tables"][0], "table": name.replace('""', '"')}
+        declared[f"ft_{len(declared)}"] = {**NOTIFY, "tables": [live, NOTIFY["tables"][1]]}
+    source.declare(**declared)
     done = source.loader("setup")
     assert done.returncode == 18, done.stderr
-    (remedy,) = remedies(done.stderr)
-    paste(source.cluster, source.name, remedy)
+    found = remedies(done.stderr)
+    assert len(found) == len(IDENTITIES), done.stderr
+    for remedy in found:
+        paste(source.cluster, source.name, remedy)
     source.must("setup")
-    wants_full = "may be null" in remedy or "no primary key" in remedy
-    identity = source.value(
-        "select relreplident::text from pg_class where oid = %s::regclass", table
-    )
-    assert identity == ("f" if wants_full else "i")
+    for name, (_, expected) in IDENTITIES.items():
+        identity = "select relreplident::text from pg_class where oid = %s::regclass"
+        assert source.value(identity, f'public."{name}"') == expected, name
 
 
 def test_the_cheaper_identity_of_a_large_table(source: Database) -> None:

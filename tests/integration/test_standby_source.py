@@ -145,47 +145,6 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     apart.family.primary.start()
 
 
-@pytest.mark.slow
-def test_a_loader_that_dies_right_after_a_promotion_goes_on(apart: OnStandby) -> None:
-    """Its first commits of the new timeline are stored with the name of that timeline."""
-    apart.begin()
-    pipeline, standby = apart.pipeline, apart.standby
-    with pipeline.follow(WALTALLY_KILL_AT="after-commit") as running:
-        apart.family.primary.stop("immediate")
-        with now_the_source(pipeline, standby):
-
-            def is_written() -> bool:
-                try:
-                    pipeline.source.insert(30)
-                except psycopg2.errors.ReadOnlySqlTransaction:
-                    return False
-                return True
-
-            standby.run("pg_ctl", "-D", str(standby.data), "-W", "promote")
-            wait_until(is_written, "it is promoted", pause=0.005)
-            running.process.wait(timeout=120)
-            assert pipeline.target.value("select timeline from cdc.slot_position") == 2
-            pipeline.goes_on()
-    apart.family.primary.start()
-
-
-@pytest.mark.slow
-def test_a_standby_that_restarts_amid_writers_loses_nothing(apart: OnStandby) -> None:
-    """It is not kept from stopping, and the loader goes on by itself."""
-    apart.begin()
-    pipeline = apart.pipeline
-    with pipeline.follow() as running:
-        with Writer(pipeline.source, 5) as writer:
-            for times, mode in enumerate(("fast", "immediate"), start=2):
-                written(writer, writer.count + 20)
-                apart.standby.stop(mode)
-                apart.standby.start()
-                running.wait_for("following the slot", times)
-        running.end()
-    apart.catch_up()
-    assert pipeline.differences() == []
-
-
 def test_the_warehouse_may_be_on_the_primary(
     family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

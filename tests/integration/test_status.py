@@ -54,35 +54,23 @@ def test_status_is_a_contract(source: Database) -> None:
     assert [tuple(fact[name] for name in fields)] == said
     assert fact["is_finding"] is False
     source.take_baseline()
+    assert "could not count" not in source.must("status")
+    source.execute(
+        "insert into cdc.baseline_rejection select %s, 'ft_service_stats', part, reason, rows, '{}'"
+        " from (values ('live', 'too long', 1200), ('archived', 'too long', 34),"
+        " ('live', 'no uuid', 1)) as rejected (part, reason, rows)",
+        source.slot,
+    )
+    shown = " ".join(source.must("status").split())
+    assert "could not count 1,235 rows: no uuid (1); too long (1,234)" in shown
     (seeded,) = json.loads(source.must("status", "--json"))["facts"]
+    assert seeded["baseline"]["rejected_count"] == 1235
+    assert seeded["baseline"]["rejected_reasons"] == {"too long": 1234, "no uuid": 1}
     assert source.loader("status", LOADER_MAX_WAL_HELD_BYTES="1").returncode == 3
     parts = (fact, seeded["baseline"], body["summary"])
     for part in (body, body["slot"], body["position"], body["thresholds"], *parts):
         for field in part:
             assert f"`{field}" in documented, field
-
-
-def test_status_shows_what_the_newest_seed_could_not_count(source: Database) -> None:
-    source.must("setup")
-    source.install()
-    source.take_baseline()
-    assert "could not count" not in source.must("status")
-    for part, reason, rows in (
-        ("live", "too long", 1200),
-        ("archived", "too long", 34),
-        ("live", "no uuid", 1),
-    ):
-        source.execute(
-            "insert into cdc.baseline_rejection "
-            "values (%s, 'ft_service_stats', %s, %s, %s, '{}')",
-            source.slot, part, reason, rows,
-        )  # fmt: skip
-    shown = " ".join(source.must("status").split())
-    assert "could not count 1,235 rows: no uuid (1); too long (1,234)" in shown
-    (fact,) = json.loads(source.must("status", "--json"))["facts"]
-    seed = fact["baseline"]
-    assert seed["rejected_count"] == 1235
-    assert seed["rejected_reasons"] == {"too long": 1234, "no uuid": 1}
 
 
 def test_status_as_a_person_reads_it(source: Database) -> None:
@@ -104,18 +92,6 @@ def test_status_as_a_person_reads_it(source: Database) -> None:
     assert "not followed" in shown
 
 
-def test_status_begins_with_what_is_wrong_and_sql_that_can_be_pasted(source: Database) -> None:
-    source.must("setup")
-    source.install()
-    source.execute("alter table notifications replica identity default")
-    done = source.loader("status")
-    assert done.returncode == 18
-    sentence, remedy, *_ = done.stdout.splitlines()
-    assert sentence.startswith("not healthy: The replica identity of public.notifications does not")
-    paste(source.cluster, source.name, remedy.removeprefix("Try: "))
-    assert source.loader("status").returncode == 0
-
-
 def test_each_fact_has_the_state_that_the_database_gives_it(source: Database) -> None:
     source.must("setup")
     done = source.loader("status")
@@ -126,6 +102,13 @@ def test_each_fact_has_the_state_that_the_database_gives_it(source: Database) ->
     ]
     source.install()
     assert source.loader("status").returncode == 0, "the next apply is nobody's work"
+    source.execute("alter table notifications replica identity default")
+    done = source.loader("status")
+    assert done.returncode == 18
+    first, remedy, *_ = done.stdout.splitlines()
+    assert first.startswith("not healthy: The replica identity of public.notifications does not")
+    paste(source.cluster, source.name, remedy.removeprefix("Try: "))
+    assert source.loader("status").returncode == 0
     source.execute(
         "update cdc.installed_model set error = 'it could not be locked: no', remedy = 'free it'"
     )

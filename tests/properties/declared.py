@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from tests.fact_oracle import Change
 from waltally.facts import Fact, FactTable
 
+IDS = ["00000000-0000-0000-0000-00000000000a", "B0000000-0000-0000-0000-00000000000B"]
 POOLS: dict[str, list[Any]] = {
+    "service_id": [*IDS, None, "no uuid"],
+    "template_id": [IDS[0], IDS[1], None],
+    "notification_type": ["email", "sms"],
+    "notification_status": ["created", "sent", None, "x" * 1001],
     "Channel": ["web", 'ä "quoted" \\ one', None, "", "x" * 1001],
     "placed_at": [
         "2026-03-28 23:59:59.999999",
@@ -30,7 +35,7 @@ POOLS: dict[str, list[Any]] = {
 }
 """By column of the declaration; the good values are drawn more often."""
 
-ODD = ["no json", "{", "[]", "null"]
+ODD = ["no json", "{", "[]", "null", '{"action":"I"}', '{"action":"Z"}', '{"action":"T","table":1}']
 
 
 def rows(fact: Fact, part: FactTable) -> st.SearchStrategy[list[dict[str, Any]]]:

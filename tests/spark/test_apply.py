@@ -27,9 +27,9 @@ from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE, SLOT, Warehouse, set_environment
 from tests.dbt.test_roll_ups import MODELS, REGIONS_QUERY, REGIONS_TABLE, Shop
 from tests.dbt.workload import change
-from tests.fact_oracle import Totals, Transaction
-from tests.properties import declared, histories
-from tests.properties.test_declared import found, rejected
+from tests.fact_oracle import Totals
+from tests.properties.declared import histories
+from tests.properties.test_deltas import found, rejected
 from tests.spark.support import submitted
 from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
 from waltally.facts import Fact
@@ -110,9 +110,7 @@ def test_any_history_gives_what_the_database_would_keep(
     spark: SparkSession, cluster: Cluster, warehouse: Warehouse, name: str, data: st.DataObject
 ) -> None:
     fact = fact_of(warehouse, name)
-    history: list[Transaction] = data.draw(
-        histories.histories if name == "ft_service_stats" else declared.histories(fact)
-    )
+    history = data.draw(histories(fact))
     cut = data.draw(st.integers(0, len(history)))
     most = data.draw(st.sampled_from([7, 1000]), "changes in a batch")
     parts = [history[begin:end] for begin, end in pairwise(sorted({0, cut, len(history)}))]

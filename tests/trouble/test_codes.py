@@ -49,20 +49,6 @@ def german() -> Iterator[Cluster]:
         made.remove()
 
 
-@pytest.fixture(scope="module")
-def english() -> Iterator[Cluster]:
-    """A server with roles that may not do all."""
-    with Server({"fsync": "off"}) as made:
-        for statement in (
-            "create role nobody login",
-            "create role locked nologin",
-            "create database closed",
-            "revoke connect on database closed from public",
-        ):
-            administer(made, statement)
-        yield made
-
-
 def test_a_refused_login_in_another_language_is_waited_for_in_the_server_s_words(
     german: Cluster,
 ) -> None:
@@ -72,25 +58,6 @@ def test_a_refused_login_in_another_language_is_waited_for_in_the_server_s_words
     ):
         with pytest.raises(CannotConnect, match="Rolle »stranger« existiert nicht"):
             way()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({"user": "stranger"}, 'role "stranger" does not exist'),
-        ({"user": "locked"}, 'role "locked" is not permitted to log in'),
-        ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
-        ({"dbname": "closed", "user": "nobody"}, 'permission denied for database "closed"'),
-        ({"options": "-cnonsense=1"}, "nonsense"),
-        ({"options": "-cwork_mem=1TBB"}, "invalid value for parameter"),
-    ],
-)
-def test_a_login_is_refused(english: Cluster, words: dict[str, str], said: str) -> None:
-    with pytest.raises(LoginRefused, match=said):
-        connect(english.dsn(**words), "source")
-    if "dbname" not in words or "user" not in words:
-        with pytest.raises(LoginRefused, match=said):
-            stream.connect_replication(english.dsn(**words))
 
 
 def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
@@ -111,29 +78,6 @@ def test_a_full_server_is_waited_for(german: Cluster) -> None:
         connect(dsn, "source")
     for each in taken:
         each.close()
-
-
-@pytest.mark.slow
-def test_a_server_that_is_starting_up_is_waited_for(german: Cluster) -> None:
-    # From PostgreSQL 17 on a standby with a logical slot and without hot_standby does not start.
-    administer(german, "select pg_drop_replication_slot(slot_name) from pg_replication_slots")
-    german.stop()
-    signal = german.data / "standby.signal"
-    signal.touch()
-    german.configure({"hot_standby": "off"})
-    try:
-        german.start()
-        for way in (
-            lambda: connect(german.dsn(), "source"),
-            lambda: stream.connect_replication(german.dsn()),
-        ):
-            with pytest.raises(CannotConnect, match="Datenbanksystem"):
-                way()
-    finally:
-        german.stop()
-        signal.unlink()
-        german.configure({"hot_standby": "on"})
-        german.start()
 
 
 def test_a_target_that_takes_no_writes_is_waited_for(
@@ -157,3 +101,32 @@ def test_a_target_that_takes_no_writes_is_waited_for(
 
             wait_until(staged, "the promoted target has all changes")
         running.end()
+
+
+REFUSED: list[tuple[dict[str, str], str]] = [
+    ({"user": "stranger"}, 'role "stranger" does not exist'),
+    ({"user": "locked"}, 'role "locked" is not permitted to log in'),
+    ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
+    ({"dbname": "closed", "user": "nobody"}, 'permission denied for database "closed"'),
+    ({"options": "-cnonsense=1"}, "nonsense"),
+    ({"options": "-cwork_mem=1TBB"}, "invalid value for parameter"),
+]
+
+
+def test_a_login_is_refused(spare: Cluster) -> None:
+    administer(
+        spare,
+        "create role nobody login",
+        "create role locked nologin",
+        "create database closed",
+        "revoke connect on database closed from public",
+    )
+    try:
+        for words, said in REFUSED:
+            with pytest.raises(LoginRefused, match=said):
+                connect(spare.dsn(**words), "source")
+            if "dbname" not in words or "user" not in words:
+                with pytest.raises(LoginRefused, match=said):
+                    stream.connect_replication(spare.dsn(**words))
+    finally:
+        administer(spare, "drop database closed", "drop role nobody, locked")

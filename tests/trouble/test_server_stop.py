@@ -2,86 +2,62 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from testkit.commands import profiles, wait_until
-from testkit.databases import Database
-from testkit.servers import Cluster, connect
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as made:
-        yield made
+from testkit.commands import RunningLoader, wait_until
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 
 
-def database_of_its_own(stack: ExitStack) -> Database:
-    cluster = stack.enter_context(Cluster({"fsync": "off"}))
-    connect(cluster.dsn()).cursor().execute("create database d")
-    database = Database(cluster, "d")
-    stack.callback(database.connection.close)
-    return database
+@contextmanager
+def stopped(pipeline: Pipeline) -> Iterator[None]:
+    """The source's server, stopped by a `fast` shutdown, until the end of the block."""
+    cluster = pipeline.source.cluster
+    cluster.stop("fast")  # gives up after a minute
+    try:
+        status = cluster.run("pg_ctl", "-D", str(cluster.data), "status", check=False)
+        assert "no server running" in status
+        yield
+    finally:
+        cluster.start()
+        pipeline.source = pipeline.source.reconnect()
 
 
-@pytest.mark.parametrize(
-    "target", [pytest.param("the same server", marks=pytest.mark.slow), "another server"]
-)
 def test_an_idle_loader_does_not_keep_the_server_from_stopping(
-    stack: ExitStack, target: str
+    make_pipeline: MakePipeline, spare: Cluster, cluster: Cluster
 ) -> None:
-    source = database_of_its_own(stack)
-    source.load_notify()
-    elsewhere = {}
-    if target == "another server":
-        warehouse = database_of_its_own(stack)
-        elsewhere["LOADER_TARGET_DSN"] = warehouse.cluster.dsn(warehouse.name)
-    source.must("setup", **elsewhere)
-    source.insert(5)
-    loader = source.start_loader("run", **elsewhere)
-    stack.callback(loader.communicate)
-    stack.callback(loader.kill)
-    confirmed = "select confirmed_flush_lsn >= %s from pg_replication_slots"
-    inserted = source.value("select pg_current_wal_lsn()")
-    wait_until(lambda: source.value(confirmed, inserted), "the inserts are stored")
-    # After a move of the idle position, what the stop itself writes is too little for another.
-    reached = source.value("select pg_logical_emit_message(false, 'test', repeat('x', 5000))")
-    wait_until(lambda: source.value(confirmed, reached), "the slot follows")
-    source.cluster.stop("fast")  # gives up after a minute
-    assert "no server running" in source.cluster.run(
-        "pg_ctl", "-D", str(source.cluster.data), "status", check=False
-    )
-    source.cluster.start()
-    source = Database(source.cluster, "d")
-    stack.callback(source.connection.close)
-    active = "select active from pg_replication_slots"
-    wait_until(lambda: source.value(active), "the loader follows again by itself")
-    loader.send_signal(signal.SIGTERM)
-    assert loader.wait(120) == 0
+    pipeline = make_pipeline(spare, cluster)
+    source = pipeline.source
+    pipeline.must("setup")
+    with pipeline.follow() as running:
+        confirmed = "select confirmed_flush_lsn >= %s from pg_replication_slots"
+        source.insert(5)
+        inserted = source.value("select pg_current_wal_lsn()")
+        wait_until(lambda: source.value(confirmed, inserted), "the inserts are stored")
+        # After a move of the idle position, what the stop itself writes is too little for another.
+        reached = source.value("select pg_logical_emit_message(false, 'test', repeat('x', 5000))")
+        wait_until(lambda: source.value(confirmed, reached), "the slot follows")
+        with stopped(pipeline):
+            running.wait_for("cannot be reached")
+        running.wait_for("following the slot", 2)
+        running.end()
 
 
-@pytest.mark.slow
 def test_a_loader_started_before_its_server_waits_and_then_applies(
-    stack: ExitStack, tmp_path: Path
+    make_pipeline: MakePipeline, spare: Cluster, tmp_path: Path
 ) -> None:
-    source = database_of_its_own(stack)
-    source.load_notify()
-    source.must("setup")
-    source.dbt("run", **profiles(tmp_path))
-    source.insert(5)
-    source.cluster.stop("fast")
-    loader = source.start_loader("run", "--build")
-    stack.callback(loader.communicate)
-    stack.callback(loader.kill)
-    assert loader.stderr
-    assert "cannot be reached" in loader.stderr.readline()
-    source.cluster.start()
-    source = Database(source.cluster, "d")
-    stack.callback(source.connection.close)
-    counted = "select sum(live_count) = 5 from analytics.ft_service_stats"
-    wait_until(lambda: source.value(counted), "the rows are counted")
-    assert loader.poll() is None
+    pipeline = make_pipeline(spare)
+    pipeline.must("setup")
+    pipeline.install()
+    pipeline.source.insert(5)
+    environment, log = pipeline.environment(), tmp_path / "log"
+    with stopped(pipeline):
+        running = RunningLoader(environment, log, "--build", limits=pipeline.limits)
+        running.wait_for("cannot be reached")
+    with running:
+        counted = "select coalesce(sum(live_count), 0) = 5 from analytics.ft_service_stats"
+        wait_until(lambda: pipeline.source.value(counted), "the rows are counted")
+        running.end()

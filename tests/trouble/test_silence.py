@@ -16,7 +16,7 @@ from testkit.proxy import Proxy
 
 IMPATIENT = {
     "loader.capture.source_monitor.CHECK_SECONDS": 0.1,
-    "loader.capture.source_monitor.MAX_SECONDS_WITHOUT_ANSWER": 2.0,
+    "loader.capture.source_monitor.MAX_SECONDS_WITHOUT_ANSWER": 1.0,
 }
 
 BUSY = "busy with a transaction that has no changes for us"
@@ -50,7 +50,7 @@ def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None
         pid = walsender(pipeline)
         os.kill(pid, signal.SIGSTOP)
         try:
-            loader.wait_for(BUSY, 10)
+            loader.wait_for(BUSY, 3)
             pipeline.source.insert(3)
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -66,14 +66,14 @@ def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     with background(apart) as loader:
         loader.wait_until_following()
         apart.source.execute(
-            "insert into unrelated (note) select 'x' from generate_series(1, 600000)"
+            "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
         )
         apart.source.insert(3)
         loader.wait_for(BUSY)
         apart.wait_for_staged(3)
         said = loader.said.count(BUSY)
         apart.source.execute(
-            "insert into unrelated (note) select 'x' from generate_series(1, 600000)"
+            "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
         )
         loader.wait_for(BUSY, said + 1)
     assert (loader.sessions, loader.failure) == (1, None)
@@ -94,7 +94,7 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
             pipeline.source.insert(1)
             pipeline.wait_for_staged(1)
             proxy.blackhole()
-            loader.wait_for("cannot be reached", 2)
+            loader.wait_for("cannot be reached")
             assert "the second connection had no answer" in loader.said()
             proxy.restore()
             pipeline.source.insert(2)

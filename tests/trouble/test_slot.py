@@ -6,35 +6,12 @@ import json
 import re
 import signal
 
-import pytest
-
 from testkit.commands import wait_until
 from testkit.databases import Database, paste
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, administer
 from testkit.standbys import from_18
-
-
-def free_the_slot(database: Database) -> None:
-    """End whoever follows the slot, and drop it before the loader is back."""
-
-    def dropped() -> bool:
-        database.execute(
-            "select pg_terminate_backend(active_pid) from pg_replication_slots "
-            "where slot_name = %s and active_pid is not null",
-            database.slot,
-        )
-        database.execute(
-            "select pg_drop_replication_slot(slot_name) from pg_replication_slots "
-            "where slot_name = %s and active_pid is null",
-            database.slot,
-        )
-        return not database.execute(
-            "select 1 from pg_replication_slots where slot_name = %s", database.slot
-        )
-
-    wait_until(dropped, "the slot is dropped")
 
 
 def outgrow(database: Database, slot: str) -> None:
@@ -77,18 +54,6 @@ def test_a_slot_lost_to_max_slot_wal_keep_size(make_pipeline: MakePipeline, spar
     pipeline.recovers_from(said)
 
 
-def test_a_slot_dropped_while_the_loader_runs(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    with pipeline.follow() as running:
-        free_the_slot(pipeline.source)
-        pipeline.source.insert(3)
-        code, said = running.refuses()
-    assert code == 21
-    assert "no longer exists" in said
-    assert "is stored, what came after it may be lost" in said
-    pipeline.recovers_from(said)
-
-
 DROP = "select pg_drop_replication_slot('{slot}')"
 MAKE = "select pg_create_logical_replication_slot('{slot}', '{plugin}')"
 WHILE_STOPPED = {
@@ -112,31 +77,24 @@ WHILE_STOPPED = {
         "",
     ),
 }
-QUICK = ("dropped", "made again")
-"""What `make test` tries: one for each exit code."""
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in WHILE_STOPPED],
-)
-def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline, case: str) -> None:
-    statements, expected, words = WHILE_STOPPED[case]
+def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline) -> None:
     pipeline.begin()
-    pipeline.must("run", "--once")
-    for statement in statements:
-        if statement == "{insert}":
-            pipeline.source.insert(3)
-        else:
-            pipeline.source.execute(statement.format(slot=pipeline.slot, plugin="wal2json"))
-    code, said = pipeline.refused("run")
-    assert code == expected
-    assert words in said
-    assert f"everything before {pipeline.position()} is stored" in said
-    assert pipeline.loader("status").returncode == expected
-    if expected == 22:
-        assert pipeline.refused("setup") == (22, said)
-    pipeline.recovers_from(said)
+    for case, (statements, expected, words) in WHILE_STOPPED.items():
+        pipeline.must("run", "--once")
+        for statement in statements:
+            if statement == "{insert}":
+                pipeline.source.insert(3)
+            else:
+                pipeline.source.execute(statement.format(slot=pipeline.slot, plugin="wal2json"))
+        code, said = pipeline.refused("run")
+        assert (code, words in said) == (expected, True), f"{case}: {said}"
+        assert f"everything before {pipeline.position()} is stored" in said
+        assert pipeline.loader("status").returncode == expected
+        if expected == 22:
+            assert pipeline.refused("setup") == (22, said)
+        pipeline.recovers_from(said)
 
 
 TIMEOUT = "idle_replication_slot_timeout"

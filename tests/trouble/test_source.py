@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from testkit.commands import SECRET
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
@@ -16,17 +14,14 @@ from testkit.servers import Cluster, connect
 RETRY = "cannot be reached"
 
 
-@pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.slow), "immediate"])
-def test_a_server_that_is_gone_for_a_while(
-    make_pipeline: MakePipeline, spare: Cluster, mode: str
-) -> None:
+def test_a_server_that_is_gone_for_a_while(make_pipeline: MakePipeline, spare: Cluster) -> None:
     pipeline = make_pipeline(spare)
     pipeline.begin()
     with pipeline.follow() as running:
         pipeline.source.insert(2)
         pipeline.wait_for_staged(7)
         pipeline.source.insert(3)
-        spare.stop(mode)
+        spare.stop("immediate")
         try:
             running.wait_for(RETRY, 2)
             assert "trying again in" in running.said()
@@ -38,24 +33,6 @@ def test_a_server_that_is_gone_for_a_while(
         assert running.said().count("following the slot") >= 2
         running.end()
     assert re.search(r"everything before \S+ is stored; trying again in", running.said())
-    pipeline.goes_on()
-
-
-def test_a_target_that_is_gone_for_a_while(
-    make_pipeline: MakePipeline, cluster: Cluster, spare: Cluster
-) -> None:
-    pipeline = make_pipeline(cluster, spare)
-    pipeline.begin()
-    with pipeline.follow() as running:
-        spare.stop()
-        try:
-            pipeline.source.insert(3)
-            running.wait_for("The target cannot be reached", 2)
-        finally:
-            spare.start()
-        pipeline.target = pipeline.target.reconnect()
-        pipeline.wait_for_staged(8)
-        running.end()
     pipeline.goes_on()
 
 

@@ -6,7 +6,6 @@
     }},
     dimensions=dict({'service_id': 'uuid'}, **dict.fromkeys(['key_type'] + more if more else [], 'text')),
     measures={'count': {'count': 'live'}},
-    where={'key_type': {'not_in': ['team']}} if var('changed', '') == 'where' else {},
     engine='spark' if var('changed', '') == 'spark' else 'database',
     derived={'doubled': 'count * 2'} if var('changed', '') == 'derived' else {},
 ) }}
