@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import applying.job
 import archiving.job
@@ -37,19 +38,20 @@ IN_PROCESS = {
     "spark.sql.debug.maxToStringFields": "0",
 }
 """What sessions of this process have beside the jobs' own settings."""
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""To compile a stage takes seconds, and to interpret it for some rows takes none."""
 if "WALTALLY_ALL_CASES" not in os.environ:
-    # To compile a stage takes seconds, and to interpret it for some rows takes none. What
-    # spark-submit starts compiles, and so does `make acceptance`.
-    IN_PROCESS |= {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
+    # What spark-submit starts compiles, and so do the tests of Spark in `make acceptance`.
+    IN_PROCESS |= INTERPRETED
 
 OPTIONS = (
     *("--master", "local[2]", "--driver-java-options", FAST_START),
-    *(word for item in IN_PROCESS.items() for word in ("--conf", "=".join(item))),
+    *(f"--conf={name}={value}" for name, value in (IN_PROCESS | INTERPRETED).items()),
 )
-"""What a session of this process starts with: few rows, and no warning of PySpark's own."""
+"""What the session of `run_job` starts with: few rows, and no warning of PySpark's own."""
 
 
 _JOBS = {
@@ -61,21 +63,33 @@ _JOBS = {
 }
 
 
-def run_job(command: str, environment: Mapping[str, str]) -> str:
-    """Run a job as `spark-submit JOB FLAGS` is printed; return its output. Raises what it reports.
+_kept = ExitStack()
+"""The session that `_start` has made."""
+atexit.register(_kept.close)
 
-    A session that other tests of this process have started is used, and goes on.
-    """
-    program, job, *flags = shlex.split(command)
-    assert program == "spark-submit", command
+
+def _start() -> SparkSession:
+    """Start a session for all jobs to come, which takes seconds."""
     spark = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": shlex.join([*OPTIONS, "pyspark-shell"]),
     }
-    with only_environment({**environment, **spark}), pytest.MonkeyPatch.context() as patch:
-        if (shared := SparkSession.getActiveSession()) is not None:
-            patch.setattr(session, "running", lambda work="seed", timeout=0: nullcontext(shared))
+    with only_environment({**os.environ, **spark}):
+        return _kept.enter_context(session.running("test"))
+
+
+def run_job(command: str, environment: Mapping[str, str]) -> str:
+    """Run a job as `spark-submit JOB FLAGS` is printed; return its output. Raises what it reports.
+
+    All jobs of this process have one session.
+    """
+    program, job, *flags = shlex.split(command)
+    assert program == "spark-submit", command
+    shared = SparkSession.getActiveSession() or _start()
+    with only_environment(environment), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "running", lambda work="seed", timeout=0: nullcontext(shared))
         done = CliRunner().invoke(_JOBS[job], flags)
+    shared.catalog.clearCache()
     if isinstance(done.exception, LoaderError):
         raise done.exception
     assert done.exit_code == 0, f"{done.output}\n{done.exception!r}"
