@@ -190,7 +190,7 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     assert start(pipeline.target) == "1/0"
 
 
-@pytest.mark.parametrize("table", ["cdc.change_log", FIRST])
+@pytest.mark.parametrize("table", ["cdc.change_log", pytest.param(FIRST, marks=pytest.mark.slow)])
 def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline, table: str) -> None:
     dsn = pipeline.target.cluster.dsn(pipeline.target.name)
     with waiting_prune(pipeline, table) as (waiting, _), closing(connect(dsn)) as other:
