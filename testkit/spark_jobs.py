@@ -7,8 +7,8 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import applying.job
 import archiving.job
@@ -17,6 +17,7 @@ import pytest
 import replaying.job
 import seeding.job
 from common import session
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -47,13 +48,6 @@ if "WALTALLY_ALL_CASES" not in os.environ:
     # What spark-submit starts compiles, and so do the tests of Spark in `make acceptance`.
     IN_PROCESS |= INTERPRETED
 
-OPTIONS = (
-    *("--master", "local[2]", "--driver-java-options", FAST_START),
-    *(f"--conf={name}={value}" for name, value in (IN_PROCESS | INTERPRETED).items()),
-)
-"""What the session of `run_job` starts with: few rows, and no warning of PySpark's own."""
-
-
 _JOBS = {
     "spark/seed.py": seeding.job.app,
     "spark/apply.py": applying.job.app,
@@ -63,6 +57,27 @@ _JOBS = {
 }
 
 
+_running = session.running
+
+
+@contextmanager
+def local_spark() -> Iterator[SparkSession]:
+    """A session as the jobs have it, small and in this process."""
+    os.environ.setdefault(
+        "PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START}' pyspark-shell"
+    )
+    own = {
+        **IN_PROCESS,
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "FATAL",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
+    with _running("test") as spark:
+        yield spark
+
+
 _kept = ExitStack()
 """The session that `_start` has made."""
 atexit.register(_kept.close)
@@ -70,12 +85,11 @@ atexit.register(_kept.close)
 
 def _start() -> SparkSession:
     """Start a session for all jobs to come, which takes seconds."""
-    spark = {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": shlex.join([*OPTIONS, "pyspark-shell"]),
-    }
-    with only_environment({**os.environ, **spark}):
-        return _kept.enter_context(session.running("test"))
+    with only_environment({**os.environ, "PYSPARK_PYTHON": sys.executable}):
+        spark = _kept.enter_context(local_spark())
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+    return spark
 
 
 def run_job(command: str, environment: Mapping[str, str]) -> str:
