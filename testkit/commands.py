@@ -241,10 +241,14 @@ class RunningLoader:
     def __enter__(self) -> RunningLoader:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def kill(self) -> None:
+        """Kill it, where it still runs."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
 
 def sentence(said: str) -> str:

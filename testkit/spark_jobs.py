@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import applying.job
 import archiving.job
@@ -16,6 +17,7 @@ import pytest
 import replaying.job
 import seeding.job
 from common import session
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -37,20 +39,14 @@ IN_PROCESS = {
     "spark.sql.debug.maxToStringFields": "0",
 }
 """What sessions of this process have beside the jobs' own settings."""
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""To compile a stage takes seconds, and to interpret it for some rows takes none."""
 if "WALTALLY_ALL_CASES" not in os.environ:
-    # To compile a stage takes seconds, and to interpret it for some rows takes none. What
-    # spark-submit starts compiles, and so does `make acceptance`.
-    IN_PROCESS |= {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-
-OPTIONS = (
-    *("--master", "local[2]", "--driver-java-options", FAST_START),
-    *(word for item in IN_PROCESS.items() for word in ("--conf", "=".join(item))),
-)
-"""What a session of this process starts with: few rows, and no warning of PySpark's own."""
-
+    # What spark-submit starts compiles, and so do the tests of Spark in `make acceptance`.
+    IN_PROCESS |= INTERPRETED
 
 _JOBS = {
     "spark/seed.py": seeding.job.app,
@@ -61,21 +57,53 @@ _JOBS = {
 }
 
 
+_running = session.running
+
+
+@contextmanager
+def local_spark() -> Iterator[SparkSession]:
+    """A session as the jobs have it, small and in this process."""
+    os.environ.setdefault(
+        "PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START}' pyspark-shell"
+    )
+    own = {
+        **IN_PROCESS,
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "FATAL",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
+    with _running("test") as spark:
+        yield spark
+
+
+_kept = ExitStack()
+"""The session that `_start` has made."""
+atexit.register(_kept.close)
+
+
+def _start() -> SparkSession:
+    """Start a session for all jobs to come, which takes seconds."""
+    with only_environment({**os.environ, "PYSPARK_PYTHON": sys.executable}):
+        spark = _kept.enter_context(local_spark())
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+    return spark
+
+
 def run_job(command: str, environment: Mapping[str, str]) -> str:
     """Run a job as `spark-submit JOB FLAGS` is printed; return its output. Raises what it reports.
 
-    A session that other tests of this process have started is used, and goes on.
+    All jobs of this process have one session.
     """
     program, job, *flags = shlex.split(command)
     assert program == "spark-submit", command
-    spark = {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": shlex.join([*OPTIONS, "pyspark-shell"]),
-    }
-    with only_environment({**environment, **spark}), pytest.MonkeyPatch.context() as patch:
-        if (shared := SparkSession.getActiveSession()) is not None:
-            patch.setattr(session, "running", lambda work="seed", timeout=0: nullcontext(shared))
+    shared = SparkSession.getActiveSession() or _start()
+    with only_environment(environment), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "running", lambda work="seed", timeout=0: nullcontext(shared))
         done = CliRunner().invoke(_JOBS[job], flags)
+    shared.catalog.clearCache()
     if isinstance(done.exception, LoaderError):
         raise done.exception
     assert done.exit_code == 0, f"{done.output}\n{done.exception!r}"

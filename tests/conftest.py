@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 
 from testkit import run_folder
-from testkit.commands import only_environment
+from testkit.commands import ROOT, only_environment
 
 pytest_plugins = ["testkit.fixtures"]
 
@@ -29,7 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile`, let all tests of Spark share one JVM."""
+    """With `--dist loadfile`, let all tests of Spark share one JVM.
+
+    Those of other folders that run its jobs share another.
+    """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -37,9 +42,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class OneJvm(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return "tests/spark" if file.startswith("tests/spark/") else file
+            if file.startswith("tests/spark/"):
+                return "tests/spark"
+            return "jobs of Spark" if _runs_jobs(file) else file
 
     return OneJvm(config, log)
+
+
+@cache
+def _runs_jobs(file: str) -> bool:
+    """Whether the tests of a file run Spark's jobs in their own process, with a JVM."""
+    return re.search(r"\brun_job\(|\.job\(|ExamplePipeline", (ROOT / file).read_text()) is not None
 
 
 LONGEST = ("spark", "dbt", "trouble", "runbook", "operations", "partitions")
@@ -47,7 +60,8 @@ LONGEST = ("spark", "dbt", "trouble", "runbook", "operations", "partitions")
 
 
 def _begins_late(item: pytest.Item) -> int:
-    folder = item.nodeid.split("/")[1]
+    file = item.nodeid.partition("::")[0]
+    folder = "spark" if _runs_jobs(file) else file.split("/")[1]
     return LONGEST.index(folder) if folder in LONGEST else len(LONGEST)
 
 

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from random import Random
 
 import yaml
 
+from demo import example as examples
 from demo.example import Example
 from loader.applying.applier import apply_once
 from testkit import comparison
-from testkit.commands import LOADER, ROOT, profiles, run_dbt, run_loader, wait_until
+from testkit.commands import (
+    ROOT,
+    SHORT_PAUSES,
+    RunningLoader,
+    profiles,
+    run_dbt,
+    run_loader,
+    wait_until,
+)
 from testkit.comparison import Difference
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
@@ -25,18 +34,23 @@ from testkit.spark_jobs import run_job
 from tests.acceptance.variations import Model
 from waltally.settings import DEFAULT_SCHEMA, Settings
 
+RATE = 50
+"""Transactions per second of each session: enough for every kind of change to meet every step."""
+
 
 class ExamplePipeline:
-    """The databases of an example, a copy of its dbt project, and the commands on both."""
+    """The databases of an example, its dbt project, and the commands on both."""
 
     def __init__(
-        self, example: Example, cluster: Cluster, home: Path, seed: int, stack: ExitStack
+        self, name: str, cluster: Cluster, home: Path, seed: int, stack: ExitStack
     ) -> None:
+        example = examples.load(name)
         self.random = Random(seed)
         self.recounts = {each.fact: each for each in example.recounts}
         """What each of the facts that are declared now must hold."""
         self.databases = make_databases(example, cluster, stack)
         self.warehouse = self.databases[-1]
+        self._home = home
         self._sources = {
             each.slot: cluster.dsn(each.name) for each in self.databases[: len(example.slots)]
         }
@@ -44,14 +58,17 @@ class ExamplePipeline:
         self._since: dict[str, str] = {}
         self._is_installed = False
         self._has_spark_facts = example.has_spark_facts
-        self._loaders: list[subprocess.Popen[str]] = []
-        self._project = copy_project(example, home / "project")
+        self._loaders: list[RunningLoader] = []
+        self._starts = 0
+        self._project = project_of(name)
+        shutil.rmtree(self._project / "models")
+        shutil.copytree(example.project / "models", self._project / "models")
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("PG")},
             **cluster.environment(self.warehouse.name),
-            **profiles(home),
+            **profiles(self._project),
             "DBT_PROJECT_DIR": str(self._project),
-            "LOADER_MANIFEST": str(home / "target" / "manifest.json"),
+            "LOADER_MANIFEST": str(self._project / "target" / "manifest.json"),
             "LOADER_TARGET_DSN": self._warehouse_dsn,
             "TMPDIR": str(home),
         }
@@ -59,7 +76,7 @@ class ExamplePipeline:
             example.create(dsn)
             example.fill(dsn, 1500, seed + 100 * number)
         self.traffic = [
-            example.traffic(dsn, seed=seed + 100 * number, rate=120, truncates=True)
+            example.traffic(dsn, seed=seed + 100 * number, rate=RATE, truncates=True)
             for number, dsn in enumerate(self._sources.values())
         ]
 
@@ -92,7 +109,7 @@ class ExamplePipeline:
         names = "".join(f" --fact {name}" for name in facts)
         # A fact that keeps purged rows counted is compared with them, up to the seed's position.
         keeps_purged = any("%(purges)s" in each.query for each in self.recounts.values())
-        with self.loaders() if keeps_purged and not self._is_followed() else nullcontext():
+        with self.loaders() if keeps_purged and not self._loaders else nullcontext():
             for slot in self._sources:
                 run_job(f"spark-submit spark/seed.py{names}", self.of_slot(slot))
         for name in facts or tuple(self.recounts):
@@ -101,10 +118,10 @@ class ExamplePipeline:
 
     def build(self) -> None:
         """Stage what is committed, where no loader runs, and apply it; dbt installs what is new."""
-        if not self._is_followed():
+        if not self._loaders:
             self.run("loader", "run", "--once")
         if not self._is_installed:
-            self.run("dbt", "build")
+            self.run("dbt", "run")
             self._is_installed = True
         for slot, source in self._sources.items():
             settings = Settings.of(source, self._warehouse_dsn, slot, DEFAULT_SCHEMA)
@@ -115,8 +132,8 @@ class ExamplePipeline:
                 apply_once(settings)
 
     def refresh(self) -> None:
-        """Start every model from its baseline again."""
-        self.run("dbt", "run", "--full-refresh")
+        """Start every model from its baseline again, and run dbt's tests of all."""
+        self.run("dbt", "build", "--full-refresh")
         self.build()
 
     @contextmanager
@@ -125,40 +142,30 @@ class ExamplePipeline:
         try:
             self._start_loaders()
             yield
+            for each in self._loaders:
+                each.end()
         finally:
             for each in self._loaders:
-                each.send_signal(signal.SIGTERM)
-            said = [each.communicate(timeout=120)[1] for each in self._loaders]
-            codes = [each.returncode for each in self._loaders]
+                each.kill()
             self._loaders = []
-            assert codes == [0] * len(codes), said
 
     def kill_loaders(self) -> None:
         """Kill the loaders that follow, if any, and start others."""
         if self._loaders:
             for each in self._loaders:
                 each.kill()
-                each.communicate(timeout=120)
             self._start_loaders()
 
     def _start_loaders(self) -> None:
+        self._starts += 1
         self._loaders = [
-            subprocess.Popen(
-                [str(LOADER), "run"],
-                env=self.of_slot(slot),
-                cwd=ROOT,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
+            RunningLoader(
+                self.of_slot(slot), self._home / f"{slot}{self._starts}.log", limits=SHORT_PAUSES
             )
             for slot in self._sources
         ]
-        wait_until(
-            lambda: self._is_followed() or any(each.poll() is not None for each in self._loaders),
-            "the loaders follow",
-            seconds=180,
-        )
-        assert self._is_followed(), "a loader ended by itself"
+        for each in self._loaders:
+            each.wait_for("following the slot")
 
     # The models.
 
@@ -176,11 +183,13 @@ class ExamplePipeline:
 
     def write(self) -> None:
         """Wait until the traffic has written some more on each source; it goes on."""
-        for traffic in self.traffic:
-            until = traffic.counts.total() + self.random.randint(30, 200)
-            while traffic.counts.total() < until:
-                # The traffic paces itself; there is no condition on a server to wait for.
-                self.warehouse.execute("select pg_sleep(0.05)")
+        ends = [each.counts.total() + self.random.randint(20, 100) for each in self.traffic]
+        wait_until(
+            lambda: all(
+                each.counts.total() >= end for each, end in zip(self.traffic, ends, strict=True)
+            ),
+            "the traffic goes on",
+        )
 
     def must_be_exact(self) -> None:
         """Let the traffic pause, apply what it has written and compare; then it goes on."""
@@ -225,39 +234,26 @@ class ExamplePipeline:
             )
         )
 
-    def _is_followed(self) -> bool:
-        found = self.warehouse.value(
-            "select count(*) from pg_replication_slots where active and slot_name = any(%s)",
-            list(self._sources),
-        )
-        return int(found) == len(self._sources)
-
 
 def make_databases(example: Example, cluster: Cluster, stack: ExitStack) -> list[Database]:
-    """Make an empty database for each source and, where there are several, a warehouse."""
-    made = []
-    for slot in example.slots:
-        database = stack.enter_context(
-            empty_database(cluster, slot if example.has_warehouse else "")
-        )
+    """Make an empty database for each source and, where there are several, a warehouse.
+
+    Each history has the same names: with others dbt would parse all models again.
+    """
+    names = (*example.slots, "warehouse") if example.has_warehouse else ("warehouse",)
+    made = [stack.enter_context(empty_database(cluster, name)) for name in names]
+    for slot, database in zip(example.slots, made, strict=False):
         database.slot = slot
-        made.append(database)
-    if example.has_warehouse:
-        made.append(stack.enter_context(empty_database(cluster, "warehouse")))
     return made
 
 
-def copy_project(example: Example, project: Path) -> Path:
-    """Copy an example's dbt project, whose package is this repository, and install that."""
+@cache
+def project_of(name: str) -> Path:
+    """Copy an example's dbt project, whose package is this repository, once per test process."""
+    project = Path(tempfile.mkdtemp()) / name
     left = shutil.ignore_patterns("dbt_packages", "package-lock.yml", "target", "logs", "*.py")
-    shutil.copytree(example.project, project, ignore=left)
+    shutil.copytree(examples.load(name).project, project, ignore=left)
     (project / "packages.yml").write_text(yaml.safe_dump({"packages": [{"local": str(ROOT)}]}))
-    install_packages(project)
-    return project
-
-
-def install_packages(project: Path) -> None:
-    """Run `dbt deps`, which must not need a network."""
     nowhere = dict.fromkeys(
         ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"
     )
@@ -265,3 +261,4 @@ def install_packages(project: Path) -> None:
         ("deps", "--project-dir", str(project)), {**os.environ, **profiles(project), **nowhere}
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return project

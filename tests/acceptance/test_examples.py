@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from demo import example as examples
 from testkit.servers import Cluster
 from tests.acceptance.example_pipeline import ExamplePipeline
 from tests.acceptance.variations import VARIATIONS
@@ -28,14 +27,14 @@ def stack() -> Iterator[ExitStack]:
     ("name", "seed"),
     [
         pytest.param(name, seed, marks=() if (name, seed) == ("shop", 2) else pytest.mark.slow)
-        for name in examples.names()
+        for name in VARIATIONS
         for seed in range(1, 11)
     ],
 )
 def test_every_fact_equals_a_recount(
     name: str, seed: int, cluster: Cluster, tmp_path: Path, stack: ExitStack
 ) -> None:
-    pipeline = ExamplePipeline(examples.load(name), cluster, tmp_path, seed, stack)
+    pipeline = ExamplePipeline(name, cluster, tmp_path, seed, stack)
     steps = [add_a_fact, change_a_fact, count_again, kill]
     pipeline.random.shuffle(steps)
     # A slot that is made amid TRUNCATEs may be one that the server cannot decode (protocol.py).

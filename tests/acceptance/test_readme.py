@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from testkit.commands import LOADER, ROOT, RunningLoader, wait_until
 from testkit.databases import Database
 from testkit.servers import BIN
@@ -84,6 +86,7 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
         running.end()
 
 
+@pytest.mark.slow
 def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
     source: Database, tmp_path: Path
 ) -> None:

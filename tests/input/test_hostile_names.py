@@ -19,7 +19,6 @@ from testkit.hostile_names import ATTACK, NAMES
 from testkit.pipeline import Pipeline
 from testkit.project import host_project, notify_model
 from testkit.spark_jobs import run_job
-from tests.spark.support import local_spark
 from waltally.errors import TableUnfit
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
@@ -120,10 +119,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
     dbt("run")
     database.must("run", "--once", "--build", **environment)
-    with (
-        local_spark(),
-        RunningLoader(environment, tmp_path / "log", "--build") as running,
-    ):
+    with RunningLoader(environment, tmp_path / "log", "--build") as running:
         running.wait_for("following the slot")
         run_job("spark-submit spark/audit.py", environment)
         database.must("wait", **environment)

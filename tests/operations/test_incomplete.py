@@ -64,7 +64,9 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     assert notes(pipeline) == []
 
 
-def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
+def test_what_a_count_lacks_is_told_where_a_person_sees_it(
+    pipeline: Pipeline,
+) -> None:
     pipeline.begin()
     assert "could not count" not in build(pipeline)
     # The plugin then withholds the old rows, whatever it can say of the new ones.
@@ -96,9 +98,6 @@ def test_a_build_that_rejects_changes_says_so_once(pipeline: Pipeline) -> None:
     pipeline.build()
     assert status(pipeline)[1]["findings"] == []
 
-
-def test_what_is_written_down_of_a_fact_is_told_where_a_person_sees_it(pipeline: Pipeline) -> None:
-    pipeline.begin()
     of_fact = f"where model_name = '{FACT}'"
     left_out = {"live": 1203, "archived": 0}
     pipeline.target.execute(
@@ -113,18 +112,3 @@ def test_what_is_written_down_of_a_fact_is_told_where_a_person_sees_it(pipeline:
     pipeline.target.execute("drop table analytics.rejected_changes cascade")
     assert fact(status(pipeline)[1])["rejected_count"] is None
     assert notes(pipeline)[0].startswith("Some changes")
-
-
-def test_rows_that_are_left_out_are_counted_where_a_person_sees_them(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    left_out = {"live": 1203, "archived": 0}
-    pipeline.target.execute(
-        "update cdc.model_watermark set left_out = %s where model_name = %s",
-        json.dumps(left_out),
-        FACT,
-    )
-    assert fact(status(pipeline)[1])["left_out"] == left_out
-    assert "leaves out rows that lack a dimension: 1,203 of live" in " ".join(
-        pipeline.must("status").split()
-    )
-    assert notes(pipeline) == ["1,203 rows, of all groups, lack a dimension and are left out."]

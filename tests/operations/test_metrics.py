@@ -5,52 +5,108 @@ from __future__ import annotations
 import os
 import re
 import signal
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+from prometheus_client import Metric
 
-from testkit.commands import (
-    LOADER,
-    SECRET,
-    RunningLoader,
-    run,
-    sentence,
-    wait_until,
-)
-from testkit.databases import Database, application_database, empty_database
+from testkit.commands import LOADER, SECRET, run, sentence, wait_until
+from testkit.databases import application_database, empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
-from testkit.servers import Cluster, Server, connect
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, Server, connect, free_port
 from tests.operations.ops_files import (
     OF_OTHERS,
     alerts,
     dashboard_queries,
     documented,
+    parse,
+    samples,
     selectors,
     served_names,
 )
-from tests.operations.serving import LIMITS, Served
 
 FACT = "analytics.ft_service_stats"
+
+
+class Served(Pipeline):
+    """A loader that builds and serves metrics."""
+
+    port: int
+
+    def environment(self, **more: str) -> dict[str, str]:
+        here, there = (
+            each.cluster.dsn(each.name, password=SECRET) for each in (self.source, self.target)
+        )
+        places = {"LOADER_SOURCE_DSN": here, "LOADER_TARGET_DSN": there}
+        return super().environment(**places, **more)
+
+    def run(self) -> None:
+        self.port = free_port()
+        self.limits |= {
+            "loader.monitoring.gauges.REFRESH_SECONDS": 0.3,
+            "loader.monitoring.health.STALLED_SECONDS": 1.0,
+            "loader.monitoring.gauges._STALE_SECONDS": 5.0,
+        }
+        self.running = self.follow("--build", LOADER_METRICS_PORT=str(self.port))
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return the status and the text that a path answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as found:
+                return found.status, found.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    def scrape(self) -> str:
+        status, text = self.get("/metrics")
+        assert status == 200, text
+        return text
+
+    def families(self) -> list[Metric]:
+        return parse(self.scrape())
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The one series of this name and these labels, None where there is none."""
+        wanted = {("slot", self.source.slot), *labels.items()}
+        series = samples(self.families()).get(name, [])
+        found = [value for has, value in series if wanted <= has]
+        assert len(found) < 2, (name, found)
+        return found[0] if found else None
+
+    def wait_for(self, name: str, least: float = 1, **labels: str) -> None:
+        wait_until(
+            lambda: (self.value(name, **labels) or 0) >= least, f"{name} is {least}: {self.log()}"
+        )
+
+    def log(self) -> str:
+        return self.running.said()[-2000:]
 
 
 @pytest.fixture(scope="module")
 def served(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, models: Models
 ) -> Iterator[Served]:
-    home = tmp_path_factory.mktemp("served")
     with (
         Server({"fsync": "off", "max_slot_wal_keep_size": "'8GB'"}) as own,
         empty_database(cluster, WAREHOUSE) as target,
     ):
         source = application_database(own, "application")
-        made = Served(source, target, home, models)
+        made = Served(source, tmp_path_factory.mktemp("served"), models, target)
+        made.must("setup")
+        target.take_baseline()
+        made.run()
         with made.running:
-            wait_until(lambda: "following the slot" in made.log(), made.log())
             source.insert(5)
-            made.wait_for("waltally_build_duration_seconds_count")
+            counted = f"select sum(live_count) from {FACT}"
+            wait_until(
+                lambda: target.value(counted) == 5, "they are built, and what comes later is timed"
+            )
             source.execute(
                 "update notifications set notification_status = 'sent';"
                 "delete from notifications where ctid = (select min(ctid) from notifications)"
@@ -131,7 +187,7 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
 
 
 def test_a_port_in_use_is_refused(served: Served) -> None:
-    done = run([str(LOADER), "run"], served.environment)
+    done = run([str(LOADER), "run"], served.environment(LOADER_METRICS_PORT=str(served.port)))
     assert done.returncode == 2
     assert "LOADER_METRICS_PORT" in sentence(done.stderr)
     assert str(served.port) in done.stderr
@@ -165,7 +221,7 @@ def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) ->
         served.wait_for("waltally_errors_total", kind="CannotConnect")
     finally:
         served.source.cluster.start()
-    served.source = Database(served.source.cluster, served.source.name)
+    served.source = served.source.reconnect()
     served.wait_for("waltally_source_up")
     served.wait_for("waltally_following")
     is_ready(served)
@@ -187,7 +243,7 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
         f"a later change is counted: {served.log()}",
     )
     assert served.value("waltally_has_rejected_changes", fact=FACT) == 1
-    shown = " ".join(run([str(LOADER), "status"], served.environment).stdout.split())
+    shown = " ".join(served.loader("status").stdout.split())
     assert re.search(r"could not count \d+ changes?, the newest at [0-9A-F]+/[0-9A-F]+", shown)
 
 
@@ -212,12 +268,11 @@ def test_a_frozen_source_holds_up_neither_a_scrape_nor_the_end(served: Served) -
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_loader_that_cannot_commit_is_alive_until_its_end(served: Served, tmp_path: Path) -> None:
+def test_a_loader_that_cannot_commit_is_alive_until_its_end(served: Served) -> None:
     """Neither a target that waits nor a stop is a reason for a restart."""
     staged = served.target.staged()
-    log = tmp_path / "again.log"
-    with RunningLoader(served.environment, log, "--build", limits=LIMITS) as served.running:
-        served.running.wait_for("following the slot")
+    served.run()
+    with served.running:
         is_ready(served)
         with closing(connect(served.target.cluster.dsn(served.target.name))) as holder:
             holder.autocommit = False

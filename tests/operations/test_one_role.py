@@ -1,4 +1,4 @@
-"""The one role of docs/roles.md, made by the block as it is printed, is enough everywhere."""
+"""The one role of docs/roles.md is enough everywhere; ops/roles.sql, for a seed of partitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from psycopg2 import errors
 
 from testkit.commands import LOADER, ROOT, RunningLoader
 from testkit.databases import paste
+from testkit.models import Models
 from tests.operations.roles import ACCESS, SEED_JOB, own_server
+from tests.partitions.conftest import LEAVES, PARTITIONED, full
 
 ROLE = "waltally"
 
@@ -52,3 +54,16 @@ def test_one_role_does_all_of_it(tmp_path: Path) -> None:
         assert made.differences() == []
         assert made.database.value("select sum(count) from analytics.ft_service_stats") == 9
         made.must(ROLE, str(LOADER), "teardown", "--purge", "--yes")
+
+
+@pytest.mark.slow
+def test_a_seed_of_partitions_runs_as_its_role(tmp_path: Path, models: Models) -> None:
+    with own_server(tmp_path, ACCESS, models) as made:
+        made.database.execute(PARTITIONED + "".join(map(full, LEAVES)))
+        made.database.insert(3)
+        made.grant()
+        made.loader("setup")
+        made.grant()
+        made.job(SEED_JOB)
+        counted = "select sum(measures[1]) from cdc.baseline_group where part = 'live'"
+        assert made.database.value(counted) == 3

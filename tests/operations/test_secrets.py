@@ -12,7 +12,6 @@ from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, Role
 from tests.operations.secret_watch import SecretWatch, files_with
 
 SECRET = "Zebra1931Crossing"
-SHOWN = "Okapi1901Crossing"
 
 ACCESS = """
 local all postgres trust
@@ -87,14 +86,6 @@ def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_pat
     for (table,) in locked.database.execute(TABLES):
         whole_row = f"select count(*) from {table} as t where strpos(t::text, %s) > 0"
         assert locked.database.value(whole_row, SECRET) == 0, table
-
-
-def test_a_password_in_a_flag_is_refused(locked: RoleCommands) -> None:
-    dsn = locked.cluster.dsn(locked.database.name, SPARK_ROLE, sslpassword=SECRET)
-    for command in (SEED, (str(LOADER), "setup")):
-        done = locked.run(SPARK_ROLE, *command, "--source", dsn)
-        assert done.returncode == 2, done.stderr
-        assert SECRET not in done.stderr + done.stdout
 
 
 @pytest.mark.parametrize(

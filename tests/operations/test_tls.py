@@ -78,6 +78,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterato
     with own_server(home, ACCESS, models, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
         made.grant()
         made.set_passwords(PASSWORD)
+        made.database.execute("delete from notifications")
         guarded = Guarded(made, authority, stranger)
         made.loader("setup", **guarded.both(LOADER_ROLE))
         made.grant()
@@ -86,7 +87,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterato
 
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made = guarded.commands
-    made.job(SEED_JOB, **guarded.both(SPARK_ROLE))
+    made.database.take_baseline()
     by_variables = {
         "PGHOST": "localhost",
         "PGSSLMODE": "verify-full",
@@ -99,6 +100,14 @@ def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made.loader("status", **guarded.both(LOADER_ROLE))
     made.loader("run", "--once", **by_variables)
     assert made.differences() == []
+
+
+@pytest.mark.slow
+def test_a_seed_runs_over_verified_tls(guarded: Guarded) -> None:
+    guarded.commands.database.insert(1)
+    # It needs no loader.
+    guarded.commands.job(f"{SEED_JOB} --forget-purged", **guarded.both(SPARK_ROLE))
+    assert guarded.commands.database.value("select sum(measures[1]) from cdc.baseline_group") >= 1
 
 
 def test_a_client_certificate_is_enough(guarded: Guarded) -> None:

@@ -18,13 +18,13 @@ from testkit.databases import Database, empty_database
 from testkit.models import Models
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
+from testkit.spark_jobs import local_spark
 from tests.spark.archives import Log
 from tests.spark.audited import Audited
 from tests.spark.support import (
     TEMPLATE,
     Clock,
     Source,
-    local_spark,
     notify_source,
 )
 

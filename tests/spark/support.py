@@ -18,18 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from common import session
 from common.connections import connect as connect_job
 from common.settings import Settings
 from counting import grouping, snapshot
-from pyspark import SparkConf
-from pyspark.sql import SparkSession
 
 from testkit import facts
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.servers import Cluster, administer, connect
-from testkit.spark_jobs import FAST_START, IN_PROCESS
+from testkit.spark_jobs import FAST_START
 from waltally.database import Connection
 from waltally.facts import Fact
 
@@ -64,26 +61,6 @@ JOBS = {"seed": "seeding", "audit": "auditing", "archive": "archiving", "replay"
 """By script, the package whose command it runs."""
 
 Counts = dict[str, Counter[tuple[Any, ...]]]
-_running = session.running
-"""As it is before the tests put the shared session in its place."""
-
-
-@contextmanager
-def local_spark() -> Iterator[SparkSession]:
-    """A session as the jobs have it, small and in this process."""
-    os.environ.setdefault(
-        "PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START}' pyspark-shell"
-    )
-    own = {
-        **IN_PROCESS,
-        "spark.master": "local[2]",
-        "spark.ui.enabled": "false",
-        "spark.log.level": "FATAL",
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-    }
-    SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
-    with _running("test") as spark:
-        yield spark
 
 
 def run_command(

@@ -131,14 +131,6 @@ def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
     ]
 
 
-def test_a_name_that_no_table_has_is_refused_with_itself() -> None:
-    with pytest.raises(SettingError, match="names Id, zz, which no table") as caught:
-        columns_to_keep(
-            [SourceColumn(ORDERS, "id", True, "public", "orders", "id")], ("zz", "id", "Id"), []
-        )
-    assert caught.value.exit_code == 2
-
-
 @pytest.mark.parametrize(
     ("text", "names"),
     [

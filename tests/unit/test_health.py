@@ -114,24 +114,6 @@ def test_a_source_that_writes_while_nothing_is_stored_is_a_stall() -> None:
     assert run.why_not_ready() == "", "the backlog gets smaller"
 
 
-def test_a_batch_that_stays_open_is_a_stall() -> None:
-    run = Run()
-    run.health(Following())
-    run.state.open_since = run.now
-    assert run.why_not_ready() == ""
-    run.now += LONG
-    assert run.why_not_ready() == "a batch has been open for 61 s"
-
-
-def test_a_fact_that_failed_counts_where_the_run_builds() -> None:
-    run = Run()
-    run.health(Following())
-    run.failed = 1
-    assert run.why_not_ready() == ""
-    run.health(Built(0.1, {}))
-    assert run.why_not_ready() == "1 fact could not be applied"
-
-
 MB = 1024 * 1024
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 
-from loader.setup.project import project_name
 from loader.setup.proposal import Column, likely, model_sql, model_yaml, propose
 from waltally.errors import SettingError
 from waltally.tables import Table
@@ -124,39 +121,6 @@ def test_nothing_likely_is_one_sentence_with_what_there_is() -> None:
     with pytest.raises(SettingError, match="looks like one to count by") as refused:
         propose(ORDERS, [column("body", "jsonb")], [])
     assert refused.value.sentence.endswith("take another table")
-
-
-def test_the_model_declares_the_table_and_its_nulls() -> None:
-    columns = [
-        column("channel", values=3, is_not_null=False),
-        column("status", "enum", values=5),
-        column("amount", "numeric"),
-        column("placed_at", "timestamp with time zone"),
-    ]
-    proposal = propose(ORDERS, columns, [])
-    assert proposal.name == "ft_web_orders"
-    text = model_sql(proposal)
-    assert """tables={'web_orders': '"Shop"."Web Orders"'}""" in text
-    assert "'channel': {'type': 'text', 'nulls': 'count'}," in text
-    assert "'status': 'text'," in text
-    assert "'amount': {'sum': 'amount', 'of': 'web_orders'}," in text
-    (model,) = yaml.safe_load(model_yaml(proposal))["models"]
-    names = ["id", "status", "channel", "row_count", "amount"]
-    assert [each["name"] for each in model["columns"]] == names
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("facts", "facts"),
-        ("/a/Web Shop", "web_shop"),
-        ("2026", "facts_2026"),
-        ("waltally", "facts_waltally"),
-        ("数量", "facts"),
-    ],
-)
-def test_a_project_is_called_as_its_folder(folder: str, name: str) -> None:
-    assert project_name(Path(folder)) == name
 
 
 def test_a_long_table_and_one_that_begins_with_a_digit_get_names_that_a_fact_can_have() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import seeding.job
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
@@ -72,10 +73,14 @@ def test_no_password_shows_in_the_settings() -> None:
     "words", [["--source", "sslpassword=hunter2"], ["--target=password=hunter2"]]
 )
 def test_a_password_in_a_flag_is_refused_and_not_repeated(words: list[str]) -> None:
-    done = CliRunner().invoke(app, ["run", "--once", *words])
-    assert done.exit_code == SettingError.exit_code
-    assert "has a password, which every user of this machine could read\nTry: " in done.stderr
-    assert "hunter2" not in done.output
+    for verb in (["setup"], ["run", "--once"]):
+        done = CliRunner().invoke(app, [*verb, *words])
+        assert done.exit_code == SettingError.exit_code
+        assert "has a password, which every user of this machine could read\nTry: " in done.stderr
+        assert "hunter2" not in done.output
+    done = CliRunner().invoke(seeding.job.app, words)
+    assert isinstance(done.exception, SettingError)
+    assert "hunter2" not in f"{done.output}{done.exception}{done.exception.remedy}"
 
 
 DAY = 86_400

@@ -11,10 +11,9 @@ import pytest
 
 from loader.monitoring.findings import Thresholds, passed, summarize
 from loader.monitoring.status_text import render
-from loader.monitoring.text_lines import LogFormatter, aligned, broken, echo, fitting, write
+from loader.monitoring.text_lines import LogFormatter, aligned, echo, write
 from waltally.errors import SettingError, combine
 from waltally.escapes import escaped
-from waltally.units import duration, plural, size
 
 MOMENT = "2026-01-01T00:00:00+00:00"
 LIMITS = Thresholds(300, 2**33)
@@ -161,37 +160,6 @@ def test_a_slot_that_is_gone_is_not_answered_with_starting_the_loader() -> None:
     assert passed(found, LIMITS, is_followable=False) == []
 
 
-def test_numbers_have_units_and_plurals() -> None:
-    assert [plural(n, "change") for n in (0, 1, 1234)] == [
-        "0 changes",
-        "1 change",
-        "1,234 changes",
-    ]
-    assert [duration(s) for s in (-1, 0.24, 9.96, 59.7, 90, 86_400)] == [
-        "0.0 s", "0.2 s", "10 s", "1.0 min", "1.5 min", "1.0 d",
-    ]  # fmt: skip
-    assert [size(n) for n in (1, 999, 999_960, 8 * 2**30)] == [
-        "1 byte",
-        "999 bytes",
-        "1.0 MB",
-        "8.6 GB",
-    ]
-
-
-def test_columns_are_aligned_and_end_without_blanks() -> None:
-    assert aligned([("fact", "rows", ""), ("ft_ö", "7", "a"), ("数", "1,234", "")], right=[1]) == [
-        "fact   rows",
-        "ft_ö      7  a",
-        "数    1,234",
-    ]
-
-
-def test_prose_is_broken_between_words_and_a_remedy_not_at_all() -> None:
-    said = broken("What is wrong is told in a sentence.\nTry: " + SQL, 20).split("\n")
-    assert said == ["What is wrong is", "told in a sentence.", f"Try: {SQL}"]
-    assert broken(f"WARNING Try: {SQL}", 20) == f"WARNING Try: {SQL}"
-
-
 HARMFUL = [
     *map(chr, (*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))),
     "\ud800",
@@ -253,8 +221,3 @@ def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:
     assert second == f"WARNING {escaped(NAME.replace(chr(10), ' '))}"
     assert broke == "INFO it broke"
     assert trace and all(line.startswith("  ") and escaped(line) == line for line in trace)
-
-
-def test_the_first_line_is_shown_in_the_smallest_pane() -> None:
-    texts = ["healthy", "a" * 25, "b", "c"]
-    assert [fitting(texts, 10, rows) for rows in (1, 4, 5, 6, 7)] == [1, 1, 2, 4, 4]
