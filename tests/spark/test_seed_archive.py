@@ -175,6 +175,7 @@ def test_a_seed_from_the_archive_is_one_from_the_source(pipeline: Archived) -> N
     assert all(found)
 
 
+@pytest.mark.slow
 def test_a_lost_warehouse_is_rebuilt_from_the_archive(pipeline: Archived) -> None:
     source, target = pipeline.source, pipeline.target
     operator = Operator(pipeline)
