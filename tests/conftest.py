@@ -29,18 +29,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile`, let all tests of Spark share one JVM."""
+    """With `--dist loadfile`, let the tests of Spark share two JVMs.
+
+    One JVM would be at work for longer than all other tests together.
+    """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class OneJvm(LoadFileScheduling):  # type: ignore[misc]
+    class TwoJvms(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return "tests/spark" if file.startswith("tests/spark/") else file
+            if not file.startswith("tests/spark/"):
+                return file
+            return f"tests/spark, {'first' if file < SECOND_JVM else 'second'} half"
 
-    return OneJvm(config, log)
+    return TwoJvms(config, log)
 
+
+SECOND_JVM = "tests/spark/test_rules.py"
+"""Files from here on have the second JVM of tests/spark, those before it the first."""
 
 LONGEST = ("spark", "dbt", "trouble", "runbook", "operations", "partitions")
 """Folders whose files take longest: begun last, one of them would keep a single worker busy."""
