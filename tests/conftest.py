@@ -31,22 +31,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile`, let all tests of Spark share one JVM.
+    """With `--dist loadfile`, let the tests of Spark share two JVMs.
 
-    Those of other folders that run its jobs share another.
+    One JVM would be at work for longer than all other tests together. Those of other folders that
+    run Spark's jobs share a third.
     """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class OneJvm(LoadFileScheduling):  # type: ignore[misc]
+    class FewJvms(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
             if file.startswith("tests/spark/"):
-                return "tests/spark"
+                return f"tests/spark, {'first' if file < SECOND_JVM else 'second'} half"
             return "jobs of Spark" if _runs_jobs(file) else file
 
-    return OneJvm(config, log)
+    return FewJvms(config, log)
+
+
+SECOND_JVM = "tests/spark/test_rules.py"
+"""Files from here on have the second JVM of tests/spark, those before it the first."""
 
 
 @cache

@@ -16,15 +16,12 @@ from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import mix
 from testkit.pipeline import Pipeline
 from testkit.spark_jobs import FAST_START
-from tests.spark.support import run_command
+from tests.spark.support import MOVE, run_command
 from waltally import lsn
 
-ARCHIVE = (
-    "with gone as (delete from notifications where id in (select id from notifications"
-    " where notification_status = 'created' and num_nulls(service_id, template_id) = 0 limit 4)"
-    " returning *) insert into notification_history (id, service_id, template_id,"
-    " notification_type, notification_status, created_at) select id, service_id, template_id,"
-    " notification_type, notification_status, created_at from gone on conflict do nothing"
+ARCHIVE = MOVE.format(
+    "id in (select id from notifications where notification_status = 'created'"
+    " and num_nulls(service_id, template_id) = 0 limit 4)"
 )
 SESSIONS = "select pid from pg_stat_activity where application_name = 'waltally audit'"
 DIMENSIONS = "service_id, template_id, notification_type, notification_status"

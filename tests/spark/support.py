@@ -50,6 +50,16 @@ COUNTS = """
 PARTS = {"public.notifications": "live", "public.notification_history": "archived"}
 """What ft_service_stats calls the tables."""
 
+MOVE = """
+    with gone as (delete from notifications where {} returning *)
+    insert into notification_history (
+        id, service_id, template_id, notification_type, notification_status, created_at
+    )
+    select id, service_id, template_id, notification_type, notification_status, created_at
+    from gone on conflict do nothing
+"""
+"""Moves rows to the history, as the application does."""
+
 RECOUNT = """
     select array[service_id::text, template_id::text, format('%s', notification_type),
         format('%s', notification_status)], count(*)

@@ -6,16 +6,14 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from applying import batch, plans
+from applying import batch
 from applying.job import Applied, apply
 from applying.plans import ApplySettings
-from common.connections import connect_target
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -156,85 +154,70 @@ def orders(warehouse: Warehouse, spark: SparkSession) -> Warehouse:
     return warehouse
 
 
-def test_the_database_takes_a_fact_back_without_a_seed(orders: Warehouse, cluster: Cluster) -> None:
-    assert [type(each) for each in run(cluster)] == [Applied]
-    assert orders.execute(DAYS) == [(3, 30)]
-    orders.append([change("D", ORDERS, order(1, "web", 1, 10))])
-    give_to(orders, "database", "ft_customer_days")
-    orders.apply()
-    assert orders.execute(DAYS) == [(2, 20)]
+Meanwhile = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def when_computed(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Do something once, between the computing of a batch and its adding."""
+    compute = batch.compute
+
+    def arrange(act: Callable[[], object]) -> None:
+        def computed(*arguments: Any) -> batch.Computed:
+            result = compute(*arguments)
+            monkeypatch.setattr(batch, "compute", compute)
+            act()
+            return result
+
+        monkeypatch.setattr(batch, "compute", computed)
+
+    return arrange
+
+
+def test_the_database_takes_a_fact_back_without_a_seed(
+    orders: Warehouse, cluster: Cluster, when_computed: Meanwhile
+) -> None:
+    """Also while a job computes, which then adds nothing."""
+
+    def give_back() -> None:
+        give_to(orders, "database", "ft_customer_days")
+        orders.apply()
+        assert orders.execute(DAYS) == [(3, 30)]
+
+    when_computed(give_back)
     with pytest.raises(SettingError, match="no fact of the slot waltally says engine='spark'"):
         run(cluster)
+    assert orders.execute(DAYS) == [(3, 30)]
     give_to(orders, "spark", "ft_customer_days")
     orders.append([change("D", ORDERS, order(2, "web", 1, 10))])
     run(cluster)
-    assert orders.execute(DAYS) == [(1, 10)]
+    assert orders.execute(DAYS) == [(2, 20)]
 
 
-@pytest.mark.parametrize("other", ["spark", "database"])
-def test_what_somebody_else_has_applied_meanwhile_is_not_added(
-    orders: Warehouse,
-    cluster: Cluster,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    other: str,
+def test_a_batch_counts_once_whatever_becomes_of_its_rows(
+    orders: Warehouse, cluster: Cluster, when_computed: Meanwhile
 ) -> None:
-    """Two jobs at once; or dbt has given the fact back while the job computed."""
-    compute = batch.compute
+    """Rows of a task that ran twice; of another job at the same time; and none after a crash."""
 
-    def overtaken(*arguments: Any) -> batch.Computed:
-        result = compute(*arguments)
-        monkeypatch.setattr(batch, "compute", compute)
-        if other == "spark":
-            run(cluster)
-        else:
-            give_to(orders, "database", "ft_customer_days")
-            orders.apply()
-        assert orders.execute(DAYS) == [(3, 30)]
-        return result
-
-    monkeypatch.setattr(batch, "compute", overtaken)
-    given = job(cluster)
-    with closing(connect_target(given)) as target:
-        (plan,) = plans.read(target, given)
-        assert not batch.apply(spark, target, plan, plan.position)
-    assert orders.execute(DAYS) == [(3, 30)]
-
-
-def test_rows_of_a_task_that_ran_twice_count_once(
-    orders: Warehouse, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compute = batch.compute
-
-    def repeated(*arguments: Any) -> batch.Computed:
-        result = compute(*arguments)
+    def add_twice() -> None:
         orders.execute(
             "insert into cdc.computed_group select slot_name, model_name, batch, -1, part, "
             "commit_lsn, dimensions, sums from cdc.computed_group"
         )
-        return result
 
-    monkeypatch.setattr(batch, "compute", repeated)
+    def lose_them() -> None:
+        orders.execute("truncate cdc.computed_group")
+        when_computed(overtake)
+
+    def overtake() -> None:
+        when_computed(add_twice)
+        run(cluster)
+        assert orders.execute(DAYS) == [(3, 30)]
+
+    when_computed(lose_them)
     run(cluster)
     assert orders.execute(DAYS) == [(3, 30)]
     assert orders.execute("select count(*) from cdc.computed_group") == [(0,)]
-
-
-def test_a_batch_that_is_not_whole_is_computed_again(
-    orders: Warehouse, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a crash of the server, which empties the table."""
-    compute = batch.compute
-
-    def lost(*arguments: Any) -> batch.Computed:
-        result = compute(*arguments)
-        monkeypatch.setattr(batch, "compute", compute)
-        orders.execute("truncate cdc.computed_group")
-        return result
-
-    monkeypatch.setattr(batch, "compute", lost)
-    run(cluster)
-    assert orders.execute(DAYS) == [(3, 30)]
 
 
 def test_a_fact_that_fails_says_why_and_the_others_go_on(
@@ -288,7 +271,17 @@ def test_a_truncate_whose_share_nobody_knows_starts_from_the_baseline_once(
 
 
 def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster: Cluster) -> None:
-    run(cluster)
+    with pytest.raises(SettingError, match="--fact names ft_orders"):
+        run(cluster, facts=("ft_orders",))
+    with pytest.raises(NotSetUp, match="slot nobody has no row"):
+        apply(ApplySettings(cluster.dsn(DATABASE), "nobody", "cdc"), print)
+    applied = [each for each in run(cluster, max_changes=2) if isinstance(each, Applied)]
+    assert [each.fact for each in applied] == ["ft_customer_days"] * 2
+    said = r"ft_customer_days is at (0/[0-9A-F]+): \d+ bytes of WAL in .*"
+    found = re.fullmatch(said, applied[0].line(), re.DOTALL)
+    assert found
+    assert json.loads(json.dumps(applied[0].as_json()))["applied_lsn"] == found[1]
+    assert run(cluster) == []
     fact = fact_of(orders, "ft_customer_days")
     one = ["2026-03-01", "shop", "7", "1"][: len(fact.dimensions)]
     measures = [5 if each.kind == "count" else 50 for each in fact.measures]
@@ -324,20 +317,6 @@ def test_roll_ups_and_current_rows_stay_with_the_database(
         assert Counter(warehouse.execute(REGIONS_TABLE)) == expected
     states = warehouse.states()
     assert {states[name] for name in MODELS} == {"follows"}, states
-
-
-def test_what_a_job_reads_and_says(orders: Warehouse, cluster: Cluster) -> None:
-    with pytest.raises(SettingError, match="--fact names ft_orders"):
-        run(cluster, facts=("ft_orders",))
-    with pytest.raises(NotSetUp, match="slot nobody has no row"):
-        apply(ApplySettings(cluster.dsn(DATABASE), "nobody", "cdc"), print)
-    applied = [each for each in run(cluster, max_changes=2) if isinstance(each, Applied)]
-    assert [each.fact for each in applied] == ["ft_customer_days"] * 2
-    said = r"ft_customer_days is at (0/[0-9A-F]+): \d+ bytes of WAL in .*"
-    found = re.fullmatch(said, applied[0].line(), re.DOTALL)
-    assert found
-    assert json.loads(json.dumps(applied[0].as_json()))["applied_lsn"] == found[1]
-    assert run(cluster) == []
 
 
 @pytest.mark.slow

@@ -34,12 +34,16 @@ from waltally.errors import AnotherCluster, LoaderError, SourceBehind
 
 
 def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
-    spark: SparkSession, log: Log
+    spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
+    """On a file system as hdfs: and s3a: are: only Hadoop's interface opens its files."""
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.store.link./data", tmp_path.as_uri())
+    settings = replace(log.settings(), path="viewfs://store/data/archive")
     begin = log.position
     log.append(3, 3, 12, 1, at="2026-11-20T23:59:59.999999Z")
     log.append(2, at="2026-11-21T00:00:00Z")
-    first = archive(log.settings(), spark)
+    first = archive(settings, spark)
     # Whole transactions: the one of 12 is not cut.
     assert [part["rows"] for part in manifests(log.slot_home)] == [3, 3, 12, 3]
     assert archived(log.slot_home) == log.rows()
@@ -51,7 +55,7 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
         str(first),
     )
 
-    again = archive(log.settings(), spark)
+    again = archive(settings, spark)
     assert (again.rows, again.slices) == (0, 0)
     nothing = (
         f"nothing new; the archive in {again.location} ends at {end}, as the change log does; "
@@ -62,7 +66,7 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
     log.append(0)
     log.prune(begin + 0x30)
     kept = archived(log.slot_home)
-    more = archive(log.settings(), spark)
+    more = archive(settings, spark)
     assert str(more).startswith(f"4 changes from {end} up to ")
     assert " in 1 slice, 1 file; " in str(more) or " in 2 slices, 1 file; " in str(more)
     assert (more.rows, lsn.show(more.from_lsn)) == (4, lsn.show(first.to_lsn))
@@ -82,21 +86,6 @@ def test_files_that_no_other_machine_sees_are_told_from_a_shared_folder(
     assert folder.remedy == "run the archive again"
 
 
-def test_an_archive_may_be_on_any_file_system_of_hadoop(
-    spark: SparkSession, log: Log, tmp_path: Path
-) -> None:
-    """As hdfs: and s3a: are: nothing opens its files but Hadoop's interface."""
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    hadoop.set("fs.viewfs.mounttable.store.link./data", tmp_path.as_uri())
-    log.append(3, 3, 12, 1)
-    elsewhere = replace(log.settings(), path="viewfs://store/data/archive")
-    assert archive(elsewhere, spark).rows == 19
-    assert archived(log.slot_home) == log.rows()
-    log.append(2)
-    assert archive(elsewhere, spark).rows == 2
-    assert archived(log.slot_home) == log.rows()
-
-
 def test_a_place_that_spark_cannot_reach_is_named_with_its_cause(
     spark: SparkSession, log: Log
 ) -> None:
@@ -109,7 +98,9 @@ def test_a_place_that_spark_cannot_reach_is_named_with_its_cause(
         assert refused(spark, log, CountingFailed, cause, path=place).startswith(remedy)
 
 
-def test_another_slot_is_another_archive(log: Log) -> None:
+def test_what_is_of_another_slot_or_named_by_no_manifest_is_no_part_of_the_archive(
+    log: Log,
+) -> None:
     log.append(2)
     log.run(
         "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
@@ -121,27 +112,24 @@ def test_another_slot_is_another_archive(log: Log) -> None:
         "insert into cdc.change_log select 'other', commit_lsn, ordinal + 10, xid, committed_at,"
         " staged_at, payload, action from cdc.change_log"
     )
-    # By the command, which says how many rows it archived.
-    flags = ("--to", str(log.home), "--json")
-    code, out, err = run_command("archive", flags, log.source.variables)
-    assert code == 0, err
-    assert json.loads(out)["rows"] == 2
-    assert archived(log.slot_home) == log.rows()
 
+    def archive_by_command() -> int:
+        flags = ("--to", str(log.home), "--json")
+        code, out, err = run_command("archive", flags, log.source.variables)
+        assert code == 0, err
+        return int(json.loads(out)["rows"])
 
-def test_what_no_manifest_names_is_deleted_and_never_read(spark: SparkSession, log: Log) -> None:
-    log.append(2)
-    archive(log.settings(), spark)
+    assert archive_by_command() == 2
     (named,) = log.slot_home.glob("changes/*/*/*.parquet")
     unnamed = log.slot_home / "changes/date=2026-11-20/range=0000000000100030-0000000000100060"
     unnamed.mkdir()
     (unnamed / named.name).write_bytes(named.read_bytes())
-    (log.slot_home / "manifests/.draft.json.draft").write_text("{")
-    (log.slot_home / "changes/_temporary").mkdir()
-    archive(log.settings(), spark)
-    assert not unnamed.exists()
-    assert not (log.slot_home / "changes/_temporary").exists()
-    assert not (log.slot_home / "manifests/.draft.json.draft").exists()
+    draft, temporary = "manifests/.draft.json.draft", "changes/_temporary"
+    (log.slot_home / draft).write_text("{")
+    (log.slot_home / temporary).mkdir()
+    assert archive_by_command() == 0
+    left = [unnamed, log.slot_home / draft, log.slot_home / temporary]
+    assert not any(each.exists() for each in left)
     assert archived(log.slot_home) == log.rows()
 
 
@@ -279,22 +267,14 @@ def test_the_files_of_the_changes_are_a_delta_table_where_that_is_asked(
     assert read() == log.rows()
 
 
-def test_two_archives_at_once_are_one(spark: SparkSession, log: Log) -> None:
-    log.append(1)
-    with log.source.session() as other:
-        other.ask(
-            "select pg_advisory_lock(%s)",
-            (locks.key("archive", "cdc", log.source.slot),),
-        )
-        refused(spark, log, AnotherArchive, "is running")
-    archive(log.settings(), spark)
-
-
-def test_a_prune_during_the_reading_is_refused(
+def test_another_archive_and_a_prune_during_the_reading_are_refused(
     spark: SparkSession, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.append(3)
-    log.append(3)
+    log.append(3, 3)
+    with log.source.session() as other:
+        running = locks.key("archive", "cdc", log.source.slot)
+        other.ask("select pg_advisory_lock(%s)", (running,))
+        refused(spark, log, AnotherArchive, "is running")
     read = changes.read
 
     def read_late(*place: Any) -> DataFrame:

@@ -40,17 +40,11 @@ def kill_worker(workers: SparkCluster) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def kill_python(workers: SparkCluster) -> None:
-    """Kill the processes that run our code for an executor."""
-    for process in executors(workers.workers[0])[0].children(recursive=True):
-        process.send_signal(signal.SIGKILL)
-
-
 def kill_master(workers: SparkCluster) -> None:
     workers.master.kill()
 
 
-@pytest.mark.parametrize("kill", [kill_worker, kill_python, kill_master])
+@pytest.mark.parametrize("kill", [kill_worker, kill_master])
 def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
     source: Source, workers: SparkCluster, kill: Callable[[SparkCluster], None]
 ) -> None:

@@ -22,7 +22,6 @@ from testkit.commands import wait_until
 from testkit.facts import notify
 from tests.spark.support import Clock, Source, exported, job_settings, notifications_in
 from waltally.database import Connection
-from waltally.errors import Interrupted
 
 PARTITIONED = """
     alter table notifications rename to former;
@@ -72,21 +71,6 @@ def test_an_application_that_locks_in_another_order_is_never_in_a_deadlock(
     with source.session() as application:
         application.ask(before)
         assert lock_against(source, application, holds) >= {"notifications", holds}
-
-
-def test_a_deadlock_is_said_with_who_waited_for_whom(source: Source) -> None:
-    with closing(connect(source.dsn, "source")) as job, source.session() as other:
-        other.ask("set deadlock_timeout = '1h'")
-        with other.transaction(), ThreadPoolExecutor(1) as pool:
-            other.ask("lock table notifications")
-            with (
-                pytest.raises(Interrupted, match=r"Process [0-9]+ waits for .*blocked by"),
-                job.transaction(),
-            ):
-                job.ask("lock table public.notification_history")
-                waiting = pool.submit(other.ask, "lock table notification_history")
-                job.ask("lock table public.notifications")
-            waiting.result(30)
 
 
 @contextmanager

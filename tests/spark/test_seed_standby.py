@@ -214,6 +214,7 @@ def test_locks_that_replay_ends_before_it_pauses_are_taken_again(
     assert source.baseline() == source.recount()
 
 
+@pytest.mark.slow
 def test_a_terminated_seed_lets_replay_go_on(standby: SeededStandby) -> None:
     source = standby.source
     # The first session of a database reads every catalog, also the one that the gate locks.

@@ -33,6 +33,7 @@ def test_a_seed_amid_writers_plus_the_stream_from_its_position_is_a_recount(
     assert [line for line in progress if not re.fullmatch(PROGRESS, line)] == []
 
 
+@pytest.mark.slow
 def test_a_seed_killed_amid_the_swap_leaves_the_previous_one(source: Source) -> None:
     source.fill(rows=5)
     source.previous_seed()

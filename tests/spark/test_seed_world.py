@@ -67,6 +67,7 @@ FACTS = {
     # Facts of one table: the places of ids and texts differ, and so does the number of dimensions.
     "ft_by_type": live_by(("notification_type", "text")),
     "ft_by_service": live_by(("service_id", "uuid"), ("notification_type", "text")),
+    "ft_all": declare("public.notifications"),
 }
 
 
@@ -174,6 +175,8 @@ def test_facts_of_one_table_are_each_what_it_declares(world: World) -> None:
     ):
         rows = world.source.execute(counted.format(columns, condition, columns))
         assert world.source.groups(fact) == {("rows", *row[:-1]): [row[-1]] for row in rows}
+    every_row = world.source.value("select count(*) from notifications")
+    assert world.source.groups("ft_all") == {("rows",): [every_row]}
 
 
 def test_each_table_is_read_once(world: World) -> None:

@@ -40,50 +40,6 @@ def test_a_sum_is_the_servers_whatever_the_numbers(cluster: Cluster, spark: Spar
     assert add(["1" + "0" * 500, "0." + "0" * 500 + "1"]) == "1" + "0" * 500 + "." + "0" * 500 + "1"
 
 
-VALUES: dict[str, dict[str, str | None]] = {
-    "smallint": {"7": "7", "-32768": "-32768", "32768": None, "07": None, "7.0": None, "-0": None},
-    "bigint": {"9223372036854775807": "9223372036854775807", "9223372036854775808": None},
-    "boolean": {"true": "true", "false": "false", "t": None, "": None},
-    "numeric(5, 2)": {
-        **{"7": "7.00", "7.5": "7.50", "-7.500": "-7.50", "007": "7.00", "-0.0": "0.00"},
-        **{"999.99": "999.99", "1000": None, "7.505": None, "1e2": None, ".5": None},
-    },
-    "numeric(3)": {"7.0": "7", "-12": "-12", "7.5": None},
-    "date": {
-        "2026-02-28": "2026-02-28",
-        **dict.fromkeys(("2026-02-30", "0000-01-01", "0044-03-15 BC", "10000-01-01", "infinity")),
-    },
-    "timestamp": {
-        "2026-02-28 10:00:00.50": "2026-02-28 10:00:00.5",
-        "2026-02-28 10:00:00.000": "2026-02-28 10:00:00",
-        **dict.fromkeys(("2026-02-28 24:00:00", "2026-02-28 10:00:00+00")),
-    },
-    "timestamptz": {
-        "2026-02-28 10:00:00.120+00": "2026-02-28 10:00:00.12+00",
-        **dict.fromkeys(("2026-02-28 10:00:00+01", "2026-02-28 10:00:00")),
-    },
-    "uuid": {"A" * 8 + "-aaaa" * 3 + "-" + "b" * 12: "a" * 8 + "-aaaa" * 3 + "-" + "b" * 12},
-    "text": {"ü" * 500: "ü" * 500, "ü" * 501: None},
-}
-"""By type, texts of the stream and their values; None where the type does not take them."""
-
-
-def test_a_value_is_written_as_its_type_prints_it(cluster: Cluster, spark: SparkSession) -> None:
-    texts = sorted({text for values in VALUES.values() for text in values})
-    asked = []
-    for dimension in (Dimension(**column("name", type_)) for type_ in VALUES):
-        value = typed_values.as_dimension(sql.col("text"), dimension)
-        reason = typed_values.dimension_reason(value, dimension)
-        asked.append(sql.when(reason.isNull(), value))
-    rows = spark.createDataFrame([(text,) for text in texts], "text string").select("text", *asked)
-    found = {text: dict(zip(VALUES, values, strict=True)) for text, *values in rows.collect()}
-    with closing(connect(cluster.dsn())) as server:
-        for type_, values in VALUES.items():
-            assert {text: found[text][type_] for text in values} == values
-            for taken in filter(None, values.values()):
-                assert server.ask(f"select %s::{type_}::text", (taken,)) == [(taken,)]
-
-
 NUMBERS = (
     *("0", "0e9", "0.05", "-99.95", "099.95", "100", "1e2", "9995e-2", "0.000001e8", "1e-2"),
     *("1", "1.50", "-1.505", "1500e-2", "15e-1", "1.5e1", "0.000", "1e-7", "-0.5E-2"),
@@ -199,14 +155,3 @@ def test_every_moment_has_the_periods_that_the_database_gives_it(
             wrong = rows.withColumn("ours", ours).where("ours <> wanted").limit(3).collect()
             assert [row.asDict() for row in wrong] == [], (column_zone, zone)
             assert len(wanted) > 700 or column_zone == "UTC"
-
-
-def test_a_date_is_its_own_day_and_what_is_no_time_stays_as_it_is(spark: SparkSession) -> None:
-    texts = ["2026-03-29", "infinity", "0044-03-15 BC", "2026-02-30", "7", "2026-01-01 25:00:00"]
-    rows = spark.createDataFrame([(text,) for text in texts], "text string").coalesce(1)
-    [(month, _), *_] = periods("", "Asia/Kathmandu", "UTC")
-    value = typed_values.period_of(sql.col("text"), month)
-    found = rows.select(value, typed_values.dimension_reason(value, month)).collect()
-    assert [row[0] for row in found] == texts
-    why = "the value of at is not a date of the years 1 to 9999"
-    assert [row[1] for row in found] == [None, *[why] * 5]

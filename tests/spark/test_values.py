@@ -248,7 +248,7 @@ MODELS = {
         },
     ),
 }
-CHECKED = {"ft_total", "ft_cents", "ft_size", "ft_alike", "ft_conditions", "ft_json_path"}
+CHECKED = {"ft_total", "ft_cents", "ft_size", "ft_alike", "ft_json_path"}
 """What is audited and replayed: each fact takes a second or two."""
 if "WALTALLY_ALL_CASES" in os.environ:
     CHECKED = MODELS.keys() - {"ru_sizes"}
@@ -431,14 +431,13 @@ def test_an_audit_finds_a_roll_up_that_differs_and_waits_with_its_fact(world: Wo
     differs = "analytics.ru_sizes differs in 1 group from a recount"
     wrong: list[tuple[str, int, int]] = [
         ("update analytics.ru_sizes set row_count = row_count + 1 where size = 99", 0, 1),
-        # Its trigger adds to the roll-up too: both are wrong in the same way.
+        # Of the fact alone: its trigger adds to the roll-up too.
         (
-            "update analytics.ru_sizes set row_count = row_count - 1 where size = 99;"
-            " update analytics.ft_size set row_count = row_count + 1 where size = 99",
+            "update analytics.ft_size set row_count = row_count + 1 where size = 99;"
+            " update analytics.ru_sizes set row_count = row_count - 2 where size = 99",
             1,
-            1,
+            0,
         ),
-        ("update analytics.ru_sizes set row_count = row_count - 1 where size = 99", 1, 0),
     ]
     name = "update cdc.model_watermark set model_name = {} where model_name ~ 'ft_size'"
     with world.pipeline.follow():
@@ -470,32 +469,7 @@ def test_numbers_that_the_stream_has_as_null_are_refused(world: World) -> None:
         assert (code, "size of public.odd may be NaN or infinite" in err) == (17, True), err
 
 
-def test_texts_that_no_index_takes_are_no_key_of_current_rows(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    columns = dict.fromkeys(("long", "second"), "text")
-    rows = (
-        "{{ waltally.current_rows(table='public.odd', key=['long', 'second'],"
-        f" columns={json.dumps(columns)}) }}}}"
-    )
-    with empty_database(cluster, "keys") as database:
-        pipeline = Audited(database, tmp_path, Models())
-        pipeline.use_project(host_project(tmp_path, {"odd_rows": rows}))
-        database.execute(TABLE)
-        database.execute("insert into odd (long) values (repeat('a', 900)), (repeat('b', 901))")
-        pipeline.must("setup")
-        code, _, err = pipeline.run(job="seed")
-        assert code == 0, err
-        database.execute("insert into odd (long) values (repeat('c', 900)), (repeat('d', 901))")
-        database.execute("delete from odd where long ~ '^[ab]'")
-        pipeline.must("run", "--once")
-        pipeline.build()
-        assert database.execute("select left(long, 1) from analytics.odd_rows") == [("c",)]
-        listed = "select reason, action from analytics.rejected_changes order by commit_lsn"
-        why = "the values of long, second together are longer than 1800 bytes"
-        assert database.execute(listed) == [(why, "baseline"), (why, "I"), (why, "D")]
-
-
+@pytest.mark.slow
 def test_a_total_that_its_type_does_not_hold_stops_one_fact_until_it_is_declared_wider(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from tests.spark.support import TABLES, Counts, Source
+from tests.spark.support import MOVE, TABLES, Counts, Source
 from waltally import lsn
 from waltally.errors import LoaderError
 
@@ -25,11 +25,9 @@ CHANGES = (
     " (select id from notifications order by random() limit 1 for update skip locked)",
     "delete from notifications where id in"
     " (select id from notifications order by random() limit 2 for update skip locked)",
-    "with gone as (delete from notifications where id in (select id from notifications"
-    " order by random() limit 2 for update skip locked) returning *)"
-    " insert into notification_history (id, service_id, template_id, notification_type,"
-    " notification_status, created_at) select id, service_id, template_id, notification_type,"
-    " notification_status, created_at from gone",
+    MOVE.format(
+        "id in (select id from notifications order by random() limit 2 for update skip locked)"
+    ),
 )
 
 
