@@ -13,8 +13,8 @@ import typer
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from common.errors import first_line
 from common.progress import print_lines
-from common.spark_errors import first_line
 from waltally.errors import LoaderError
 
 Facts = Annotated[

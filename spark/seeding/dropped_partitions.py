@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from common import changes
+from common import changes, exact_sums
 from common.connections import TargetSession
 from common.errors import AuditIncomplete
 from common.settings import Settings
-from deltas import sums
 from deltas.rules import FactChanges
 from psycopg2.extras import execute_values
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -97,8 +96,8 @@ def _beyond(
         fact,
     ).unionByName(later.deltas())
     sign = sql.when(sql.col("part").isNull(), 1).otherwise(-1)
-    signed = rows.withColumn("sums", sums.negated(sql.col("sums"), sign))
-    found = sums.summed(signed, fact, "dimensions").withColumn("sums", _of_part(fact, part))
+    signed = rows.withColumn("sums", exact_sums.negated(sql.col("sums"), sign))
+    found = exact_sums.summed(signed, fact, "dimensions").withColumn("sums", _of_part(fact, part))
     return found.where(_has_rows(fact, part))
 
 
@@ -116,7 +115,7 @@ def _has_rows(fact: Fact, part: FactTable) -> Column:
     for place, measure in enumerate(fact.measures):
         if measure.kind == "count" and not measure.where and part.name in measure.of:
             return sql.get("sums", place).cast("bigint") > 0
-    return ~sums.is_nothing(fact)
+    return ~exact_sums.is_nothing(fact)
 
 
 def _store(

@@ -15,13 +15,14 @@ from archiving.files import Archive
 from common import session
 from common.command import AsJson, Facts, Job, Partitions, Timeout
 from common.connections import TargetSession, connect, connect_target
+from common.errors import spark_errors
 from common.progress import print_lines, print_status
 from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
-from common.spark_errors import spark_errors
 from counting import checks, ranges, snapshot, standby
 from counting.reading import counted_groups
 from pyspark.sql import DataFrame, SparkSession
-from warehouse import fact_state, loader_progress
+from warehouse import loader_progress
+from warehouse.fact import read_state
 
 from loader.source import table_identity
 from loader.staging.records import SlotPosition
@@ -116,7 +117,7 @@ def from_archive(
     with spark_errors("seed"):
         archive = Archive.open(spark, settings.archive, target.slot)
         at = archived_facts.position(archive, slot, settings)
-        refuse_old(target, settings, facts, at)
+        checks.not_older(target, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
         with session.fitted(spark, archive.row_count):
             found = archived_facts.count(archive, facts, at)
@@ -128,21 +129,10 @@ def from_archive(
 
 def next_step(target: TargetSession, fact: Fact) -> str:
     """Return the fact's state after the seed, and what helps, as the end of a sentence."""
-    found = fact_state.read(target, fact)
+    found = read_state(target, fact)
     if not found.reason:
         return f"it {found.state}"
     return f"it {found.state}: {found.reason}; {found.remedy}"
-
-
-def refuse_old(
-    target: TargetSession, settings: Settings, facts: Sequence[Fact], snapshot_lsn: int
-) -> None:
-    """Raise SnapshotTooOld where a baseline at the position would not count."""
-    held = target.held_since(facts)
-    slot = checks.staging(target, settings)
-    newest = store.baseline_lsn(target, facts)
-    checks.position(snapshot_lsn, slot.start_lsn, newest)
-    checks.log_holds(snapshot_lsn, slot, held)
 
 
 def count(
@@ -161,7 +151,7 @@ def count(
     with exported_by(target, reader, settings, facts) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
         found = store.Counted(exported.position, table_identity.read_current(reader, facts))
-        refuse_old(target, settings, facts, exported.position)
+        checks.not_older(target, facts, exported.position)
         if exported.is_standby:
             # Only now: a standby may come to another timeline until replay is paused.
             checks.timeline(reader, checks.staging(target, settings), is_standby=True)
@@ -183,9 +173,7 @@ def exported_by(
     """Return the snapshot of the source, or of the standby, as a context."""
     if settings.standby is None:
         return snapshot.export(settings, facts, reader)
-    held = target.held_since(facts)
-    slot = checks.staging(target, settings)
-    least = checks.earliest(slot, held, store.baseline_lsn(target, facts))
+    least = max(at for at, *_ in target.limits(facts))
     return standby.export(settings, facts, reader, least)
 
 

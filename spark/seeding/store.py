@@ -60,16 +60,6 @@ class Counted:
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
-def baseline_lsn(target: TargetSession, facts: Sequence[Fact]) -> int | None:
-    """Return the position of the facts' newest baseline, None where they have none."""
-    ((newest,),) = target.ask(
-        f"select max(snapshot_lsn)::text from {target.table('baseline')}"
-        " where slot_name = %s and fact_name = any(%s)",
-        (target.slot, [fact.name for fact in facts]),
-    )
-    return None if newest is None else lsn.parse(newest)
-
-
 def replace(
     target: TargetSession, settings: Settings, facts: Sequence[Fact], counted: Counted
 ) -> dict[str, StoredBaseline]:
@@ -89,8 +79,8 @@ def replace(
                     f"run the {settings.work} again",
                 )
             refuse_changed(target, settings, facts)
-            newest = baseline_lsn(target, facts)
-            checks.position(counted.snapshot_lsn, slot.start_lsn, newest)
+            # Again: the log may have been pruned, or begun anew, while the seed was counting.
+            checks.not_older(target, facts, counted.snapshot_lsn)
             return {
                 fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
                 for fact in facts

@@ -105,7 +105,7 @@ def wait_until_followed(target: TargetSession, settings: Settings, facts: Sequen
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
     wait = _Wait(settings)
-    while missing := [table for table, at in target.held_since(facts).items() if at is None]:
+    while missing := target.unfollowed(facts):
         if settings.standby is None and not is_followed(target):
             return
         names = ", ".join(missing)

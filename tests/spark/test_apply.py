@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from applying import batch, plans
+from applying import batch
+from applying.batch import ApplySettings
 from applying.job import Applied, apply
-from applying.plans import ApplySettings
 from common.connections import connect_target
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -198,7 +198,7 @@ def test_what_somebody_else_has_applied_meanwhile_is_not_added(
     monkeypatch.setattr(batch, "compute", overtaken)
     given = job(cluster)
     with closing(connect_target(given)) as target:
-        (plan,) = plans.read(target, given)
+        (plan,) = batch.read(target, given)
         assert not batch.apply(spark, target, plan, plan.position)
     assert orders.execute(DAYS) == [(3, 30)]
 
