@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for job in JOBS:
         shutil.copyfile(SPARK / job, folder / job)
-    session.write(folder / "waltally.zip")
+    session.pack_code(folder / "waltally.zip")
     write_environment(folder / "environment.tar.gz")
     for file in sorted(folder.iterdir()):
         file.chmod(0o644)

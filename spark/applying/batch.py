@@ -1,9 +1,7 @@
-"""The next batch of each fact that Spark applies: the database plans and adds it.
+"""The next batch of each fact that Spark applies, as the database decides it.
 
-Executors compute it, and it is added in one transaction.
-
-The database adds it only where the fact is still as the plan says, so a batch that is computed
-twice, by two jobs or after a crash, counts once.
+Executors compute it, and the database adds it in one transaction, only where the fact is still as
+the plan says. So a batch that is computed twice, by two jobs or after a crash, counts once.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from dataclasses import dataclass, field
 
 from common import arrow, changes, session
 from common.arrow import Written
+from common.command import DEFAULT_TIMEOUT
 from common.connections import TargetSession
-from common.settings import DEFAULT_TIMEOUT
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql

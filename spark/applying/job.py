@@ -11,11 +11,10 @@ from typing import Annotated
 
 import typer
 from common import session
-from common.command import AsJson, Facts, Job
+from common.command import DEFAULT_TIMEOUT, AsJson, Facts, Job
 from common.connections import TargetSession, connect_target
 from common.errors import spark_errors
 from common.progress import print_lines, print_status
-from common.settings import DEFAULT_TIMEOUT
 from pyspark.sql import SparkSession
 
 from applying import batch

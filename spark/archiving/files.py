@@ -1,4 +1,4 @@
-"""The archive's Parquet files: writing, reading, and deleting what killed runs have left."""
+"""The archive's folder and its Parquet files, on any file system that Spark can reach."""
 
 from __future__ import annotations
 

@@ -13,11 +13,19 @@ from typing import Annotated
 
 import typer
 from common import changes, session
-from common.command import AsJson, Facts, Job, Partitions, Timeout, stdout_is_terminal
+from common.command import (
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Facts,
+    Job,
+    Partitions,
+    Settings,
+    Timeout,
+    stdout_is_terminal,
+)
 from common.connections import TargetSession, connect, connect_target
 from common.errors import AuditDiffers, AuditIncomplete, SnapshotTooOld, spark_errors
 from common.progress import print_lines, print_status
-from common.settings import DEFAULT_TIMEOUT, Settings
 from counting import checks, ranges, snapshot
 from counting.reading import counted_groups
 from deltas.rules import FactChanges, Rejected

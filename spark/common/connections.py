@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -17,7 +18,7 @@ from waltally import database, lsn, session_settings
 from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.settings import complete_conninfo
+from waltally.settings import complete_conninfo, jobs_schema
 from waltally.tables import Table
 
 
@@ -63,6 +64,12 @@ class TargetSession(Connection):
     def table(self, name: str) -> str:
         """Return a table, view or function of the staging schema, as SQL says it."""
         return Table(self.schema, name).quoted
+
+    @property
+    def incoming(self) -> Table:
+        """The slot's table beside the baselines that a seed counts into."""
+        mark = hashlib.sha256(self.slot.encode()).hexdigest()[:16]
+        return Table(jobs_schema(self.schema), f"baseline_group_incoming_{mark}")
 
     def position(self) -> SlotPosition:
         """Return the slot's row in slot_position. Raises NotSetUp where it has none."""

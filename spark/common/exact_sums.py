@@ -4,6 +4,8 @@ Spark's own decimals have 38 digits.
 
 A number that is not longer than 28 digits on each side of the point is added as two whole numbers,
 which 10,000,000,000 rows do not overflow. Longer ones are kept as texts and added at the end.
+
+Groups have `dimensions`, an array of texts, and `sums`, an array with a number text per measure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starts the Spark session, with little output and with our packages on every executor."""
+"""Starts the Spark session, with little output and with our code, as a zip, on every executor."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from pyspark.sql import SparkSession
 
 import loader
 import waltally
-from common.command import quiet_spark
+from common.command import DEFAULT_TIMEOUT, quiet_spark
 from common.errors import NoExecutor
 from common.progress import print_status
-from common.settings import DEFAULT_TIMEOUT
 from waltally.errors import SettingError
 from waltally.settings import parse_conninfo
 
@@ -40,19 +39,19 @@ def is_packed() -> bool:
     return not Path(__file__).is_file()
 
 
-def send(spark: SparkSession) -> Path:
+def send_code(spark: SparkSession) -> Path:
     """Bring our code to every executor, unless it has come there packed; return the zip."""
     if is_packed():
         return Path(__file__).parents[1]
     # Java deletes this folder also where a signal ends the job, and Python could not.
     code = Path(spark.sparkContext._temp_dir) / "waltally.zip"
     if not code.exists():
-        write(code)
+        pack_code(code)
         spark.sparkContext.addPyFile(str(code))
     return code
 
 
-def write(archive: Path) -> None:
+def pack_code(archive: Path) -> None:
     """Write the zip of all modules that the jobs and their tasks import."""
     beside, follower = Path(__file__).parents[1], Path(loader.__file__).parent
     homes = {
@@ -129,7 +128,7 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     for key, value in PINNED.items():
         spark.conf.set(key, value)
     path = list(sys.path)
-    send(spark)
+    send_code(spark)
     try:
         wait_for_executor(spark, timeout)
         with watched(spark, timeout):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from common.command import Settings
 from common.connections import TargetSession, resolved
 from common.errors import SnapshotTooOld
-from common.settings import Settings
 
 from counting import ranges
 from counting.snapshot import connect_replication

@@ -3,7 +3,7 @@
 The same rules as the package's dbt macros, and tested against the same cases. `changes` has the
 columns commit_lsn (a WAL position as an integer), ordinal, action (null where the loader could not
 say) and payload, all of one slot and in any order. `part` is the fact's name of a table, and
-groups are as deltas.sums has them.
+groups are as common.exact_sums has them.
 """
 
 from __future__ import annotations

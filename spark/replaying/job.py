@@ -16,11 +16,10 @@ from archiving.files import Archive, Folder, missing_files_refused
 from archiving.manifests import Baseline, Contents
 from common import exact_sums, session
 from common.arrow import Snapshot
-from common.command import AsJson, Facts, Job
+from common.command import AsJson, Facts, Job, parse_lsn
 from common.connections import connect_target, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
 from common.progress import print_lines, print_status
-from common.settings import parse_lsn
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql

@@ -15,8 +15,8 @@ from typing import Any
 from archiving.files import Archive
 from archiving.manifests import Baseline, Origin
 from common import exact_sums, typed_values
+from common.command import Settings
 from common.errors import ArchiveIncomplete, SnapshotTooOld
-from common.settings import Settings
 from counting.counts import COLUMNS, NULL_DIMENSION
 from deltas.rules import FactChanges
 from pyspark.sql import Column, DataFrame
@@ -262,11 +262,9 @@ def _row_count(fact: Fact) -> Column:
     """Return how many rows a group has; 0 where no measure counts the rows of its table."""
     found = sql.lit(0).cast("bigint")
     for part in fact.tables:
-        for place, measure in enumerate(fact.measures):
-            if measure.kind == "count" and not measure.where and part.name in measure.of:
-                own = sql.get("sums", place).cast("bigint")
-                found = sql.when(sql.col("part") == part.name, own).otherwise(found)
-                break
+        if (place := fact.counting_place(part)) is not None:
+            own = sql.get("sums", place).cast("bigint")
+            found = sql.when(sql.col("part") == part.name, own).otherwise(found)
     return sql.lit(1).cast("bigint") if fact.kind == "current_rows" else found
 
 

@@ -13,11 +13,19 @@ from typing import Annotated
 import typer
 from archiving.files import Archive
 from common import session
-from common.command import AsJson, Facts, Job, Partitions, Timeout
+from common.command import (
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Facts,
+    Job,
+    Partitions,
+    Settings,
+    Timeout,
+    parse_lsn,
+)
 from common.connections import TargetSession, connect, connect_target
 from common.errors import spark_errors
 from common.progress import print_lines, print_status
-from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
 from counting import checks, ranges, snapshot, standby
 from counting.reading import counted_groups
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +35,7 @@ from warehouse.fact import read_state
 from loader.source import table_identity
 from loader.staging.records import SlotPosition
 from seeding import archived, archived_facts, dropped_partitions, store
-from seeding.incoming import acquire_seed_lock, incoming_table, write
+from seeding.store import acquire_seed_lock, write
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.database import Connection
@@ -122,7 +130,7 @@ def from_archive(
         with session.fitted(spark, archive.row_count):
             found = archived_facts.count(archive, facts, at)
             groups = reduce(DataFrame.unionByName, (each.groups for each in found))
-            write(groups, target, incoming_table(target))
+            write(groups, target)
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline)
 
@@ -163,7 +171,7 @@ def count(
             counted_groups(spark, settings, facts, exported) as rows,
             spark_errors("seed", exported.check),
         ):
-            write(rows, target, incoming_table(target))
+            write(rows, target)
     return found
 
 

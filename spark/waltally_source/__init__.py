@@ -11,7 +11,7 @@ from reading.change_log import ChangeLogSource
 
 def register(spark: SparkSession) -> None:
     """Let a session read the format `waltally`, its executors too."""
-    code = session.send(spark)
+    code = session.send_code(spark)
     # The process that plans a stream does not look where executors find files.
     environment = spark.sparkContext.environment
     before = dict(environment)

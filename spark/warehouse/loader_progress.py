@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from common.command import Settings
 from common.connections import TargetSession
 from common.errors import AuditIncomplete
 from common.progress import print_status
-from common.settings import Settings
 
 from waltally import locks, lsn
 from waltally.database import Connection

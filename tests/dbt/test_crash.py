@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loader.applying.calls import Part
+from loader.applying.applier import Part
 from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import LIVE, Source, change, row
 from waltally.errors import LoaderError

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 from common import session
+from common.command import Settings
 from common.connections import connect as connect_job
-from common.settings import Settings
 from counting import grouping, snapshot
 from pyspark import SparkConf
 from pyspark.sql import SparkSession

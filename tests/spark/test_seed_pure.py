@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from common.command import Settings
 from common.progress import Measure, line
-from common.settings import Settings
 from counting import values
 from counting.counts import NULL_DIMENSION, count_groups, each_row_once
 from counting.ranges import Leaf, Range, cut, plan

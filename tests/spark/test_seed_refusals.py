@@ -13,8 +13,8 @@ from common.errors import CountingFailed, SnapshotTooOld
 from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
 from seeding import job, store
-from seeding.incoming import acquire_seed_lock
 from seeding.job import seed
+from seeding.store import acquire_seed_lock
 
 from loader.staging.records import SlotPosition
 from testkit.facts import declare, notify
