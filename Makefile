@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 export PIP_USER := 0
 
-.PHONY: help packages install install-debezium spark-bundle demo picture acceptance soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle browser demo picture acceptance soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -45,7 +45,11 @@ demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or ti
 picture: install  ## Draw the README's picture: the demo's terminal
 	$(BIN)/python -m demo.run --picture docs/figures/demo.svg
 
-acceptance: install  ## Run every slow and exhaustive test, two at a time
+# 113 MB, so not in `make install`. Where there is none, the test of a page is skipped.
+browser:
+	@-CHROMIUM=1 ops/install-debian.sh
+
+acceptance: install browser  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: random histories of the examples, crashes, Spark jobs"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 2 --dist worksteal -m slow
 	@echo "More random histories for the delta rules"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the packages of Debian or Ubuntu that the project needs and that this machine lacks:
-# a PostgreSQL server with wal2json, Java, Python's venv. PG=17 asks for that version of PostgreSQL.
+# a PostgreSQL server with wal2json, Java, Python's venv. PG=17 asks for that version of PostgreSQL,
+# CHROMIUM=1 for a browser too.
 set -eu
 umask 022 # every user reads what is made in /etc
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,6 +34,7 @@ if ! "$here/find-python" >/dev/null 2>&1; then
 fi
 # The server does not run as root: root starts it as the user postgres.
 [ "$(id -u)" -ne 0 ] || command -v runuser >/dev/null || wanted="$wanted runuser"
+[ -z "${CHROMIUM:-}" ] || command -v chromium >/dev/null || wanted="$wanted chromium"
 [ -n "$wanted" ] || exit 0
 
 described=""
@@ -43,13 +45,14 @@ for each in $wanted; do
     java) describe "Java 17 or 21" ;;
     python) describe "Python 3.11, 3.12 or 3.13 with venv" ;;
     runuser) describe "runuser (util-linux)" ;;
+    chromium) describe "Chromium, for the tests of a page" ;;
     esac
 done
 command -v apt-get >/dev/null || fail "This machine lacks: $described" \
     "install that by your system's package manager, then make install; PG_BIN names the folder \
 of PostgreSQL's programs, JAVA_HOME Java's, PYTHON the interpreter"
 [ "$(id -u)" -eq 0 ] || fail "This machine lacks: $described" \
-    "sudo ${PG:+PG=$PG }ops/install-debian.sh"
+    "sudo ${PG:+PG=$PG }${CHROMIUM:+CHROMIUM=1 }ops/install-debian.sh"
 
 echo "This machine lacks: $described"
 echo "Fetching the list of packages"
@@ -85,6 +88,7 @@ for each in $wanted; do
     java) found=$(first_available openjdk-21-jre-headless openjdk-17-jre-headless) ;;
     python) found=$(first_available python3.13-venv python3.12-venv python3.11-venv) ;;
     runuser) found=util-linux ;;
+    chromium) found=$(first_available chromium) ;;
     esac
     [ -n "$found" ] || fail "The package archive lacks what this machine lacks: $described" \
         "another archive, for PostgreSQL apt.postgresql.org; or PG_BIN, JAVA_HOME or PYTHON where \

@@ -188,6 +188,7 @@ from (
     ('plan_models', :'dbt'),
     ('plan_roll_ups', :'dbt'),
     ('apply_computed', :'spark'),
+    ('baseline_limits', :'spark'),
     ('held_since', :'spark'),
     ('lock_key', :'spark'),
     ('plan_models', :'spark'),

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
-from common import bundle
+from common import session
 
 SPARK = Path(__file__).parents[1] / "spark"
 JOBS = ("seed.py", "apply.py", "audit.py", "archive.py", "replay.py")
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for job in JOBS:
         shutil.copyfile(SPARK / job, folder / job)
-    bundle.write(folder / "waltally.zip")
+    session.pack_code(folder / "waltally.zip")
     write_environment(folder / "environment.tar.gz")
     for file in sorted(folder.iterdir()):
         file.chmod(0o644)

@@ -13,9 +13,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
 import pyarrow as pa
-from common import session
+from common import exact_sums, session
 from common.arrow import map_batches
-from deltas import rules, sums
+from deltas import rules
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
@@ -105,7 +105,7 @@ def use(spark: SparkSession, folder: str) -> None:
     assert log.count() == 2
     deltas = rules.FactChanges(log, FACT, "slot").deltas()
     deltas.write.parquet(f"{folder}/deltas")
-    both = sums.both(FACT, deltas, spark.read.parquet(f"{folder}/deltas")).persist()
+    both = exact_sums.both(FACT, deltas, spark.read.parquet(f"{folder}/deltas")).persist()
     assert both.where("left <> right").count() == 0
     assert len(both.orderBy("dimensions").limit(10).collect()) == 1
 

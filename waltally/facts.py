@@ -159,6 +159,14 @@ class Fact:
         """Return the measures that a table adds to."""
         return tuple(each for each in self.measures if part.name in each.of)
 
+    def counting_place(self, part: FactTable) -> int | None:
+        """Return the place of a measure to which each row of a table adds 1; None without one."""
+        for place, measure in enumerate(self.measures):
+            # A measure without conditions has those of the fact.
+            if measure.kind == "count" and not measure.where and part.name in measure.of:
+                return place
+        return None
+
     def summed_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the columns, as the declaration calls them, that are summed in a table."""
         found = (column for each in self.measures_of(part) for column in each.columns)

@@ -2,23 +2,90 @@
 
 from __future__ import annotations
 
+import socket
+import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from http.server import ThreadingHTTPServer
 from threading import Event
+from types import MappingProxyType
 from typing import Any
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, MetricsHandler
 
 from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, Notify, RunState
 from loader.capture.events import Event as RunEvent
-from loader.monitoring import http_server
 from loader.monitoring.gauges import GaugeCollector
-from loader.monitoring.health import Health
+from loader.monitoring.health import Answer, Health
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import Settings
+
+Probes = Mapping[str, Callable[[], Answer]]
+
+
+class Handler(MetricsHandler):
+    """Answers one request. The client's own handler serves the metrics, and logs nothing."""
+
+    timeout = 30.0
+    """Seconds without a byte. Each client that vanished would hold its thread for ever."""
+    probes: Probes = MappingProxyType({})
+
+    def do_GET(self) -> None:
+        """Answer with the metrics, or 200 or 503 and one line."""
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            super().do_GET()
+        elif path in self.probes:
+            answer = self.probes[path]()
+            self._say(200 if answer.is_good else 503, answer.line)
+        else:
+            # Not the metrics: a probe of a misspelt path would always succeed.
+            self._say(404, f"there is {', '.join(['/metrics', *self.probes])}")
+
+    do_HEAD = do_GET
+
+    def _say(self, status: int, line: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(f"{line}\n".encode())
+
+
+class _Server(ThreadingHTTPServer):
+    """A thread per request; they end with the process."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that went away: a load balancer's check may end by a reset."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+@contextmanager
+def answered(
+    address: str, port: int, registry: CollectorRegistry, probes: Probes
+) -> Iterator[None]:
+    """Serve the metrics at /metrics and each probe at its own path, within the block.
+
+    Raises OSError where the port cannot be had.
+    """
+    family, *_, place = socket.getaddrinfo(
+        address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    handler = type("Handler", (Handler,), {"registry": registry, "probes": probes})
+    server_class = type("Server", (_Server,), {"address_family": family})
+    server = server_class(place[:2], handler)
+    threading.Thread(target=server.serve_forever, name="http server", daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
 
 _CHANGES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -141,7 +208,7 @@ def served(
     probes = {"/healthz": health.alive, "/readyz": health.ready}
     with ExitStack() as stack:
         try:
-            stack.enter_context(http_server.served(address, port, registry, probes))
+            stack.enter_context(answered(address, port, registry, probes))
         except OSError as error:
             raise SettingError(
                 f"Metrics cannot be served on {address} port {port}: {error.strerror or error}",

@@ -11,15 +11,14 @@ from typing import Annotated
 
 import typer
 from common import session
-from common.command import AsJson, Facts, Job
+from common.command import DEFAULT_TIMEOUT, AsJson, Facts, Job
 from common.connections import TargetSession, connect_target
+from common.errors import spark_errors
 from common.progress import print_lines, print_status
-from common.settings import DEFAULT_TIMEOUT
-from common.spark_errors import spark_errors
 from pyspark.sql import SparkSession
 
-from applying import batch, plans
-from applying.plans import MAX_CHANGES, ApplySettings, Plan
+from applying import batch
+from applying.batch import MAX_CHANGES, ApplySettings, Plan
 from waltally import lsn
 from waltally.errors import LoaderError, combine
 from waltally.options import Schema, Slot, Source, Target
@@ -68,7 +67,7 @@ def apply(settings: ApplySettings, report: Report) -> None:
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings, "apply")))
         target.position()
-        plans.read(target, settings)
+        batch.read(target, settings)
         spark = stack.enter_context(session.running("apply", settings.timeout))
         with spark_errors("apply"):
             if settings.interval is None:
@@ -83,7 +82,7 @@ def _once(
     end = target.position().position_lsn
     deadline = time.monotonic() + settings.timeout
     while True:
-        found = plans.read(target, settings)
+        found = batch.read(target, settings)
         due = [each for each in found if each.is_due(end)]
         for each in due:
             _step(spark, target, settings, each, report)
@@ -109,7 +108,7 @@ def _follow(
     said: dict[str, str] = {}
     while True:
         has_applied = False
-        for each in plans.read(target, settings):
+        for each in batch.read(target, settings):
             error = each.state.error
             if error and not each.is_ready and said.get(each.fact.name) != error.sentence:
                 report(error)

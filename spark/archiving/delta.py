@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from archiving import files
-from archiving.folder import Folder
+from archiving.files import Folder
 from archiving.manifests import Contents
 from waltally import lsn
 from waltally.errors import SettingError

@@ -10,19 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import typer
-from common import changes, session
+from common import changes, exact_sums, session
 from common.command import AsJson, Job
 from common.connections import TargetSession, connect_target
-from common.errors import ArchiveIncomplete, CountingFailed
+from common.errors import ArchiveIncomplete, CountingFailed, spark_errors
 from common.progress import print_lines, print_status
-from common.spark_errors import spark_errors
-from deltas import sums
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from archiving import baseline, continuity, delta, files, manifests
 from archiving.continuity import CHANGES_PER_SLICE, ArchiveSettings
-from archiving.folder import Folder
+from archiving.files import Folder
 from archiving.manifests import Contents, Origin, Slice
 from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
@@ -204,7 +202,7 @@ def store_baselines(
             for place in (files.BASELINES, files.ARCHIVED)
         )
         stored = files.read_groups(spark, folder, names)
-        count, totals = stored.count(), tuple(sums.totals(stored, each.fact))
+        count, totals = stored.count(), tuple(exact_sums.totals(stored, each.fact))
         archived_count = files.read_groups(spark, folder, archived).count()
         if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 
+from common import exact_sums
 from common.errors import AuditIncomplete
-from deltas import sums
 from deltas.rules import FactChanges, Rejected
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -58,9 +58,9 @@ def compare_fact(
     ignored. Of the measures in `uncertain` more rows went. The largest `limit` differences are
     listed, largest first.
     """
-    both = sums.both(fact, forward, counted(counts, archived, fact)).persist()
+    both = exact_sums.both(fact, forward, counted(counts, archived, fact)).persist()
     found = differences(both, fact, uncertain).persist()
-    group_count, totals = sums.measured(both, fact, "left", "right")
+    group_count, totals = exact_sums.measured(both, fact, "left", "right")
     difference_count = found.count()
     listed = []
     if difference_count:
@@ -98,7 +98,7 @@ def archived_totals(archived: DataFrame, fact: Fact) -> dict[str, str]:
     kept = {part.name for part in fact.tables if part.ignores_deletes}
     if not kept:
         return {}
-    totals = zip(fact.measures, sums.totals(archived, fact), strict=True)
+    totals = zip(fact.measures, exact_sums.totals(archived, fact), strict=True)
     return {measure.name: total for measure, total in totals if kept & set(measure.of)}
 
 
@@ -130,13 +130,15 @@ def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -
             )
         kept.append(sql.lit("0") if lost else sql.get("sums", place))
     before = rows.select("dimensions", sql.array(*kept).alias("sums"))
-    return sums.summed(before.unionByName(deltas.drop("part")), fact, "dimensions")
+    return exact_sums.summed(before.unionByName(deltas.drop("part")), fact, "dimensions")
 
 
 def counted(counts: DataFrame, archived: DataFrame, fact: Fact) -> DataFrame:
     """Return the counts of the stored rows and the archived deletes as a fact has them."""
     rows = counts.where("reason is null").select("dimensions", "sums")
-    return sums.summed(rows.unionByName(archived.select("dimensions", "sums")), fact, "dimensions")
+    return exact_sums.summed(
+        rows.unionByName(archived.select("dimensions", "sums")), fact, "dimensions"
+    )
 
 
 def differences(both: DataFrame, fact: Fact, uncertain: Collection[str]) -> DataFrame:

@@ -7,34 +7,41 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
 from common import changes, session
-from common.command import AsJson, Facts, Job, Partitions, Timeout, stdout_is_terminal
+from common.command import (
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Facts,
+    Job,
+    Partitions,
+    Settings,
+    Timeout,
+    stdout_is_terminal,
+)
 from common.connections import TargetSession, connect, connect_target
-from common.errors import AuditDiffers, AuditIncomplete
+from common.errors import AuditDiffers, AuditIncomplete, SnapshotTooOld, spark_errors
 from common.progress import print_lines, print_status
-from common.settings import DEFAULT_TIMEOUT, Settings
-from common.spark_errors import spark_errors
 from counting import checks, ranges, snapshot
 from counting.reading import counted_groups
 from deltas.rules import FactChanges, Rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from rich.console import Console
-from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
-from warehouse.fact import Built
+from warehouse.fact import Built, applied_lsn, is_gap, is_rebuild_due, open_facts
 
-from auditing import evaluation, roll_ups, stored_facts
+from auditing import evaluation, roll_ups
 from auditing.report import FactReport, Report, RollUpReport
-from auditing.stored_facts import StoredFact
 from loader.source import table_identity
+from loader.source.table_identity import TableIdentities
 from waltally import lsn
 from waltally.database import Connection
-from waltally.errors import LoaderError, combine
+from waltally.errors import LoaderError, SourceBehind, TableReplaced, combine
 from waltally.facts import Fact, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
@@ -42,6 +49,22 @@ from waltally.units import plural
 
 Refused = dict[str, LoaderError]
 """By the name of a fact or a roll-up, why it cannot be compared."""
+
+
+APPLY_SECONDS = 10.0
+"""How long an audit waits for the apply that takes a new baseline."""
+
+
+@dataclass(frozen=True)
+class StoredFact:
+    """A fact as it was read: cached, as its snapshot has ended.
+
+    `archived` has the deletes that it ignored.
+    """
+
+    built: Built
+    rows: DataFrame
+    archived: DataFrame
 
 
 @dataclass(frozen=True)
@@ -72,14 +95,13 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         rows = ranges.row_estimate(source, source_tables(facts))
         rows += ranges.row_estimate(target, [fact.relation for fact in facts])
         stack.enter_context(session.fitted(spark, rows))
-        found = stored_facts.read(spark, target, settings, facts)
+        found = read_facts(spark, target, settings, facts)
         found, counts, end = count(spark, source, settings, found, refused)
         loader_progress.wait_for_position(target, settings, end)
         reports = compared(spark, target, settings, found, counts, end, refused, limit)
         # After the read: changes that are pruned meanwhile are missing without an error.
         for each in found:
-            fact, position = each.built.fact, each.built.position
-            warehouse_fact.refuse_gap(target, fact, position)
+            refuse_gap(target, each.built)
         rolled = [] if settings.facts else roll_ups.compare(target, facts, reports, refused)
     return Report(settings.slot, end, reports, refused, time.monotonic() - begun, rolled)
 
@@ -93,12 +115,60 @@ def comparable(
     """
     checks.source(source, checks.staging(target, settings, stores=False))
     declared = target.registered_facts(settings.facts)
-    facts, refused = stored_facts.readable(target, declared)
+    facts, refused = readable(target, declared)
     if not facts:
         raise combine(list(refused.values()))
     checks.tables(source, facts)
     loader_progress.require_follower(target, settings)
     return facts, refused
+
+
+def readable(
+    target: TargetSession, facts: Sequence[Fact]
+) -> tuple[list[Fact], dict[str, LoaderError]]:
+    """Return the facts that can be compared, and by name why the others cannot."""
+    deadline = time.monotonic() + APPLY_SECONDS
+    while is_rebuild_due(target, facts) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    fit, refused = [], {}
+    for fact in facts:
+        try:
+            # Before Spark starts, which takes seconds.
+            applied_lsn(target, fact)
+            fit.append(fact)
+        except LoaderError as error:
+            refused[fact.name] = error
+    return fit, refused
+
+
+def read_facts(
+    spark: SparkSession, target: TargetSession, settings: Settings, facts: Sequence[Fact]
+) -> list[StoredFact]:
+    """Read the facts' rows and the deletes that they ignored, in one Spark job."""
+    with (
+        open_facts(target, facts) as found,
+        spark_errors(settings.work),
+    ):
+        for each in found:
+            print_status(f"reading {each.fact.relation} at {lsn.show(each.position)}")
+        stored = [each.stored(spark).withColumn("fact", sql.lit(each.fact.name)) for each in found]
+        rows = cached(reduce(DataFrame.unionByName, stored))
+    own = [rows.where(sql.col("fact") == each.fact.name) for each in found]
+    return [
+        StoredFact(
+            each,
+            mine.where("part is null"),
+            mine.where("part is not null").select("part", "dimensions", "sums"),
+        )
+        for each, mine in zip(found, own, strict=True)
+    ]
+
+
+def cached(rows: DataFrame) -> DataFrame:
+    """Read the rows now and cache them: after the snapshot has ended they cannot be read again."""
+    rows = rows.persist()
+    rows.count()
+    return rows
 
 
 def count(
@@ -117,11 +187,13 @@ def count(
     with snapshot.export(settings, facts, source) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
         known = table_identity.read_current(source, facts)
-        found = [
-            each
-            for each in stored
-            if stored_facts.is_of_these(each, exported.position, known, refused)
-        ]
+        found = []
+        for each in stored:
+            try:
+                refuse(each.built, exported.position, known)
+                found.append(each)
+            except TableReplaced as error:
+                refused[each.built.fact.name] = error
         if not found:
             raise combine(list(refused.values()))
         facts = [each.built.fact for each in found]
@@ -133,7 +205,31 @@ def count(
             counted_groups(spark, settings, facts, exported) as groups,
             spark_errors(settings.work, exported.check),
         ):
-            return found, stored_facts.cached(groups), exported.position
+            return found, cached(groups), exported.position
+
+
+def refuse(built: Built, position: int, found: TableIdentities) -> None:
+    """Raise SourceBehind or TableReplaced where the fact was built from other tables."""
+    if position < built.position:
+        raise SourceBehind(
+            f"the source's WAL ends at {lsn.show(position)}, before the position"
+            f" {lsn.show(built.position)} of {built.fact.relation}: it was restored or failed over"
+            " with loss",
+            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+        )
+    finding = table_identity.replaced_finding(built.fact, built.counted, found)
+    if finding is not None:
+        raise finding
+
+
+def refuse_gap(target: TargetSession, built: Built) -> None:
+    """Raise SnapshotTooOld where the log has lost changes that the fact lacked when it was read."""
+    if is_gap(target, built.fact, built.position):
+        raise SnapshotTooOld(
+            f"{built.fact.relation} was read at {lsn.show(built.position)}, and the change log has"
+            " lost changes after that: it was pruned, or partitions of a table came or went",
+            f"run the audit again; it says what helps if {built.fact.relation} waits then",
+        )
 
 
 def compared(

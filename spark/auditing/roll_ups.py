@@ -13,7 +13,7 @@ from typing import Any
 
 from common.connections import TargetSession, exported_snapshot
 from common.errors import AuditIncomplete
-from warehouse import fact_state
+from warehouse.fact import applied_lsn
 
 from auditing.report import Difference, FactReport, RollUpReport
 from waltally.errors import LoaderError
@@ -65,7 +65,7 @@ def compare(
                     )
             roll_up = parse_roll_up(name, relation, declaration)
             with exported_snapshot(target):
-                fact_state.applied_lsn(target, roll_up)
+                applied_lsn(target, roll_up)
                 ((groups, differing),) = target.ask(difference_query(roll_up, recounts))
         except LoaderError as error:
             refused[name] = error

@@ -1,4 +1,4 @@
-"""A job as a command: the options that several have, what it prints, and how it ends."""
+"""A job as a command: the options and settings that several have, what it prints, how it ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -13,9 +14,60 @@ import typer
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from common.errors import first_line
 from common.progress import print_lines
-from common.spark_errors import first_line
-from waltally.errors import LoaderError
+from waltally import lsn
+from waltally.errors import LoaderError, SettingError
+from waltally.settings import check_names
+
+DEFAULT_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a seed or an audit needs to know; the connection strings may hold passwords.
+
+    `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
+    tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
+    With `standby` the tables are read there, and with `archive` none is: the seed is computed from
+    what is archived in that folder, at the position `at` or at the archive's end. Nothing connects
+    to `source` then.
+    Purged rows that a fact knows stay counted unless `forget_purged` is set.
+    """
+
+    source: str = field(repr=False)
+    target: str = field(repr=False)
+    slot: str
+    schema: str
+    facts: tuple[str, ...] = ()
+    partitions: int = 0
+    timeout: float = DEFAULT_TIMEOUT
+    work: str = "seed"
+    forget_purged: bool = False
+    standby: str | None = field(default=None, repr=False)
+    archive: str | None = None
+    at: int | None = None
+
+    def __post_init__(self) -> None:
+        check_names(self.slot, self.schema)
+        if self.standby is not None and self.archive is not None:
+            raise SettingError("--standby and --archive exclude each other", "give one of them")
+        if self.at is not None and self.archive is None:
+            raise SettingError(
+                "--at is a position of an archive, and there is no --archive",
+                "give --archive too; the tables themselves are counted as they are now",
+            )
+
+
+def parse_lsn(text: str | None, flag: str) -> int | None:
+    """Return the position that was given by a flag. Raises SettingError."""
+    try:
+        return None if text is None else lsn.parse(text)
+    except ValueError:
+        raise SettingError(
+            f"{flag} is {text!r}: not a WAL position", "give one like 0/15368E0"
+        ) from None
+
 
 Facts = Annotated[
     list[str] | None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from psycopg import pq
@@ -17,7 +18,7 @@ from waltally import database, lsn, session_settings
 from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.settings import complete_conninfo
+from waltally.settings import complete_conninfo, jobs_schema
 from waltally.tables import Table
 
 
@@ -54,10 +55,6 @@ def resolved(connection: Connection) -> str:
     return make_conninfo("", **parts)
 
 
-HeldSince = Mapping[str, int | None]
-"""By `schema.name`, from which position on the log holds what facts need of it; None: not yet."""
-
-
 class TargetSession(Connection):
     """A session at the target that knows the staging schema and the slot it is for."""
 
@@ -67,6 +64,12 @@ class TargetSession(Connection):
     def table(self, name: str) -> str:
         """Return a table, view or function of the staging schema, as SQL says it."""
         return Table(self.schema, name).quoted
+
+    @property
+    def incoming(self) -> Table:
+        """The slot's table beside the baselines that a seed counts into."""
+        mark = hashlib.sha256(self.slot.encode()).hexdigest()[:16]
+        return Table(jobs_schema(self.schema), f"baseline_group_incoming_{mark}")
 
     def position(self) -> SlotPosition:
         """Return the slot's row in slot_position. Raises NotSetUp where it has none."""
@@ -93,15 +96,23 @@ class TargetSession(Connection):
             )
         return [fact for fact in facts if not names or fact.name in names]
 
-    def held_since(self, facts: Sequence[Fact]) -> HeldSince:
-        """Return what the log holds of the facts' tables."""
+    def unfollowed(self, facts: Sequence[Fact]) -> list[str]:
+        """Return the facts' tables of which the log does not hold all that they need yet."""
         needed = {str(table): needed_columns(facts, table) for table in source_tables(facts)}
         rows = self.ask(
-            f"select key, {self.table('held_since')}(%s, jsonb_build_object(key, value))::text"
-            " from jsonb_each(%s)",
-            (self.slot, json.dumps(needed)),
+            "select key from jsonb_each(%s)"
+            f" where {self.table('held_since')}(%s, jsonb_build_object(key, value)) is null",
+            (json.dumps(needed), self.slot),
         )
-        return {table: None if at is None else lsn.parse(at) for table, at in rows}
+        return [table for (table,) in rows]
+
+    def limits(self, facts: Sequence[Fact]) -> list[tuple[int, bool, str, str]]:
+        """Return what a baseline of the facts must not be older than: cdc.baseline_limits."""
+        rows = self.ask(
+            f"select * from {self.table('baseline_limits')}(%s, %s)",
+            (self.slot, [fact.name for fact in facts]),
+        )
+        return [(lsn.parse(at), *rest) for at, *rest in rows]
 
     def emptied(self) -> dict[str, int]:
         """Return by table a position after the last drop or TRUNCATE of a counted partition.

@@ -1,4 +1,4 @@
-"""Starts the Spark session, with little output and with our packages on every executor."""
+"""Starts the Spark session, with little output and with our code, as a zip, on every executor."""
 
 from __future__ import annotations
 
@@ -8,19 +8,63 @@ import re
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from common import bundle
-from common.command import quiet_spark
+import loader
+import waltally
+from common.command import DEFAULT_TIMEOUT, quiet_spark
 from common.errors import NoExecutor
 from common.progress import print_status
-from common.settings import DEFAULT_TIMEOUT
 from waltally.errors import SettingError
 from waltally.settings import parse_conninfo
+
+_OURS = (
+    *("applying", "archiving", "auditing", "common", "counting", "deltas", "reading"),
+    *("replaying", "seeding"),
+    *("waltally_source", "warehouse"),
+)
+"""The packages beside `common`."""
+_OF_LOADER = ("source", "staging")
+"""The layers of the loader that Spark's may import."""
+
+
+def is_packed() -> bool:
+    """Return whether this code runs from the zip, as by `spark-submit --py-files`."""
+    return not Path(__file__).is_file()
+
+
+def send_code(spark: SparkSession) -> Path:
+    """Bring our code to every executor, unless it has come there packed; return the zip."""
+    if is_packed():
+        return Path(__file__).parents[1]
+    # Java deletes this folder also where a signal ends the job, and Python could not.
+    code = Path(spark.sparkContext._temp_dir) / "waltally.zip"
+    if not code.exists():
+        pack_code(code)
+        spark.sparkContext.addPyFile(str(code))
+    return code
+
+
+def pack_code(archive: Path) -> None:
+    """Write the zip of all modules that the jobs and their tasks import."""
+    beside, follower = Path(__file__).parents[1], Path(loader.__file__).parent
+    homes = {
+        Path(waltally.__file__).parent: Path("waltally"),
+        **{beside / name: Path(name) for name in _OURS},
+        **{follower / name: Path("loader", name) for name in _OF_LOADER},
+    }
+    with zipfile.ZipFile(archive, "w") as out:
+        out.write(Path(loader.__file__), "loader/__init__.py")
+        for home, name in homes.items():
+            for file in sorted(home.rglob("*.py")):
+                out.write(file, name / file.relative_to(home))
+
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -84,7 +128,7 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     for key, value in PINNED.items():
         spark.conf.set(key, value)
     path = list(sys.path)
-    bundle.send(spark)
+    send_code(spark)
     try:
         wait_for_executor(spark, timeout)
         with watched(spark, timeout):

@@ -6,16 +6,19 @@ then equal values have equal texts, and a group is known by the texts of its dim
 
 from __future__ import annotations
 
+import json
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
+from typing import NoReturn
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType
 
-from common import documents, exact_sums
+from common import exact_sums
 from waltally.facts import Condition, Dimension, Fact, Measure
 
 LONGEST = 1000
@@ -52,7 +55,7 @@ def as_dimension(text: Column, dimension: Dimension) -> Column:
     if dimension.kind == "period":
         return period_of(text, dimension)
     if dimension.kind == "path":
-        text = documents.value_at(text, dimension.path)
+        text = value_at(text, dimension.path)
     if dimension.kind == "bucket":
         number = exact_sums.lower_bound(sql.when(is_number(text), text), dimension.bounds)
         return sql.when(text.isNotNull() & ~is_number(text), UNREADABLE).otherwise(number)
@@ -350,3 +353,77 @@ def _scientific(text: Column) -> tuple[Column, Column, Column]:
     after = sql.length(sql.regexp_extract(mantissa, r"\.(.*)", 1))
     power = sql.coalesce(sql.regexp_extract(text, "[eE](.*)", 1).try_cast("int"), sql.lit(0))
     return digits, after, power
+
+
+# PostgreSQL has no text with U+0000 or with one half of a surrogate pair.
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_UNREADABLE = re.compile(r"\\u(0000|[dD][89a-fA-F])")
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_INDEX = re.compile(r"\s*[-+]?[0-9]+")
+
+
+def value_at(document: Column, path: Sequence[str]) -> Column:
+    """Return the text at a path, null for nothing; the character 0 where it cannot be read."""
+    at = list(path)
+
+    def found(text: str | None) -> str | None:
+        try:
+            return None if text is None else text_at(text, at)
+        except (ValueError, RecursionError):
+            return "\0"
+
+    return sql.udf(found, StringType(), useArrow=False)(document)
+
+
+def text_at(document: str, path: Sequence[str]) -> str | None:
+    """Return what `document::json #>> path` gives. Raises ValueError."""
+    if _UNREADABLE.search(_PAIR.sub("", document.replace("\\\\", ""))):
+        raise ValueError("an escape of a character that no text has")
+    # Numbers keep their text.
+    decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse)
+    decoder.decode(document)
+    places = [_after(document, 0)]
+    for name in path:
+        places = [at for place in places for at in _children(decoder, document, place, name)]
+    if not places:
+        return None
+    value, end = decoder.raw_decode(document, places[-1])
+    if value is None or isinstance(value, str):
+        return value
+    return document[places[-1] : end]
+
+
+def _children(decoder: json.JSONDecoder, document: str, at: int, name: str) -> Iterator[int]:
+    """Yield where the values with this name are; the last of the same name counts."""
+    if document[at] == "{":
+        at = _after(document, at + 1)
+        while document[at] != "}":
+            found, at = decoder.raw_decode(document, at)
+            at = _after(document, _after(document, at) + 1)
+            if found == name:
+                yield at
+            at = _next(decoder, document, at)
+    elif document[at] == "[" and _INDEX.fullmatch(name):
+        places = []
+        at = _after(document, at + 1)
+        while document[at] != "]":
+            places.append(at)
+            at = _next(decoder, document, at)
+        if -len(places) <= int(name) < len(places):
+            yield places[int(name)]
+
+
+def _next(decoder: json.JSONDecoder, document: str, at: int) -> int:
+    """Return where the next name or value is, or the end of the object or array."""
+    at = _after(document, decoder.raw_decode(document, at)[1])
+    return _after(document, at + 1) if document[at] == "," else at
+
+
+def _after(document: str, at: int) -> int:
+    found = _BLANKS.match(document, at)
+    assert found is not None
+    return found.end()
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

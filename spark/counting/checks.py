@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from common.connections import HeldSince, TargetSession, resolved
+from common.command import Settings
+from common.connections import TargetSession, resolved
 from common.errors import SnapshotTooOld
-from common.settings import Settings
 
 from counting import ranges
 from counting.snapshot import connect_replication
@@ -131,43 +131,13 @@ def table_findings(
     ]
 
 
-def earliest(slot: SlotPosition, held: HeldSince, baseline_lsn: int | None) -> int:
-    """Return the first position that `position` and `log_holds` take for a baseline."""
-    return max(slot.start_lsn, baseline_lsn or 0, *_begins(slot, held).values())
-
-
-def _begins(slot: SlotPosition, held: HeldSince) -> dict[str, int]:
-    return {table: slot.position_lsn if at is None else at for table, at in held.items()}
-
-
-def log_holds(snapshot_lsn: int, slot: SlotPosition, held: HeldSince) -> None:
-    """Raise SnapshotTooOld where the log does not hold the changes from the snapshot on.
-
-    A table that is not followed yet will be from the slot's position on, so that is read last.
-    """
-    for table, begin in _begins(slot, held).items():
-        if snapshot_lsn < begin:
+def not_older(target: TargetSession, facts: Sequence[Fact], snapshot_lsn: int) -> None:
+    """Raise SnapshotTooOld where a baseline at the position would not count."""
+    for at, _, reason, remedy in target.limits(facts):
+        if snapshot_lsn < at:
             raise SnapshotTooOld(
-                f"the snapshot at {lsn.show(snapshot_lsn)} is older than the changes of {table} in"
-                f" the log, which begin at {lsn.show(begin)}",
-                "seed after `loader setup`, with `loader run` running",
+                f"the snapshot at {lsn.show(snapshot_lsn)} is older than {reason}", remedy
             )
-
-
-def position(snapshot_lsn: int, start_lsn: int, baseline_lsn: int | None) -> None:
-    """Raise SnapshotTooOld where the log starts later, or where a stored baseline is newer."""
-    if snapshot_lsn < start_lsn:
-        raise SnapshotTooOld(
-            f"the snapshot at {lsn.show(snapshot_lsn)} is older than the change log, which starts"
-            f" at {lsn.show(start_lsn)}: the changes between are in neither",
-            "seed after `loader setup`",
-        )
-    if baseline_lsn is not None and snapshot_lsn < baseline_lsn:
-        raise SnapshotTooOld(
-            f"the snapshot at {lsn.show(snapshot_lsn)} is older than the stored baseline, which is"
-            f" of {lsn.show(baseline_lsn)}",
-            "nothing is needed: the newer baseline stays",
-        )
 
 
 def timeline(reader: Connection, slot: SlotPosition, is_standby: bool) -> None:

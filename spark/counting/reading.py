@@ -8,8 +8,8 @@ from functools import reduce
 
 from common import arrow
 from common.arrow import Counters, Query
+from common.command import Settings
 from common.progress import Measure, Progress
-from common.settings import Settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession

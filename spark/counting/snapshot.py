@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from common.command import Settings
 from common.connections import connect, resolved
 from common.errors import SnapshotBlocked, SnapshotLost, StandbyUnusable
 from common.progress import print_status
-from common.settings import Settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg2 import Error, errors
 

@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
+from common.command import Settings
 from common.connections import connect, exported_snapshot, resolved
 from common.errors import AnotherSeed, SnapshotBlocked, SnapshotTooOld, StandbyUnusable
 from common.progress import print_status
-from common.settings import Settings
 from psycopg2 import errors
 
 from counting.snapshot import ExportedSnapshot, Leaves, changed_table, leaves_of, lock

@@ -3,7 +3,7 @@
 The same rules as the package's dbt macros, and tested against the same cases. `changes` has the
 columns commit_lsn (a WAL position as an integer), ordinal, action (null where the loader could not
 say) and payload, all of one slot and in any order. `part` is the fact's name of a table, and
-groups are as deltas.sums has them.
+groups are as common.exact_sums has them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from common import exact_sums
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from deltas import current_rows, images, messages, sums
+from deltas import current_rows, images, messages
 from waltally.facts import Fact
 
 Position = tuple[int, int]
@@ -76,9 +77,9 @@ class FactChanges:
         ignores. Not for current rows, whose old images are keys.
         """
         images = self.images() if all_deletes else self.images().where("not is_ignored")
-        signed = images.withColumn("sums", sums.negated(sql.col("sums"), sql.col("sign")))
-        found = sums.summed(signed, self.fact, "part", "dimensions")
-        return found.where(~sums.is_nothing(self.fact))
+        signed = images.withColumn("sums", exact_sums.negated(sql.col("sums"), sql.col("sign")))
+        found = exact_sums.summed(signed, self.fact, "part", "dimensions")
+        return found.where(~exact_sums.is_nothing(self.fact))
 
     def archived_deletes(self, *by: str) -> DataFrame:
         """Return the rows that were deleted from tables whose deletes the fact ignores.
@@ -87,7 +88,7 @@ class FactChanges:
         still counts of them.
         """
         deleted = self.images().where("is_ignored")
-        return sums.summed(deleted, self.fact, "part", "dimensions", *by)
+        return exact_sums.summed(deleted, self.fact, "part", "dimensions", *by)
 
     def left_out(self) -> dict[str, int]:
         """Return by part how many rows more or fewer belong to no group because of a null.
@@ -115,7 +116,7 @@ class FactChanges:
             rows = current_rows.applied(groups, self.classified, self.fact)
             return rows.withColumn("part", sql.lit(self.fact.tables[0].name)).select(*by, "sums")
         together = self.untruncated(groups).unionByName(self.deltas(all_deletes=all_deletes))
-        return sums.summed(together, self.fact, *by).where(~sums.is_nothing(self.fact))
+        return exact_sums.summed(together, self.fact, *by).where(~exact_sums.is_nothing(self.fact))
 
     def images(self) -> DataFrame:
         """Return the images that count.

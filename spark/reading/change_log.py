@@ -6,11 +6,20 @@ PySpark runs this in processes of its own, beside the driver and on executors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from common import changes
+import pyarrow.compute as pc
+from archiving import manifests
+from archiving.manifests import Contents
+from common import arrow, changes
+from common.command import parse_lsn
+from common.connections import connect_target, resolved
+from common.errors import ArchiveIncomplete, SnapshotTooOld
+from pyarrow import fs
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -25,9 +34,305 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from reading.log import Log, Options, Range
 from waltally import lsn
 from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, parse_conninfo
+from waltally.tables import Table, literal
+
+_MOMENT = pa.timestamp("us", "UTC")
+_COLUMNS = pa.schema(
+    [
+        pa.field("slot_name", pa.string()),
+        pa.field("commit_lsn", pa.int64()),
+        pa.field("ordinal", pa.int64()),
+        pa.field("xid", pa.int64()),
+        pa.field("committed_at", _MOMENT),
+        pa.field("staged_at", _MOMENT),
+        pa.field("action", pa.string()),
+        pa.field("payload", pa.string()),
+    ]
+)
+
+
+class Pruned(Exception):
+    """Changes of the range were pruned before they were read."""
+
+
+@dataclass(frozen=True)
+class Range(InputPartition):
+    """The changes with from_lsn <= commit_lsn < to_lsn of a slot."""
+
+    slot: str
+    from_lsn: int
+    to_lsn: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield them in bounded memory."""
+        for batch in self._read():
+            yield self._shaped(batch)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with the columns of the data source."""
+        slot = pa.array([self.slot] * batch.num_rows, pa.string())
+        found = [slot, *(batch.column(each.name).cast(each.type) for each in list(_COLUMNS)[1:])]
+        return pa.RecordBatch.from_arrays(found, schema=_COLUMNS)
+
+
+@dataclass(frozen=True)
+class LogRange(Range):
+    """A range that the change log has; `conninfo` may hold a password."""
+
+    schema: str
+    conninfo: str = field(repr=False)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        query = changes.query(self.schema, self.slot, self.from_lsn, self.to_lsn)
+        yield from arrow.batches(self.conninfo, query)
+        # After the last row: a prune removes rows and raises no error.
+        begins = (
+            f"select 1 as here from {Table(self.schema, 'slot_position').quoted}"
+            f" where slot_name = {literal(self.slot)}"
+            f" and start_lsn <= {literal(lsn.show(self.from_lsn))}"
+        )
+        if not sum(batch.num_rows for batch in arrow.batches(self.conninfo, begins)):
+            raise Pruned(
+                f"the changes from {lsn.show(self.from_lsn)} on were pruned while they were read;"
+                " read them from an archive, or let the stream register with the option reader"
+            )
+
+
+@dataclass(frozen=True)
+class ArchivedRange(Range):
+    """A range of one file of an archive."""
+
+    archive: str
+    file: str
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as dataset
+
+        from reading.change_log import file_system
+
+        files, home = file_system(self.archive)
+        found = dataset.dataset(
+            f"{home}/slot={self.slot}/{self.file}", format="parquet", filesystem=files
+        )
+        position = pc.field("commit_lsn")
+        within = (position >= self.from_lsn) & (position < self.to_lsn)
+        for batch in found.to_batches(columns=_COLUMNS.names[1:], filter=within):
+            if batch.num_rows:
+                yield batch
+
+
+_KNOWN = ("target", "slot", "schema", "archive", "begin", "end", "maxChanges", "reader")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which changes are read, and from where. Raises SettingError.
+
+    `begin` and `end` are positions, None for the first and the last change that is there. With
+    `archive` what is archived is read there. `max_changes` bounds a batch of a stream, and `reader`
+    is the name that it has in reader_position.
+    """
+
+    target: str
+    slot: str
+    schema: str
+    archive: str | None
+    begin: int | None
+    end: int | None
+    max_changes: int | None
+    reader: str | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Return the options as Spark gives them, whose names have no case."""
+        named = {name.lower(): value for name, value in given.items()}
+        known = {name.lower() for name in _KNOWN}
+        unknown = sorted(set(named) - known - {"path"})
+        if unknown or "path" in named:
+            raise SettingError(
+                f"the format waltally has no option {', '.join(unknown) or 'path'}; it has"
+                f" {', '.join(_KNOWN)}",
+                "docs/data-source.md says what each is",
+            )
+        target = named.get("target", "")
+        if any("password" in word for word in parse_conninfo(target, "target")):
+            raise SettingError(
+                "the option target has a password, and Spark shows options in its UI",
+                "leave it out, and give the driver PGPASSWORD or a password file",
+            )
+        most = named.get("maxchanges")
+        if most is not None and (not most.isdecimal() or int(most) < 1):
+            raise SettingError(f"maxChanges is {most!r}", "give a number from 1 on")
+        slot, schema = named.get("slot", DEFAULT_SLOT), named.get("schema", DEFAULT_SCHEMA)
+        check_names(slot, schema)
+        return cls(
+            target,
+            slot,
+            schema,
+            named.get("archive"),
+            parse_lsn(named.get("begin"), "begin"),
+            parse_lsn(named.get("end"), "end"),
+            None if most is None else int(most),
+            named.get("reader"),
+        )
+
+
+class Log:
+    """A slot's changes: those of the archive, where one is named, and those of the change log."""
+
+    def __init__(self, options: Options) -> None:
+        """Open a session at the warehouse, and read the archive's manifests. Raises LoaderError."""
+        self._options = options
+        self._target = connect_target(options, "data source")
+        self._contents = Contents()
+        if options.archive is not None:
+            self._contents = read_manifests(options.archive, options.slot)
+
+    def close(self) -> None:
+        """End the session."""
+        self._target.close()
+
+    @property
+    def begin(self) -> int:
+        """The first position from which on everything is there."""
+        start = self._target.position().start_lsn
+        return min(start, self._contents.from_lsn) if self._reaches(start) else start
+
+    @property
+    def end(self) -> int:
+        """Everything before this position is there."""
+        return self._target.position().position_lsn
+
+    def cut(self, begin: int, end: int, most: int) -> int:
+        """Return where about so many changes end, between two transactions.
+
+        A slice of the archive is not cut.
+        """
+        count = 0
+        for part in self._contents.slices:
+            if begin < part.to_lsn and part.from_lsn < end:
+                count += part.rows
+                if count >= most:
+                    return min(end, part.to_lsn)
+        begin = max(begin, self._contents.to_lsn)
+        return next(changes.ends(self._target, begin, end, max(1, most - count)), end)
+
+    def ranges(self, begin: int, end: int) -> list[Range]:
+        """Return ranges that hold each change with begin <= commit_lsn < end once.
+
+        Raises SnapshotTooOld where not all are there.
+        """
+        slot = self._target.position()
+        archived_lsn = self._archived(begin, end)
+        if archived_lsn < min(slot.start_lsn, end) and self._options.archive is not None:
+            # A stream that runs for long: the archive has grown, and the log was pruned.
+            self._contents = read_manifests(self._options.archive, self._options.slot)
+            archived_lsn = self._archived(begin, end)
+        if end > slot.position_lsn or archived_lsn < min(slot.start_lsn, end):
+            raise SnapshotTooOld(
+                f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the"
+                f" change log holds those from {lsn.show(slot.start_lsn)} up to"
+                f" {lsn.show(slot.position_lsn)}"
+                + (f", and the archive {self._held()}" if self._options.archive else ""),
+                "ask for others, or name an archive that has them with the option archive",
+            )
+        options = self._options
+        found: list[Range] = [
+            ArchivedRange(
+                options.slot,
+                max(begin, part.from_lsn),
+                min(archived_lsn, part.to_lsn),
+                str(options.archive),
+                file,
+            )
+            for part in self._contents.slices
+            if part.from_lsn < archived_lsn and begin < part.to_lsn
+            for file in part.files
+        ]
+        cuts = [
+            archived_lsn,
+            *changes.ends(self._target, archived_lsn, end),
+        ]
+        conninfo = resolved(self._target)
+        found += [
+            LogRange(options.slot, *bounds, options.schema, conninfo)
+            for bounds in itertools.pairwise(cuts)
+        ]
+        return found
+
+    def register(self, reader: str, position: int) -> None:
+        """Let `loader prune` keep what a reader has not read, which begins at the position."""
+        self._target.ask(
+            f"insert into {self._target.table('reader_position')}"
+            " (slot_name, reader, applied_lsn) values (%s, %s, %s) on conflict do nothing",
+            (self._options.slot, reader, lsn.show(position)),
+        )
+
+    def move(self, reader: str, position: int) -> None:
+        """Write down that a reader has read everything before the position."""
+        self._target.ask(
+            f"update {self._target.table('reader_position')}"
+            " set applied_lsn = %s, moved_at = now() where slot_name = %s and reader = %s",
+            (lsn.show(position), self._options.slot, reader),
+        )
+
+    def _archived(self, begin: int, end: int) -> int:
+        """Return up to where the archive has the changes from `begin` on."""
+        held = self._contents.slices and self._contents.from_lsn <= begin
+        return max(begin, min(end, self._contents.to_lsn)) if held else begin
+
+    def _reaches(self, position: int) -> bool:
+        return bool(self._contents.slices) and position <= self._contents.to_lsn
+
+    def _held(self) -> str:
+        begin, end = self._contents.from_lsn, self._contents.to_lsn
+        return f"those from {lsn.show(begin)} up to {lsn.show(end)}"
+
+
+def file_system(archive: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of an archive, and the path in it. Raises SettingError, OSError."""
+    if "://" not in archive:
+        return fs.LocalFileSystem(), archive.removeprefix("file:").rstrip("/")
+    try:
+        files, path = fs.FileSystem.from_uri(archive.replace("s3a://", "s3://", 1))
+    except ValueError as error:
+        raise SettingError(
+            f"the archive {archive} cannot be reached: {error}",
+            "give a path that pyarrow knows: a mounted folder, s3://, gs://, abfs:// or hdfs://",
+        ) from None
+    return files, path.rstrip("/")
+
+
+def read_manifests(archive: str, slot: str) -> Contents:
+    """Return what the slot's archive holds. Raises ArchiveIncomplete, SettingError."""
+    texts = []
+    try:
+        files, home = file_system(archive)
+        place = fs.FileSelector(f"{home}/slot={slot}/{manifests.FOLDER}", allow_not_found=True)
+        for found in files.get_file_info(place):
+            if found.path.endswith(".json"):
+                with files.open_input_stream(found.path) as stream:
+                    texts.append(stream.read().decode())
+    except OSError as error:
+        raise SettingError(
+            f"the archive {archive} cannot be read: {error}",
+            "see that it is there, and that Spark's driver and executors have the right to read it:"
+            " in a bucket, with its keys and region in their environment",
+        ) from None
+    contents = manifests.read(texts)
+    if not contents.slices:
+        raise ArchiveIncomplete(
+            f"{archive} has no changes of the slot {slot}",
+            "run spark/archive.py --to the same path, or leave the option archive out",
+        )
+    return contents
+
 
 SCHEMA = f"slot_name string, {changes.SCHEMA}"
 """The columns of cdc.change_log; positions are integers, in bytes of WAL."""

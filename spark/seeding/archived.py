@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.command import Settings
 from common.connections import TargetSession
 from common.errors import AuditIncomplete, CountingFailed
 from common.progress import print_status
-from common.settings import Settings
 from warehouse import loader_progress
 from warehouse.fact import is_gap
 
-from seeding.incoming import incoming_table
 from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import literal
@@ -170,7 +169,7 @@ def settle(
         )
     archived = target.table("archived_delete")
     target.ask(
-        f"with went as (delete from {incoming_table(target).quoted}"
+        f"with went as (delete from {target.incoming.quoted}"
         " where fact = %s and reason = %s returning *)"
         f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
         " select %s, %s, part, %s, dimensions, sums::numeric[] from went",
@@ -207,14 +206,10 @@ def of_fact(target: TargetSession, fact: Fact, position: int) -> str:
 
 def _row_count(fact: Fact) -> str:
     """Return SQL: how many rows a row of archived_delete stands for; 0 where nothing counts."""
-    whens = []
-    for part in fact.tables:
-        # A row adds 1 to each count of its table; its conditions are the fact's.
-        counts = [
-            place
-            for place, measure in enumerate(fact.measures, 1)
-            if measure.kind == "count" and not measure.where and part.name in measure.of
-        ]
-        if counts:
-            whens.append(f"when {literal(part.name)} then measures[{counts[0]}]")
+    places = ((part, fact.counting_place(part)) for part in fact.tables)
+    whens = [
+        f"when {literal(part.name)} then measures[{place + 1}]"
+        for part, place in places
+        if place is not None
+    ]
     return f"case part {' '.join(whens)} else 0 end" if whens else "0"

@@ -14,11 +14,10 @@ from typing import Any
 
 from archiving.files import Archive
 from archiving.manifests import Baseline, Origin
-from common import typed_values
+from common import exact_sums, typed_values
+from common.command import Settings
 from common.errors import ArchiveIncomplete, SnapshotTooOld
-from common.settings import Settings
 from counting.counts import COLUMNS, NULL_DIMENSION
-from deltas import sums
 from deltas.rules import FactChanges
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
@@ -130,14 +129,14 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
             f"give an --at up to {lsn.show(rejected['commit_lsn'])}; or {_seed_it(fact)}",
         )
     gone = archive.groups(baseline.archived_files)
-    minus = gone.withColumn("sums", sums.negated(sql.col("sums"), sql.lit(-1)))
+    minus = gone.withColumn("sums", exact_sums.negated(sql.col("sums"), sql.lit(-1)))
     stored = archive.groups(baseline.files).unionByName(minus)
     rows = later.applied_to(stored, "part", "dimensions", all_deletes=True)
     groups = [_as_groups(rows, fact, None)]
     if fact.kind == "fact":
         went = later.untruncated(gone).unionByName(later.archived_deletes())
         groups.append(
-            _as_groups(sums.summed(went, fact, "part", "dimensions"), fact, WENT),
+            _as_groups(exact_sums.summed(went, fact, "part", "dimensions"), fact, WENT),
         )
     left_out = {
         part: rows for part, rows in baseline.left_out.items() if part not in later.truncates
@@ -263,11 +262,9 @@ def _row_count(fact: Fact) -> Column:
     """Return how many rows a group has; 0 where no measure counts the rows of its table."""
     found = sql.lit(0).cast("bigint")
     for part in fact.tables:
-        for place, measure in enumerate(fact.measures):
-            if measure.kind == "count" and not measure.where and part.name in measure.of:
-                own = sql.get("sums", place).cast("bigint")
-                found = sql.when(sql.col("part") == part.name, own).otherwise(found)
-                break
+        if (place := fact.counting_place(part)) is not None:
+            own = sql.get("sums", place).cast("bigint")
+            found = sql.when(sql.col("part") == part.name, own).otherwise(found)
     return sql.lit(1).cast("bigint") if fact.kind == "current_rows" else found
 
 

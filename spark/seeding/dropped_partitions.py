@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from common import changes
+from common import changes, exact_sums
+from common.command import Settings
 from common.connections import TargetSession
 from common.errors import AuditIncomplete
-from common.settings import Settings
-from deltas import sums
 from deltas.rules import FactChanges
 from psycopg2.extras import execute_values
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,7 +20,6 @@ from warehouse import groups
 from warehouse.fact import Built, open_facts
 
 from seeding.archived import FORGET, WENT
-from seeding.incoming import incoming_table
 from waltally import lsn
 from waltally.database import explained
 from waltally.facts import Fact, FactTable
@@ -92,13 +90,13 @@ def _beyond(
         [
             *built.queries,
             f"{archived} and commit_lsn < '{lsn.show(position)}'",
-            groups.counted_query(fact, incoming_table(target)),
+            groups.counted_query(fact, target.incoming),
         ],
         fact,
     ).unionByName(later.deltas())
     sign = sql.when(sql.col("part").isNull(), 1).otherwise(-1)
-    signed = rows.withColumn("sums", sums.negated(sql.col("sums"), sign))
-    found = sums.summed(signed, fact, "dimensions").withColumn("sums", _of_part(fact, part))
+    signed = rows.withColumn("sums", exact_sums.negated(sql.col("sums"), sign))
+    found = exact_sums.summed(signed, fact, "dimensions").withColumn("sums", _of_part(fact, part))
     return found.where(_has_rows(fact, part))
 
 
@@ -113,10 +111,10 @@ def _of_part(fact: Fact, part: FactTable) -> Column:
 
 def _has_rows(fact: Fact, part: FactTable) -> Column:
     """Return whether a group has rows of the part; a negative number is another fault."""
-    for place, measure in enumerate(fact.measures):
-        if measure.kind == "count" and not measure.where and part.name in measure.of:
-            return sql.get("sums", place).cast("bigint") > 0
-    return ~sums.is_nothing(fact)
+    place = fact.counting_place(part)
+    if place is None:
+        return ~exact_sums.is_nothing(fact)
+    return sql.get("sums", place).cast("bigint") > 0
 
 
 def _store(
@@ -125,7 +123,7 @@ def _store(
     with explained(target.place), target.cursor() as cursor:
         execute_values(
             cursor,
-            f"insert into {incoming_table(target).quoted}"
+            f"insert into {target.incoming.quoted}"
             " (fact, part, dimensions, sums, reason) values %s",
             (
                 (fact.name, part, row["dimensions"], row["sums"], WENT)

@@ -13,20 +13,29 @@ from typing import Annotated
 import typer
 from archiving.files import Archive
 from common import session
-from common.command import AsJson, Facts, Job, Partitions, Timeout
+from common.command import (
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Facts,
+    Job,
+    Partitions,
+    Settings,
+    Timeout,
+    parse_lsn,
+)
 from common.connections import TargetSession, connect, connect_target
+from common.errors import spark_errors
 from common.progress import print_lines, print_status
-from common.settings import DEFAULT_TIMEOUT, Settings, parse_lsn
-from common.spark_errors import spark_errors
 from counting import checks, ranges, snapshot, standby
 from counting.reading import counted_groups
 from pyspark.sql import DataFrame, SparkSession
-from warehouse import fact_state, loader_progress
+from warehouse import loader_progress
+from warehouse.fact import read_state
 
 from loader.source import table_identity
 from loader.staging.records import SlotPosition
 from seeding import archived, archived_facts, dropped_partitions, store
-from seeding.incoming import acquire_seed_lock, incoming_table, write
+from seeding.store import acquire_seed_lock, write
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.database import Connection
@@ -116,33 +125,22 @@ def from_archive(
     with spark_errors("seed"):
         archive = Archive.open(spark, settings.archive, target.slot)
         at = archived_facts.position(archive, slot, settings)
-        refuse_old(target, settings, facts, at)
+        checks.not_older(target, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
         with session.fitted(spark, archive.row_count):
             found = archived_facts.count(archive, facts, at)
             groups = reduce(DataFrame.unionByName, (each.groups for each in found))
-            write(groups, target, incoming_table(target))
+            write(groups, target)
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline)
 
 
 def next_step(target: TargetSession, fact: Fact) -> str:
     """Return the fact's state after the seed, and what helps, as the end of a sentence."""
-    found = fact_state.read(target, fact)
+    found = read_state(target, fact)
     if not found.reason:
         return f"it {found.state}"
     return f"it {found.state}: {found.reason}; {found.remedy}"
-
-
-def refuse_old(
-    target: TargetSession, settings: Settings, facts: Sequence[Fact], snapshot_lsn: int
-) -> None:
-    """Raise SnapshotTooOld where a baseline at the position would not count."""
-    held = target.held_since(facts)
-    slot = checks.staging(target, settings)
-    newest = store.baseline_lsn(target, facts)
-    checks.position(snapshot_lsn, slot.start_lsn, newest)
-    checks.log_holds(snapshot_lsn, slot, held)
 
 
 def count(
@@ -161,7 +159,7 @@ def count(
     with exported_by(target, reader, settings, facts) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
         found = store.Counted(exported.position, table_identity.read_current(reader, facts))
-        refuse_old(target, settings, facts, exported.position)
+        checks.not_older(target, facts, exported.position)
         if exported.is_standby:
             # Only now: a standby may come to another timeline until replay is paused.
             checks.timeline(reader, checks.staging(target, settings), is_standby=True)
@@ -173,7 +171,7 @@ def count(
             counted_groups(spark, settings, facts, exported) as rows,
             spark_errors("seed", exported.check),
         ):
-            write(rows, target, incoming_table(target))
+            write(rows, target)
     return found
 
 
@@ -183,9 +181,7 @@ def exported_by(
     """Return the snapshot of the source, or of the standby, as a context."""
     if settings.standby is None:
         return snapshot.export(settings, facts, reader)
-    held = target.held_since(facts)
-    slot = checks.staging(target, settings)
-    least = checks.earliest(slot, held, store.baseline_lsn(target, facts))
+    least = max(at for at, *_ in target.limits(facts))
     return standby.export(settings, facts, reader, least)
 
 

@@ -1,25 +1,28 @@
-"""Puts the counted groups in place of the facts' baselines, all in one transaction."""
+"""Takes the counted groups into a table beside the baselines, and then puts them in their place."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from common import arrow
+from common.command import Settings
 from common.connections import TargetSession
-from common.errors import CountingFailed
-from common.settings import Settings
+from common.errors import AnotherSeed, CountingFailed
+from common.progress import print_status
 from counting import checks
-from counting.counts import NULL_DIMENSION
+from counting.counts import COLUMNS, NULL_DIMENSION
 from psycopg2 import DataError, IntegrityError
+from pyspark.sql import DataFrame
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
 from seeding import archived
 from seeding.archived import Purged
-from seeding.incoming import incoming_table
-from waltally import lsn
+from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact
 
@@ -60,14 +63,51 @@ class Counted:
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
-def baseline_lsn(target: TargetSession, facts: Sequence[Fact]) -> int | None:
-    """Return the position of the facts' newest baseline, None where they have none."""
-    ((newest,),) = target.ask(
-        f"select max(snapshot_lsn)::text from {target.table('baseline')}"
-        " where slot_name = %s and fact_name = any(%s)",
-        (target.slot, [fact.name for fact in facts]),
+@contextlib.contextmanager
+def acquire_seed_lock(target: TargetSession, settings: Settings) -> Iterator[None]:
+    """Keep other seeds of the slot away, and make an empty incoming table for the block.
+
+    Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So no seed takes its
+    snapshot before another one has stored a baseline that it would replace.
+    """
+    names = (target.schema, target.slot)
+    if not locks.acquire(target, "seed", *names):
+        print_status(f"waiting for another seed of slot {target.slot}")
+        if not locks.acquire(target, "seed", *names, seconds=settings.timeout):
+            raise AnotherSeed(
+                f"another seed of slot {target.slot} is running",
+                "let it end, then run the seed again, or raise --timeout",
+            )
+    incoming = target.incoming.quoted
+    # A killed seed leaves its table.
+    target.ask(f"drop table if exists {incoming}")
+    target.ask(
+        f"create unlogged table {incoming} (fact text, part text, dimensions text[],"
+        " row_count bigint, sums text[], reason text, example text, attempt bigint)"
     )
-    return None if newest is None else lsn.parse(newest)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(LoaderError):
+            target.ask(f"drop table if exists {incoming}")
+
+
+def write(groups: DataFrame, target: TargetSession) -> None:
+    """Append the groups, which have the columns COLUMNS, to the incoming table.
+
+    Only rows of the attempts that Spark reports are kept. Raises CountingFailed.
+    """
+    written = arrow.append(groups.select(*COLUMNS), target, target.incoming)
+    with target.transaction():
+        target.ask(
+            f"delete from {target.incoming.quoted} where attempt <> all(%s)", (written.attempts,)
+        )
+        ((stored,),) = target.ask(f"select count(*) from {target.incoming.quoted}")
+    if stored != written.row_count:
+        raise CountingFailed(
+            f"Spark reports {written.row_count:,} groups and {stored:,} are stored",
+            "run the seed again",
+        )
 
 
 def replace(
@@ -89,8 +129,8 @@ def replace(
                     f"run the {settings.work} again",
                 )
             refuse_changed(target, settings, facts)
-            newest = baseline_lsn(target, facts)
-            checks.position(counted.snapshot_lsn, slot.start_lsn, newest)
+            # Again: the log may have been pruned, or begun anew, while the seed was counting.
+            checks.not_older(target, facts, counted.snapshot_lsn)
             return {
                 fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
                 for fact in facts
@@ -132,7 +172,7 @@ def refuse_changed(target: TargetSession, settings: Settings, facts: Sequence[Fa
 def _replace_one(
     target: TargetSession, settings: Settings, fact: Fact, counted: Counted, system: str
 ) -> StoredBaseline:
-    incoming = incoming_table(target).quoted
+    incoming = target.incoming.quoted
     groups = target.table("baseline_group")
     this = (target.slot, fact.name)
     target.ask(f"delete from {groups} where slot_name = %s and fact_name = %s", this)
@@ -194,7 +234,7 @@ def _store_uncounted(
     target: TargetSession, settings: Settings, fact: Fact
 ) -> tuple[dict[str, int], list[Rejection]]:
     """Store what cannot be counted; return the rows with a null by part, and the list."""
-    incoming = incoming_table(target).quoted
+    incoming = target.incoming.quoted
     rejections = target.table("baseline_rejection")
     nulls = target.ask(
         f"select part, sum(row_count)::bigint from {incoming}"

@@ -4,14 +4,14 @@
 docs/data-source.md lists the options.
 """
 
-from common import bundle
+from common import session
 from pyspark.sql import SparkSession
 from reading.change_log import ChangeLogSource
 
 
 def register(spark: SparkSession) -> None:
     """Let a session read the format `waltally`, its executors too."""
-    code = bundle.send(spark)
+    code = session.send_code(spark)
     # The process that plans a stream does not look where executors find files.
     environment = spark.sparkContext.environment
     before = dict(environment)

@@ -1,24 +1,25 @@
-"""A fact as it is built: its rows, position and baseline, read in one transaction."""
+"""A fact as it is built: its state, and its rows, position and baseline as of one moment."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from common.arrow import Snapshot
 from common.connections import TargetSession, exported_snapshot, resolved
-from common.errors import SnapshotTooOld
-from counting import checks, ranges
+from counting import ranges
 from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
 from waltally import lsn
+from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact, FactTable
 from waltally.tables import Table, literal
-from warehouse import fact_state, groups
+from warehouse import groups
 
 
 @dataclass(frozen=True)
@@ -81,24 +82,12 @@ def open_facts(target: TargetSession, facts: Sequence[Fact]) -> Iterator[list[Bu
 
 def is_gap(target: TargetSession, fact: Fact, position: int) -> bool:
     """Return whether the log lacks changes of the fact's tables from the position on."""
-    held = target.held_since([fact])
-    slot = target.position()
-    return checks.earliest(slot, held, None) > position
-
-
-def refuse_gap(target: TargetSession, fact: Fact, position: int) -> None:
-    """Raise SnapshotTooOld where the log has lost changes that the fact lacked when it was read."""
-    if is_gap(target, fact, position):
-        raise SnapshotTooOld(
-            f"{fact.relation} was read at {lsn.show(position)}, and the change log has lost changes"
-            " after that: it was pruned, or partitions of a table came or went",
-            f"run the audit again; it says what helps if {fact.relation} waits then",
-        )
+    return any(is_of_log and position < at for at, is_of_log, *_ in target.limits([fact]))
 
 
 def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
     registered = target.position()
-    position = fact_state.applied_lsn(target, fact)
+    position = applied_lsn(target, fact)
     [(_, baseline_lsn, identities)] = [
         row
         for row in target.ask(table_identity.COUNTED, (target.slot,), target.schema)
@@ -134,3 +123,70 @@ def _rejected(target: TargetSession, fact: Fact) -> Rejected:
         f"select count(*), min(commit_lsn)::text from {listed} where {mine}"
     )
     return Rejected(count, None if first is None else lsn.parse(first))
+
+
+@dataclass(frozen=True)
+class FactState:
+    """`state` is follows, waits or failed; `reason` and `remedy` are empty where all is well."""
+
+    relation: Table
+    state: str
+    reason: str
+    remedy: str
+    applied_lsn: int | None
+
+    @property
+    def error(self) -> LoaderError | None:
+        """Return what keeps the fact from following."""
+        if self.state == "follows":
+            return None
+        error = BuildFailed if self.state == "failed" else NotSetUp
+        return error(f"{self.relation} {self.state}: {self.reason}", self.remedy)
+
+
+STATE_COLUMNS = "state, coalesce(reason, ''), coalesce(remedy, ''), applied_lsn::text"
+
+
+def state_of(fact: Fact, columns: Sequence[Any]) -> FactState:
+    """Return what STATE_COLUMNS say of a fact."""
+    state, reason, remedy, applied = columns
+    return FactState(fact.relation, state, reason, remedy, applied and lsn.parse(applied))
+
+
+def read_state(target: TargetSession, fact: Fact) -> FactState:
+    """Return the state of a registered fact."""
+    (row,) = target.ask(
+        f"select {STATE_COLUMNS} from {target.table('fact_state')}"
+        " where slot_name = %s and model_name = %s",
+        (target.slot, str(fact.relation)),
+    )
+    return state_of(fact, row)
+
+
+def is_rebuild_due(target: TargetSession, facts: Sequence[Fact]) -> bool:
+    """Return whether the next apply starts one of the facts from its baseline."""
+    rows = target.ask(
+        "select bool_or(step = 'rebuild' and error is null)"
+        f" from {target.table('plan_models')}(%s) where model_name = any (%s)",
+        (target.slot, [str(fact.relation) for fact in facts]),
+    )
+    return rows == [(True,)]
+
+
+def applied_lsn(target: TargetSession, fact: Fact) -> int:
+    """Return the position of a fact that follows. Raises NotSetUp, or BuildFailed."""
+    found = read_state(target, fact)
+    if found.error:
+        raise found.error
+    assert found.applied_lsn is not None
+    return found.applied_lsn
+
+
+def baseline_id(target: TargetSession, fact: Fact) -> str | None:
+    """Return which baseline a fact that follows stands on; None where on none."""
+    rows = target.ask(
+        f"select baseline_id::text from {target.table('baseline')}"
+        " where slot_name = %s and fact_name = %s",
+        (target.slot, fact.name),
+    )
+    return str(rows[0][0]) if rows else None

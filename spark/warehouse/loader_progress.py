@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from common.command import Settings
 from common.connections import TargetSession
 from common.errors import AuditIncomplete
 from common.progress import print_status
-from common.settings import Settings
 
 from waltally import locks, lsn
 from waltally.database import Connection
@@ -105,7 +105,7 @@ def wait_until_followed(target: TargetSession, settings: Settings, facts: Sequen
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
     wait = _Wait(settings)
-    while missing := [table for table, at in target.held_since(facts).items() if at is None]:
+    while missing := target.unfollowed(facts):
         if settings.standby is None and not is_followed(target):
             return
         names = ", ".join(missing)

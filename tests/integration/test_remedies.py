@@ -8,7 +8,7 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from common.settings import Settings
+from common.command import Settings
 from counting import checks, snapshot
 
 from loader.staging.records import SlotPosition

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import psycopg2
-from common.settings import Settings
+from common.command import Settings
 
 from testkit.commands import run, wait_until
 from testkit.notify_changes import Session, templates_of

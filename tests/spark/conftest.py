@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from auditing import stored_facts
+from auditing import job as auditing_job
 from common import session
 from counting import snapshot
 from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ def jobs_share_the_session(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setattr(session, "running", running)
         patch.setattr(loader_progress, "_FOLLOWER_SECONDS", 2.0)
-        patch.setattr(stored_facts, "APPLY_SECONDS", 2.0)
+        patch.setattr(auditing_job, "APPLY_SECONDS", 2.0)
         yield
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from common.command import Settings
 from common.connections import connect as connect_job
-from common.settings import Settings
 from counting import grouping, snapshot
 
 from testkit import facts

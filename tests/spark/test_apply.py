@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from applying import batch
+from applying.batch import ApplySettings
 from applying.job import Applied, apply
-from applying.plans import ApplySettings
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow.parquet
 import pytest
 from archiving import manifests as contents
-from archiving.folder import Folder
+from archiving.files import Folder
 from archiving.job import archive
 from archiving.manifests import Origin, Slice
 from common import changes

@@ -14,9 +14,9 @@ import pytest
 from auditing.job import audit
 from auditing.report import LeftOut
 from common import session
+from common.command import Settings
 from common.connections import connect_target
 from common.errors import AuditIncomplete, SnapshotTooOld
-from common.settings import Settings
 from counting import snapshot
 from counting.snapshot import ExportedSnapshot
 from warehouse import loader_progress

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from auditing import evaluation
-from auditing.job import show, why_unseen
+from auditing.job import refuse, show, why_unseen
 from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
-from auditing.stored_facts import refuse
 from common.arrow import Snapshot
 from common.errors import AuditIncomplete
 from deltas.rules import Rejected

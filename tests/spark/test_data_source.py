@@ -17,8 +17,8 @@ from common.errors import SnapshotTooOld
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from reading.log import Log as Source
-from reading.log import Options, Range
+from reading.change_log import Log as Source
+from reading.change_log import Options, Range
 
 from testkit.commands import ROOT
 from tests.spark.archives import COLUMNS, Log

@@ -17,11 +17,10 @@ from archiving import manifests
 from archiving.continuity import ArchiveSettings
 from archiving.job import archive
 from archiving.manifests import Baseline, Contents, Origin, Slice
+from common.command import parse_lsn
 from common.errors import ArchiveIncomplete, ReplayDiffers
-from common.settings import parse_lsn
 from pyspark.sql import SparkSession
-from replaying.job import replay
-from replaying.positions import ReplaySettings, baseline_before, facts_at, parse_time
+from replaying.job import ReplaySettings, baseline_before, facts_at, parse_time, replay
 from replaying.result import row_id
 
 from testkit.databases import Database, empty_database

@@ -18,7 +18,7 @@ from archiving.job import archive
 from deltalake import DeltaTable
 from pyarrow import fs
 from pyspark.sql import SparkSession
-from reading.log import read_manifests
+from reading.change_log import read_manifests
 
 from testkit.commands import ROOT, wait_until
 from testkit.servers import free_port

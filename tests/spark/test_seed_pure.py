@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from common.settings import Settings
+from common.command import Settings
 from counting.ranges import Leaf, Range, cut, plan
 from counting.snapshot import Visibility, unfinished
 

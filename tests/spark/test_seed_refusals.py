@@ -13,8 +13,8 @@ from common.errors import CountingFailed, SnapshotTooOld
 from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
 from seeding import job, store
-from seeding.incoming import acquire_seed_lock
 from seeding.job import seed
+from seeding.store import acquire_seed_lock
 
 from loader.staging.records import SlotPosition
 from testkit.facts import declare, notify
@@ -182,32 +182,32 @@ def test_a_declaration_that_changes_while_it_is_counted_is_refused(
 # What is in the log from when on.
 
 
-def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused() -> None:
-    checks.position(10, 10, 10)
-    with pytest.raises(SnapshotTooOld, match="change log"):
-        checks.position(9, 10, None)
-    with pytest.raises(SnapshotTooOld, match="stored baseline"):
-        checks.position(10, 9, 11)
-
-
 @pytest.mark.parametrize(
-    ("snapshot", "b_since", "refusal"),
+    ("snapshot", "since", "baseline", "refusal"),
     [
-        *((10, 10, ""), (9, 10, "public.a"), (19, 20, r"of public\.b in"), (20, 20, "")),
+        *((10, "0/A", 10, ""), (9, "0/A", 9, "changes of public.notifications in the log")),
+        *((4, "0/2", 4, "the change log, which starts at 0/5"), (10, "0/A", 11, "stored baseline")),
         # What is not followed yet will be from the position of record on.
-        *((30, None, ""), (29, None, r"public\.b")),
+        *((30, None, 10, ""), (29, None, 10, "changes of public.notifications in the log")),
     ],
 )
-def test_each_table_must_be_in_the_log_from_before_the_snapshot(
-    snapshot: int, b_since: int | None, refusal: str
+def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused(
+    source: Source, snapshot: int, since: str | None, baseline: int, refusal: str
 ) -> None:
-    slot = SlotPosition("s", "1", "d", 5, 30)
-    held = {"public.a": 10, "public.b": b_since}
-    if not refusal:
-        checks.log_holds(snapshot, slot, held)
-        return
-    with pytest.raises(SnapshotTooOld, match=refusal):
-        checks.log_holds(snapshot, slot, held)
+    source.previous_seed()
+    source.execute("update cdc.slot_position set start_lsn = '0/5', position_lsn = '0/1E'")
+    source.execute(
+        "update cdc.logged_table set held_since = case when table_name <> 'notifications'"
+        " then '{\"*\": \"0/2\"}' else jsonb_strip_nulls(jsonb_build_object('*', %s::text)) end",
+        since,
+    )
+    source.execute("update cdc.baseline set snapshot_lsn = %s", lsn.show(baseline))
+    with closing(connect_target(job_settings(source))) as target:
+        if not refusal:
+            checks.not_older(target, [notify()], snapshot)
+            return
+        with pytest.raises(SnapshotTooOld, match=refusal):
+            checks.not_older(target, [notify()], snapshot)
 
 
 @contextmanager

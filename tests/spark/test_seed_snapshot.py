@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from common.arrow import rows
 from common.connections import connect
-from common.errors import CountingFailed, SnapshotBlocked
-from common.spark_errors import spark_errors
+from common.errors import CountingFailed, SnapshotBlocked, spark_errors
 from counting import snapshot
 from pyspark.sql import SparkSession
 

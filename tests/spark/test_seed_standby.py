@@ -16,7 +16,7 @@ import counting.standby
 import pytest
 from common.connections import connect
 from counting import checks
-from seeding import incoming
+from seeding import store
 
 from loader.staging.records import SlotPosition
 from testkit.commands import wait_until
@@ -238,7 +238,7 @@ def test_a_terminated_seed_lets_replay_go_on(standby: SeededStandby) -> None:
 def test_a_conflict_with_replay_that_somebody_resumes_ends_the_seed(
     standby: SeededStandby, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = incoming.write
+    write = store.write
 
     def resumed(*rows: Any) -> None:
         standby.ask("select pg_wal_replay_resume()")
@@ -254,7 +254,7 @@ def test_a_conflict_with_replay_that_somebody_resumes_ends_the_seed(
 def test_a_promotion_while_it_reads_ends_the_seed(
     standby: SeededStandby, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = incoming.write
+    write = store.write
 
     def promoted(*rows: Any) -> None:
         standby.promote()

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from loader.applying import applier, calls
-from loader.applying.applier import Applier
-from loader.applying.calls import ModelState
+from loader.applying import applier
+from loader.applying.applier import Applier, ModelState
 from loader.capture import reader, stream
 from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
@@ -159,7 +158,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     """Staging goes on meanwhile."""
     pipeline.begin()
     events: list[Event] = []
-    usual = calls.apply
+    usual = applier.apply
     breaks = iter([True, True])
 
     def apply(*arguments: Any) -> list[ModelState]:

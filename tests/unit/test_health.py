@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, RunState
-from loader.monitoring import http_server
+from loader.monitoring import metrics
 from loader.monitoring.health import STALLED_SECONDS, Answer, Health
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES, WalClock
 from testkit.commands import wait_until
@@ -168,15 +168,15 @@ def port() -> Iterator[int]:
     """A port that is served."""
     chosen = free_port()
     probes = {"/healthz": lambda: Answer(True, "alive")}
-    with http_server.served("127.0.0.1", chosen, CollectorRegistry(), probes):
+    with metrics.answered("127.0.0.1", chosen, CollectorRegistry(), probes):
         yield chosen
 
 
 def test_silent_clients_do_not_hold_their_threads(
     port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert http_server.Handler.timeout, "a client may be silent for ever"
-    monkeypatch.setattr(http_server.Handler, "timeout", 0.1)
+    assert metrics.Handler.timeout, "a client may be silent for ever"
+    monkeypatch.setattr(metrics.Handler, "timeout", 0.1)
     before = threading.active_count()
     held = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
     wait_until(lambda: not any(client.recv(1) for client in held), "all are closed")

@@ -25,6 +25,47 @@ begin
 end
 $$;
 
+-- What a baseline of these facts must not be older than, and the reason and the remedy where it is; with
+-- is_of_log also a fact that is to go on with the change log. What is not followed yet will be from the slot's
+-- position on.
+create function baseline_limits(slot text, facts text[])
+returns table (from_lsn pg_lsn, is_of_log boolean, reason text, remedy text)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select
+        log.start_lsn,
+        true,
+        format('the change log, which starts at %s: the changes between are in neither', log.start_lsn),
+        'seed after `loader setup`'
+    from cdc.slot_position as log
+    where log.slot_name = slot
+    union all
+    select
+        max(baseline.snapshot_lsn),
+        false,
+        format('the stored baseline, which is of %s', max(baseline.snapshot_lsn)),
+        'nothing is needed: the newer baseline stays'
+    from cdc.baseline
+    where baseline.slot_name = slot and baseline.fact_name = any (facts)
+    having count(*) > 0
+    union all
+    select
+        max(held.from_lsn),
+        true,
+        format('the changes of %s in the log, which begin at %s', need.key, max(held.from_lsn)),
+        'seed after `loader setup`, with `loader run` running'
+    from cdc.fact
+    inner join cdc.slot_position as log on log.slot_name = fact.slot_name
+    cross join lateral jsonb_each(fact.needed) as need
+    cross join lateral (
+        select coalesce(
+            cdc.held_since(fact.slot_name, jsonb_build_object(need.key, need.value)), log.position_lsn
+        )
+    ) as held (from_lsn)
+    where fact.slot_name = slot and fact.fact_name = any (facts)
+    group by need.key
+    order by 2, 1 desc
+$$;
+
 create type model_plan as (
     slot_name text,
     model_name text,
@@ -161,154 +202,123 @@ begin
 
     decided as (
         select
-            *,
+            known.*,
             (
                 is_refresh_asked
                 or applied_lsn is null
                 or built_by is distinct from registered
                 or baseline_id is distinct from built_on
             ) as is_rebuild,
-            coalesce(snapshot_lsn, start_lsn) as base_lsn,
+            base_lsn,
+            position_lsn > base_lsn and coalesce(held_lsn > base_lsn, true) as is_base_lacking,
             '`spark-submit spark/seed.py --fact ' || fact_name || '`' as seed
         from known
+        cross join lateral coalesce(snapshot_lsn, start_lsn) as base_lsn
         offset 0
     ),
 
-    judged as (
-        select
-            *,
-            case
-                when compiled is null or table_nos is null then 'not installed'
-                when registered is null then 'not registered'
-                when compiled <> registered then 'declared otherwise'
-                when other_slot is not null then 'other slot'
-                when baseline_id is null and built_on is not null and not is_refresh_asked then 'baseline gone'
-                when not is_rebuild and applied_lsn > greatest(position_lsn, snapshot_lsn) then 'ahead'
-                when not is_rebuild and applied_lsn < start_lsn then 'log starts later'
-                when not is_rebuild and position_lsn > applied_lsn and coalesce(held_lsn > applied_lsn, true) then 'not held'
-                when not is_rebuild then 'add'
-                -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.
-                when baseline_id is not null and counted_by is distinct from registered then 'counted otherwise'
-                when unready_slot is not null then 'other slot unready'
-                when baseline_id is null and built_by is distinct from registered and has_any_baseline then 'seed missing'
-                when baseline_id is null and pruned_from_lsn is not null
-                    then case when built_by is distinct from registered then 'seed missing' else 'pruned' end
-                when baseline_system <> system_identifier then 'other cluster'
-                when snapshot_lsn < start_lsn then 'baseline too old'
-                when position_lsn > base_lsn and coalesce(held_lsn > base_lsn, true)
-                    then case when baseline_id is null then 'seed missing' else 'held too late' end
-                else 'rebuild'
-            end as verdict
-        from decided
-        offset 0
-    ),
-
-    -- By verdict the state, the reason and the remedy, which is another seed where nothing else is said.
+    -- The step, the state, the reason and the remedy, which is another seed where nothing else is said.
     told as (
         select
             *,
             case
-                when error is not null and verdict in ('add', 'rebuild') then array['failed', error, error_remedy]
-                else case verdict
-                    when 'add' then case
-                        when baseline_id is null and start_lsn < position_lsn then array[
-                            'follows',
-                            'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
-                        ]
-                        else array['follows', null, null]
+                when compiled is null or table_nos is null
+                    then array[null, 'waits', 'dbt has not installed it', '`dbt build`']
+                when registered is null
+                    then array[null, 'waits', 'it is not registered for slot ' || slot_name, '`loader setup`']
+                when compiled <> registered then array[
+                    null, 'waits', 'it declares something else than loader setup registered for slot ' || slot_name,
+                    '`loader setup`, then `dbt build`'
+                ]
+                when other_slot is not null then array[
+                    null, 'failed',
+                    format('it is built from the slot %s; a second slot would mix its counts with these', other_slot),
+                    format(
+                        'set LOADER_SLOT=%1$s, or give the fact a dimension {''from'': ''slot''}; to move it to %2$s for good: '
+                        'delete from %6$smodel_watermark where model_name = %3$L and slot_name = %1$L; '
+                        'delete from %6$sinstalled_model where model_name = %3$L and slot_name = %1$L; '
+                        'delete from %6$sarchived_delete where model_name = %3$L and slot_name = %1$L; '
+                        'delete from %6$sfact where fact_name = %4$L and slot_name = %1$L; -- then %5$s',
+                        other_slot, slot_name, model_name, fact_name, seed, 'cdc.'
+                    )
+                ]
+                when baseline_id is null and built_on is not null and not is_refresh_asked then array[
+                    null, 'failed', 'the baseline that it was built on is gone',
+                    seed || '; to do without a baseline, `dbt build --full-refresh`'
+                ]
+                when not is_rebuild and applied_lsn > greatest(position_lsn, snapshot_lsn) then array[
+                    null, 'failed',
+                    format('it holds changes up to %s, the change log only up to %s', applied_lsn, position_lsn)
+                ]
+                when not is_rebuild and applied_lsn < start_lsn then array[
+                    null, 'failed',
+                    format('the change log starts at %s, it holds changes only up to %s', start_lsn, applied_lsn)
+                ]
+                when not is_rebuild and position_lsn > applied_lsn and coalesce(held_lsn > applied_lsn, true) then array[
+                    null, 'waits',
+                    format('the change log does not hold everything that it needs from %s on', applied_lsn),
+                    'see that `loader run` runs, then ' || seed
+                ]
+                when not is_rebuild then array[
+                    'add', 'follows',
+                    case
+                        when baseline_id is null and start_lsn < position_lsn
+                            then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
                     end
-                    when 'rebuild' then array[
-                        'waits',
-                        case
-                            when applied_lsn is null then 'it was not built yet'
-                            when built_by is distinct from registered then 'its rows were counted by another declaration'
-                            when is_refresh_asked then 'dbt asked for a full refresh'
-                            else 'it was not built on its newest baseline yet'
-                        end,
-                        case engine when 'spark' then '`spark-submit spark/apply.py`' else '`loader run --build` or `dbt build`' end
-                    ]
-                    when 'not installed' then array['waits', 'dbt has not installed it', '`dbt build`']
-                    when 'not registered' then array['waits', 'it is not registered for slot ' || slot_name, '`loader setup`']
-                    when 'declared otherwise' then array[
-                        'waits',
-                        'it declares something else than loader setup registered for slot ' || slot_name,
-                        '`loader setup`, then `dbt build`'
-                    ]
-                    when 'other slot' then array[
-                        'failed',
-                        format('it is built from the slot %s; a second slot would mix its counts with these', other_slot),
-                        format(
-                            'set LOADER_SLOT=%1$s, or give the fact a dimension {''from'': ''slot''}; to move it to %2$s for good: '
-                            'delete from %6$smodel_watermark where model_name = %3$L and slot_name = %1$L; '
-                            'delete from %6$sinstalled_model where model_name = %3$L and slot_name = %1$L; '
-                            'delete from %6$sarchived_delete where model_name = %3$L and slot_name = %1$L; '
-                            'delete from %6$sfact where fact_name = %4$L and slot_name = %1$L; -- then %5$s',
-                            other_slot, slot_name, model_name, fact_name, seed, 'cdc.'
-                        )
-                    ]
-                    when 'baseline gone' then array[
-                        'failed',
-                        'the baseline that it was built on is gone',
-                        seed || '; to do without a baseline, `dbt build --full-refresh`'
-                    ]
-                    when 'ahead' then array[
-                        'failed',
-                        format('it holds changes up to %s, the change log only up to %s', applied_lsn, position_lsn)
-                    ]
-                    when 'log starts later' then array[
-                        'failed',
-                        format('the change log starts at %s, it holds changes only up to %s', start_lsn, applied_lsn)
-                    ]
-                    when 'not held' then array[
-                        'waits',
-                        format('the change log does not hold everything that it needs from %s on', applied_lsn),
-                        'see that `loader run` runs, then ' || seed
-                    ]
-                    when 'counted otherwise' then array['waits', 'its baseline was counted by another declaration']
-                    when 'other slot unready' then array[
-                        'waits',
-                        format('its declaration has changed, and slot %s is not set up and seeded for it', unready_slot),
-                        format(
-                            '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --fact %2$s`',
-                            unready_slot, fact_name
-                        )
-                    ]
-                    when 'seed missing' then case
-                        when has_any_baseline
-                            then array['waits', 'other facts of the slot have a baseline and it has none']
-                        when pruned_from_lsn is not null then array[
-                            'waits', format('it has no baseline, and the change log before %s is pruned', start_lsn), seed
-                        ]
-                        when held_lsn is null then array[
-                            'waits',
-                            'it has no baseline, and the change log does not hold all of its tables yet',
-                            'see that `loader run` runs, then ' || seed
-                        ]
-                        else array[
-                            'waits',
-                            format('it has no baseline, and the change log holds its tables only from %s on', held_lsn)
-                        ]
-                    end
-                    when 'pruned' then array[
-                        'failed',
+                ]
+                -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.
+                when baseline_id is not null and counted_by is distinct from registered
+                    then array[null, 'waits', 'its baseline was counted by another declaration']
+                when unready_slot is not null then array[
+                    null, 'waits',
+                    format('its declaration has changed, and slot %s is not set up and seeded for it', unready_slot),
+                    format(
+                        '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --fact %2$s`',
+                        unready_slot, fact_name
+                    )
+                ]
+                when baseline_id is null and pruned_from_lsn is not null and built_by is not distinct from registered
+                    then array[
+                        null, 'failed',
                         format('the change log from %s to %s is pruned, and no baseline holds it', pruned_from_lsn, start_lsn)
                     ]
-                    when 'other cluster'
-                        then array['failed', 'its baseline was taken from another cluster than the slot reads']
-                    when 'baseline too old' then array[
-                        'failed',
-                        format('the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn)
-                    ]
-                    when 'held too late' then array[
-                        'waits',
-                        format(
+                when baseline_id is null and has_any_baseline and (built_by is distinct from registered or is_base_lacking)
+                    then array[null, 'waits', 'other facts of the slot have a baseline and it has none']
+                when baseline_id is null and pruned_from_lsn is not null then array[
+                    null, 'waits', format('it has no baseline, and the change log before %s is pruned', start_lsn)
+                ]
+                when baseline_system <> system_identifier
+                    then array[null, 'failed', 'its baseline was taken from another cluster than the slot reads']
+                when snapshot_lsn < start_lsn then array[
+                    null, 'failed',
+                    format('the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn)
+                ]
+                when is_base_lacking then array[
+                    null, 'waits', case
+                        when baseline_id is not null then format(
                             'its baseline is at %s, and the change log holds its tables %s',
                             snapshot_lsn, coalesce('only from ' || held_lsn || ' on', 'not yet')
                         )
-                    ]
-                end
+                        when held_lsn is null
+                            then 'it has no baseline, and the change log does not hold all of its tables yet'
+                        else format('it has no baseline, and the change log holds its tables only from %s on', held_lsn)
+                    end,
+                    case
+                        when baseline_id is null and held_lsn is null then 'see that `loader run` runs, then ' || seed
+                    end
+                ]
+                else array[
+                    'rebuild', 'waits',
+                    case
+                        when applied_lsn is null then 'it was not built yet'
+                        when built_by is distinct from registered then 'its rows were counted by another declaration'
+                        when is_refresh_asked then 'dbt asked for a full refresh'
+                        else 'it was not built on its newest baseline yet'
+                    end,
+                    case engine when 'spark' then '`spark-submit spark/apply.py`' else '`loader run --build` or `dbt build`' end
+                ]
             end as told
-        from judged
+        from decided
         offset 0
     )
 
@@ -316,11 +326,12 @@ begin
         slot_name,
         model_name,
         fact_name,
-        case when verdict in ('add', 'rebuild') then verdict end as step,
+        told[1] as step,
         -- Whether it moves with the others: not one whose baseline is ahead of the log, for the others would
         -- pass over what is staged in between.
-        verdict = 'add' and engine = 'database' and error is null and applied_lsn <= position_lsn as is_ready,
-        case when verdict = 'add' then applied_lsn else base_lsn end as from_lsn,
+        coalesce(told[1] = 'add' and engine = 'database' and error is null and applied_lsn <= position_lsn, false)
+            as is_ready,
+        case when told[1] = 'add' then applied_lsn else base_lsn end as from_lsn,
         position_lsn,
         applied_lsn,
         registered as declaration,
@@ -331,15 +342,19 @@ begin
         is_refresh_asked,
         baseline_id,
         snapshot_lsn,
-        case when verdict = 'add' then left_out else baseline_left_out end,
+        case when told[1] = 'add' then left_out else baseline_left_out end,
         error,
         retry_at,
-        told[1] as state,
-        told[2] as reason,
-        case when told[2] is not null then coalesce(told[3], seed) end as remedy,
+        case when is_failed then 'failed' else told[2] end as state,
+        case when is_failed then error else told[3] end as reason,
+        case
+            when is_failed then coalesce(error_remedy, seed)
+            when told[3] is not null then coalesce(told[4], seed)
+        end as remedy,
         engine,
         null::pg_lsn
-    from told;
+    from told
+    cross join lateral (select error is not null and told[1] is not null) as now (is_failed);
 end
 $$;
 
