@@ -287,10 +287,10 @@ def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster:
     measures = [5 if each.kind == "count" else 50 for each in fact.measures]
     orders.append([change("I", ORDERS, new=order(4, "web", 1, 10))])
     orders.seed_fact(fact.name, {fact.tables[0].name: {tuple(one): measures}}, orders.position - 1)
-    said = orders.execute(
+    remedies = orders.execute(
         "select remedy from cdc.fact_state where model_name like '%ft_customer_days'"
     )
-    assert said == [("`spark-submit spark/apply.py`",)]
+    assert remedies == [("`spark-submit spark/apply.py`",)]
     run(cluster)
     assert orders.execute(DAYS) == [(5, 50)]
     orders.append([change("I", ORDERS, new=order(5, "web", 1, 10))])
