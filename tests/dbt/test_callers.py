@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -172,7 +173,7 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
     assert built.execute(written_by) == [(2, 1)]
     built.execute(WRONG)
     failed = "select error, retry_at - failed_at from cdc.installed_model where error is not null"
-    pauses = []
+    pauses: list[timedelta] = []
     for _ in range(3):
         built.append(*(source.transaction() for _ in range(20)))
         built.try_again()

@@ -24,28 +24,19 @@ def database(cluster: Cluster, name: str, encoding: str) -> Database:
     return empty_database(cluster, name, options)
 
 
-@pytest.mark.parametrize(
-    "encoding",
-    [
-        pytest.param("LATIN1", marks=pytest.mark.slow),
-        "SQL_ASCII",
-        pytest.param("EUC_JP", marks=pytest.mark.slow),
-    ],
-)
 def test_the_source_may_have_any_encoding_the_target_shares(
-    cluster: Cluster, models: Models, tmp_path: Path, encoding: str
+    cluster: Cluster, models: Models, tmp_path: Path
 ) -> None:
-    with database(cluster, WAREHOUSE, encoding) as source:
+    with database(cluster, WAREHOUSE, "SQL_ASCII") as source:
         pipeline = Pipeline(source, tmp_path, models)
         source.load_notify()
         pipeline.set_up()
-        raw = {"LATIN1": b"caf\xe9", "SQL_ASCII": b"\xff\xfe\xe9", "EUC_JP": b"\xc6\xfc"}[encoding]
         source.execute("set client_encoding to sql_ascii")
         source.insert(2)
         with source.connection.cursor() as cursor:
             cursor.execute(
-                b"update notifications set personalisation = '" + raw + b"\x22}]', "
-                b"notification_status = '" + raw + b"'"
+                b"update notifications set personalisation = '\xff\xfe\xe9\x22}]', "
+                b"notification_status = '\xff\xfe\xe9'"
             )
         source.insert(2)
         must_match_by_status(pipeline)
@@ -82,14 +73,7 @@ def test_a_latin1_source_is_staged_in_a_utf8_target(
     assert '"à ÿ \\\\ \\" £"' in payload
 
 
-@pytest.mark.parametrize(
-    ("from_", "to"),
-    [
-        ("UTF8", "LATIN1"),
-        ("SQL_ASCII", "UTF8"),
-        pytest.param("LATIN1", "EUC_JP", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("from_", "to"), [("UTF8", "LATIN1"), ("SQL_ASCII", "UTF8")])
 def test_a_target_that_cannot_hold_the_text_is_refused(
     cluster: Cluster, models: Models, tmp_path: Path, from_: str, to: str
 ) -> None:
@@ -99,20 +83,11 @@ def test_a_target_that_cannot_hold_the_text_is_refused(
             Pipeline(source, tmp_path, models, target).set_up()
 
 
-@pytest.mark.parametrize(
-    ("encoding", "byte"),
-    [("WIN1252", b"\x81"), pytest.param("EUC_JP", b"\xfe\xfe", marks=pytest.mark.slow)],
-)
-def test_the_rest_goes_on(
-    cluster: Cluster,
-    models: Models,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    encoding: str,
-    byte: bytes,
+def test_text_that_the_target_cannot_hold_is_rejected_and_the_rest_goes_on(
+    cluster: Cluster, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        database(cluster, SOURCE, encoding) as source,
+        database(cluster, SOURCE, "WIN1252") as source,
         database(cluster, WAREHOUSE, "UTF8") as target,
     ):
         pipeline = Pipeline(source, tmp_path, models, target)
@@ -123,7 +98,7 @@ def test_the_rest_goes_on(
         with source.connection.cursor() as cursor:
             cursor.execute(
                 b'begin; insert into notifications ("to", service_id, template_id, '
-                b"notification_type, notification_status) select '" + byte + b"', service_id, id, "
+                b"notification_type, notification_status) select '\x81', service_id, id, "
                 b"'sms', 'sent' from templates limit 1;"
                 b'insert into notifications ("to", service_id, template_id, notification_type, '
                 b"notification_status) select 'x', service_id, id, 'sms', 'sent' "
@@ -142,7 +117,7 @@ def test_the_rest_goes_on(
         assert (table, action) == ("public.notifications", "I")
         assert reason == "the text of the row does not fit the target's encoding"
         kept = json.loads(payload)["undecodable"]
-        assert kept["encoding"] == encoding
-        assert byte in bytes.fromhex(kept["bytes"])
+        assert kept["encoding"] == "WIN1252"
+        assert b"\x81" in bytes.fromhex(kept["bytes"])
         assert target.value("select sum(live_count) from analytics.ft_service_stats") == 13
         assert source.value("select count(*) from notifications") == 14

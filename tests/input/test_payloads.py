@@ -51,17 +51,6 @@ def put(pipeline: Pipeline, payloads: list[str]) -> None:
     pipeline.source.execute("update cdc.slot_position set position_lsn = position_lsn + 8")
 
 
-def test_any_payload_is_kept_with_a_reason(pipeline: Pipeline) -> None:
-    pipeline.set_up()
-    pipeline.source.insert(2)
-    pipeline.stage()
-    put(pipeline, list(PAYLOADS))
-    pipeline.build()
-    listed = "select payload, reason from analytics.rejected_changes order by ordinal"
-    assert pipeline.source.execute(listed) == list(PAYLOADS.items())
-    assert pipeline.fact() == pipeline.recount()
-
-
 NO_UUIDS = [7, True, {"a": 1}, ["x"], "{00000000}", "0" * 32, ""]
 
 
@@ -74,11 +63,16 @@ def inserted(service_id: object) -> str:
     return json.dumps(change)
 
 
-def test_an_id_of_another_kind_is_rejected(pipeline: Pipeline) -> None:
+def test_any_payload_is_kept_with_a_reason(pipeline: Pipeline) -> None:
     pipeline.set_up()
-    pipeline.source.insert(1)
+    pipeline.source.insert(2)
     pipeline.stage()
+    put(pipeline, list(PAYLOADS))
+    pipeline.build()
+    listed = "select payload, reason from analytics.rejected_changes order by ordinal"
+    assert pipeline.source.execute(listed) == list(PAYLOADS.items())
+    assert pipeline.fact() == pipeline.recount()
     put(pipeline, [inserted(value) for value in NO_UUIDS])
     pipeline.build()
     reason = "the value of service_id is not a uuid"
-    assert pipeline.rejected() == [("I", reason)] * len(NO_UUIDS)
+    assert pipeline.rejected()[len(PAYLOADS) :] == [("I", reason)] * len(NO_UUIDS)

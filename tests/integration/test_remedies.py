@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
@@ -162,7 +163,7 @@ IDENTITIES: dict[str, tuple[str, str]] = {
 
 
 def test_identities_that_are_too_narrow(source: Database) -> None:
-    declared = {}
+    declared: dict[str, dict[str, Any]] = {}
     for name, (ddl, _) in IDENTITIES.items():
         source.execute(COPY.format(f'"{name}"'))
         if ddl:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
 from testkit.databases import paste
@@ -11,32 +9,39 @@ from testkit.facts import declare
 from testkit.pipeline import Pipeline
 from tests.partitions.conftest import full
 
-FILLED = (
-    "create table filled (like notifications including defaults);" + full("filled") + "insert into "
-    "filled (\"to\", notification_type, notification_status, service_id, template_id) select 'x', "
-    "'email', 'failed', service_id, id from templates;"
+PLACES = (
+    "create table parts.leaf_{n} partition of notifications for values in ('leaf {n}');"
+    "create table parts.level_{n} partition of notifications for values in ('level {n}')"
+    " partition by list (notification_type);"
+    "create table parts.deep_{n} partition of parts.level_{n} default;"
+    + full("parts.leaf_{n}")
+    + full("parts.deep_{n}")
 )
-ATTACH = "alter table notifications attach partition filled for values in ('failed')"
-WITHOUT_CHANGES = {
-    "loaded without WAL": f"do $$ begin {FILLED.replace('create', 'create unlogged', 1)}"
-    f"alter table filled set logged; {ATTACH}; end $$",
-    "attached": FILLED + ATTACH,
-    "detached": "alter table notifications detach partition parts.created",
-    "a level detached": 'alter table notifications detach partition parts."Sent, final"',
-    "dropped": "drop table parts.created",
-    "truncated": "truncate parts.created",
-    "a level truncated": 'truncate parts."Sent, final"',
-    "renamed": "alter table parts.created rename to was_created",
-    "moved to another schema": "alter table sent_other set schema parts",
-    "detached and attached": "alter table notifications detach partition parts.created;"
-    "insert into parts.created select * from parts.created;"
-    "alter table notifications attach partition parts.created for values in ('created')",
+FILLED = (
+    "create table filled_{n} (like notifications including defaults);"
+    + full("filled_{n}")
+    + 'insert into filled_{n} ("to", service_id, template_id, notification_type, '
+    "notification_status) select 'x', service_id, id, 'email', 'filled {n}' from templates;"
+)
+ATTACH = "alter table notifications attach partition filled_{n} for values in ('filled {n}')"
+RUNNING = {
+    "detached and attached": "alter table notifications detach partition parts.leaf_{n};"
+    "insert into parts.leaf_{n} select * from parts.leaf_{n};"
+    "alter table notifications attach partition parts.leaf_{n} for values in ('leaf {n}')",
+    "dropped": "drop table parts.leaf_{n}",
+    "truncated": "truncate parts.leaf_{n}",
+    "a level truncated": "truncate parts.level_{n}",
+    "renamed": "alter table parts.leaf_{n} rename to was_leaf_{n}",
 }
-
-
-RUNNING = ("detached and attached", "dropped", "truncated", "renamed")
-STOPPED = ("attached", "loaded without WAL")
-"""What `make test` tries with a loader that runs, and with one that is stopped."""
+STOPPED = {
+    "attached": FILLED + ATTACH,
+    "loaded without WAL": f"do $$ begin {FILLED.replace('create', 'create unlogged', 1)}"
+    f"alter table filled_{{n}} set logged; {ATTACH}; end $$",
+    "detached": "alter table notifications detach partition parts.leaf_{n}",
+    "a level detached": "alter table notifications detach partition parts.level_{n}",
+    "moved to another schema": "alter table parts.leaf_{n} set schema public",
+}
+"""What happens while a loader runs, and what happens while it is stopped."""
 
 
 def begin(pipeline: Pipeline) -> None:
@@ -49,55 +54,49 @@ def begin(pipeline: Pipeline) -> None:
     pipeline.must_be_exact()
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_running"),
-    [
-        pytest.param(kind, is_running, marks=() if kind in quick else pytest.mark.slow)
-        for is_running, quick in ((True, RUNNING), (False, STOPPED))
-        for kind in WITHOUT_CHANGES
-    ],
-)
-def test_a_fact_waits_where_rows_came_or_went_without_changes(
-    partitioned: Pipeline, kind: str, is_running: bool
-) -> None:
+def execute(pipeline: Pipeline, ddl: str, number: int) -> None:
+    """Execute each statement in a transaction of its own, and insert a row."""
+    for statement in [ddl] if ddl.startswith("do") else ddl.split(";"):
+        pipeline.source.execute(statement.format(n=number))
+    pipeline.source.insert(1)
+
+
+def test_a_fact_waits_where_rows_came_or_went_without_changes(partitioned: Pipeline) -> None:
     begin(partitioned)
-    ddl = WITHOUT_CHANGES[kind]
-    before = partitioned.fact()
-    # Each in a transaction of its own.
-    statements = [ddl] if ddl.startswith("do") else ddl.split(";")
-    if is_running:
-        with partitioned.follow() as running:
-            for each in statements:
-                partitioned.source.execute(each)
-            partitioned.source.insert(1)
-            running.wait_for("so its facts wait")
-            running.end()
-    else:
-        for each in statements:
-            partitioned.source.execute(each)
-    partitioned.source.insert(1)
-    partitioned.stage()
-    assert "does not hold everything" in partitioned.waits()
-    assert partitioned.fact() == before, "it stays as it was right"
-    assert partitioned.is_said_to_wait()
-    partitioned.seed()
-    partitioned.source.execute("update notifications set notification_status = 'delivered'")
-    partitioned.must_be_exact()
-    assert not partitioned.is_said_to_wait()
+    source = partitioned.source
+    for number, (kind, ddl) in enumerate({**RUNNING, **STOPPED}.items()):
+        source.execute(PLACES.format(n=number))
+        source.insert(2, f"leaf {number}")
+        source.insert(2, f"level {number}")
+        partitioned.must_be_exact()
+        before = partitioned.fact()
+        if kind in RUNNING:
+            with partitioned.follow() as running:
+                execute(partitioned, ddl, number)
+                running.wait_for("so its facts wait")
+                running.end()
+        else:
+            execute(partitioned, ddl, number)
+        source.insert(1)
+        partitioned.stage()
+        assert "does not hold everything" in partitioned.waits(), kind
+        assert partitioned.fact() == before, f"it stays as it was right: {kind}"
+        assert partitioned.is_said_to_wait(), kind
+        partitioned.seed()
+        source.execute("update notifications set notification_status = 'delivered'")
+        partitioned.must_be_exact()
+        assert not partitioned.is_said_to_wait(), kind
 
 
-@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
 def test_a_leaf_that_is_made_filled_and_attached_at_once_needs_no_seed(
-    partitioned: Pipeline, is_running: bool
+    partitioned: Pipeline,
 ) -> None:
     begin(partitioned)
-    if is_running:
-        with partitioned.follow() as running:
-            partitioned.source.execute(FILLED + ATTACH)
-            running.wait_for("has other partitions")
-            running.end()
-    else:
-        partitioned.source.execute(FILLED + ATTACH)
+    with partitioned.follow() as running:
+        partitioned.source.execute((FILLED + ATTACH).format(n=1))
+        running.wait_for("has other partitions")
+        running.end()
+    partitioned.source.execute((FILLED + ATTACH).format(n=2))
     partitioned.must_be_exact()
     assert not partitioned.is_said_to_wait()
 
@@ -127,23 +126,6 @@ def test_a_table_may_become_partitioned_while_the_loader_runs(pipeline: Pipeline
     pipeline.source.insert(2, "late")
     pipeline.source.execute("delete from notifications where notification_status = 'created'")
     pipeline.must_be_exact()
-
-
-def test_a_position_passes_no_leaf_that_is_gone(partitioned: Pipeline) -> None:
-    """What is built right after the drop must not count the rows that went."""
-    begin(partitioned)
-    with partitioned.follow() as running:
-        partitioned.source.execute("drop table parts.created")
-        gone = partitioned.source.value("select pg_current_wal_insert_lsn()")
-        partitioned.source.insert(1, "sent")
-        running.wait_for("so its facts wait")
-        running.end()
-    begins = partitioned.source.value(
-        "select held_since ->> '*' from cdc.logged_table where table_name = 'notifications'"
-    )
-    assert partitioned.source.value("select %s::pg_lsn >= %s", begins, gone)
-    applied = "select max(applied_lsn) from cdc.model_watermark"
-    assert partitioned.source.value(f"select ({applied}) < %s::pg_lsn", begins)
 
 
 def test_a_leaf_whose_changes_reach_no_slot_is_refused(partitioned: Pipeline) -> None:

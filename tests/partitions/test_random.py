@@ -6,18 +6,14 @@ import json
 import random
 import signal
 import threading
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from testkit.commands import wait_until
-from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster
 from testkit.spark_jobs import run_job
-from testkit.standbys import Family
-from tests.partitions.conftest import full, partition
+from tests.partitions.conftest import full
 
 STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
 SOME = "(select id from notifications order by random() limit 3)"
@@ -71,11 +67,8 @@ def is_staged(pipeline: Pipeline, text: str) -> bool:
     return bool(pipeline.source.value(found, text))
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
-)
-def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline, seed: int) -> None:
-    history = History(seed)
+def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline) -> None:
+    history = History(1)
     partitioned.set_up()
     for number in range(6):
         with partitioned.follow() as running:
@@ -97,11 +90,10 @@ def is_built(pipeline: Pipeline) -> bool:
     return fact["baseline"] is not None and fact["built_on"] == fact["baseline"]["id"]
 
 
-def while_written(pipeline: Pipeline, seed: Callable[[], object]) -> None:
-    """Seed and audit while rows change and leaves come; the audit fails on a difference.
-
-    To truncate, or to make a leaf beside a default one, an application waits for the seed.
-    """
+@pytest.mark.slow
+def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> None:
+    """To truncate, or to make a leaf beside a default one, an application waits for the seed."""
+    pipeline = partitioned
     pipeline.source.execute("drop table other_status")
     history = History(7, has_default=False, truncates=False)
     pipeline.source.insert(200)
@@ -121,8 +113,9 @@ def while_written(pipeline: Pipeline, seed: Callable[[], object]) -> None:
     with pipeline.follow("--build") as running:
         thread.start()
         try:
-            seed()
+            run_job("spark-submit spark/seed.py", pipeline.environment())
             wait_until(lambda: is_built(pipeline), "the loader builds on the new baseline")
+            # It fails where it finds a difference.
             run_job("spark-submit spark/audit.py", pipeline.environment())
         finally:
             stop.set()
@@ -130,27 +123,3 @@ def while_written(pipeline: Pipeline, seed: Callable[[], object]) -> None:
         running.end()
     writer.connection.close()
     pipeline.must_be_exact()
-
-
-@pytest.mark.slow
-def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> None:
-    while_written(
-        partitioned, lambda: run_job("spark-submit spark/seed.py", partitioned.environment())
-    )
-
-
-@pytest.mark.slow
-def test_a_seed_from_a_standby_is_exact_too(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster
-) -> None:
-    pipeline = partition(make_pipeline(family.primary, cluster))
-    standby = family.standby({})
-    dsn = standby.dsn(pipeline.source.name)
-    # Nothing answers at the source's address: the primary is not touched.
-    nowhere = {"PGHOST": "127.0.0.1", "PGPORT": "1"}
-    while_written(
-        pipeline,
-        lambda: run_job(
-            f"spark-submit spark/seed.py --standby '{dsn}'", pipeline.environment(**nowhere)
-        ),
-    )

@@ -50,7 +50,7 @@ def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
             # The new leaf's transaction locks its own table.
             pipeline.source.execute(ARCHIVED)
             with pytest.raises(AssertionError, match="something is stored"):
-                wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=2)
+                wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=1)
             pipeline.source.execute("select pg_cancel_backend(%s)", pid)
             running.wait_for("has other partitions")
             pipeline.wait_for_staged(4)

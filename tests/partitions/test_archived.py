@@ -1,0 +1,121 @@
+"""Archived rows count once and stay counted: when they move between leaves, or go with one."""
+
+from __future__ import annotations
+
+import pytest
+
+from testkit.pipeline import Pipeline
+from testkit.spark_jobs import run_job
+from waltally.errors import LoaderError
+
+ARCHIVE = (
+    "insert into notification_history (id, service_id, template_id, notification_type, "
+    "notification_status, created_at) select gen_random_uuid(), service_id, template_id, "
+    "notification_type, notification_status, created_at from notifications"
+)
+KEY = "alter table notification_history add primary key (id, notification_status)"
+MOVE = "update notification_history set notification_status = '{}' where notification_status = '{}'"
+
+
+def archived(pipeline: Pipeline) -> dict[str, int]:
+    """Return how many archived rows the fact has, by status."""
+    found = pipeline.source.execute(
+        "select notification_status, sum(archived_count)::int from analytics.ft_service_stats "
+        "group by 1 having sum(archived_count) <> 0"
+    )
+    return dict(found)
+
+
+def test_rows_that_move_count_once_and_purged_ones_stay_counted(partitioned: Pipeline) -> None:
+    source = partitioned.source
+    source.execute(KEY)
+    partitioned.set_up()
+    partitioned.seed()
+    source.insert(5, "sent")
+    # Triggers may write to other tables between the delete and the insert of a row that moves.
+    source.execute(
+        "create function note() returns trigger language plpgsql as $$ begin "
+        "update notifications set notification_status = 'noted'; return new; end $$;"
+        "create trigger note before insert on history_rest for each row execute function note()"
+    )
+    source.execute(ARCHIVE)
+    source.execute(MOVE.format("failed", "sent"))
+    source.execute(MOVE.format("late", "failed"))
+    source.execute(
+        f"begin; {MOVE.format('sent', 'late')}; savepoint s;"
+        f"{MOVE.format('lost', 'sent')}; rollback to s; commit"
+    )
+    partitioned.must("run", "--once", "--columns", "created_at")
+    partitioned.must_be_exact()
+    assert archived(partitioned) == {"sent": 5}
+
+    # A purge beside an insert is no move.
+    source.execute("drop trigger note on history_rest")
+    source.execute(
+        "begin; delete from notification_history; update notifications set notification_status = "
+        f"'failed', id = gen_random_uuid(); {ARCHIVE}; delete from notification_history; commit"
+    )
+    partitioned.catch_up()
+    assert archived(partitioned) == {"sent": 5, "failed": 5}
+
+    # A leaf that is dropped is a purge; the changes just before it belong to the leaf that is gone.
+    source.execute(ARCHIVE)
+    partitioned.catch_up()
+    with partitioned.follow("--build") as running:
+        source.execute(MOVE.format("sent", "failed"))
+        source.execute("drop table history_sent")
+        source.execute("delete from notifications")
+        audit = run_job("spark-submit spark/audit.py", partitioned.environment())
+        assert "was dropped or truncated before" in audit
+        assert archived(partitioned) == {"sent": 10, "failed": 5}
+        run_job("spark-submit spark/seed.py", partitioned.environment())
+        audit = run_job("spark-submit spark/audit.py", partitioned.environment())
+        assert "was dropped or truncated before" not in audit
+        running.end()
+    partitioned.catch_up()
+    assert archived(partitioned) == {"sent": 10, "failed": 5}
+    assert partitioned.rejected() == []
+
+
+def test_facts_wait_where_no_key_tells_a_move_from_a_purge(partitioned: Pipeline) -> None:
+    partitioned.set_up()
+    partitioned.source.insert(1, "sent")
+    partitioned.source.execute(ARCHIVE)
+    partitioned.catch_up()
+    before = partitioned.fact()
+    with partitioned.follow() as running:
+        partitioned.source.execute(MOVE.format("failed", "sent"))
+        running.wait_for("may have moved between its partitions")
+        running.end()
+    partitioned.stage()
+    assert "does not hold everything" in partitioned.waits()
+    assert partitioned.fact() == before
+    partitioned.seed()
+    partitioned.must_be_exact()
+
+
+@pytest.mark.slow
+def test_rows_that_a_leaf_brought_are_not_taken_for_purged(partitioned: Pipeline) -> None:
+    partitioned.set_up()
+    partitioned.source.insert(2)
+    partitioned.source.execute(ARCHIVE)
+    partitioned.seed()
+    partitioned.catch_up()
+    # Each in a transaction of its own: made, filled and attached at once, it would be no matter.
+    for each in (
+        "create table filled (like notification_history)",
+        "insert into filled select * from notification_history",
+        "update filled set notification_status = 'failed'",
+        "alter table filled replica identity full",
+        "alter table notification_history attach partition filled for values in ('failed')",
+    ):
+        partitioned.source.execute(each)
+    with partitioned.follow() as running:
+        partitioned.source.insert(1)
+        running.wait_for("so its facts wait")
+        with pytest.raises(LoaderError, match="the change log does not hold everything"):
+            run_job("spark-submit spark/audit.py", partitioned.environment())
+        said = run_job("spark-submit spark/seed.py", partitioned.environment())
+        assert "the change log does not go on from" in said
+        running.end()
+    partitioned.must_be_exact()
