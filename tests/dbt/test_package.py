@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dbt.cli.main import dbtRunner
 
-from testkit.commands import ROOT, profiles, run_dbt
+from testkit.commands import ROOT, SECRET, profiles, run_dbt
 from testkit.project import host_project
 from testkit.traps import traps
 from tests.dbt.project import QUIET, Project, messages
@@ -103,10 +103,13 @@ def test_a_fact_is_a_semantic_model_and_one_of_the_package_may_be_rolled_up(
         "{{{{ waltally.roll_up(fact=ref({}), measures={{'n': {{'sum': 'live_count'}}}}, "
         "dimensions={{'service_id': 'service_id'}}) }}}}"
     )
+    # dbt runs Jinja in the YAML of a semantic model, so a name that is code must not get there.
     models = {
         "ft_days": "{{ waltally.fact(tables={'orders': 'public.orders'}, dimensions={'region': "
-        "'text', 'day': {'date_of': 'placed_at', 'timezone': 'UTC'}}, measures={'order_count': "
-        "{'count': 'orders'}, 'amount': {'sum': 'amount'}}) }}",
+        """'text', "{{ env_var('PGPASSWORD') }}": 'text', """
+        "'day': {'date_of': 'placed_at', 'timezone': 'UTC'}}, measures={'order_count': "
+        """{'count': 'orders'}, "{{ env_var('PGPORT') }}": {'sum': 'amount'}, """
+        "'amount': {'sum': 'amount'}}) }}",
         "days": "select date '2026-01-01' as date_day",
         "ft_one": roll_up.format("'ft_service_stats'"),
         "ft_two": roll_up.format("'waltally', 'ft_service_stats'"),
@@ -116,7 +119,8 @@ def test_a_fact_is_a_semantic_model_and_one_of_the_package_may_be_rolled_up(
         "models: [{name: days, time_spine: {standard_granularity_column: date_day}, "
         "columns: [{name: date_day, granularity: day}]}]"
     )
-    environment = {**os.environ, **profiles(tmp_path), "DBT_PROJECT_DIR": str(project)}
+    own = {"DBT_PROJECT_DIR": str(project), "PGPASSWORD": SECRET}
+    environment = {**os.environ, **profiles(tmp_path), **own}
 
     def dbt(*words: str) -> str:
         done = run_dbt(("--quiet", *words, "--vars", "{notify_facts: true}"), environment)

@@ -1,11 +1,12 @@
 {# Print a fact as a semantic model of dbt (MetricFlow), with a metric for each measure:
-   dbt --quiet run-operation print_semantic_model --args '{fact: ft_orders}' > models/ft_orders_metrics.yml #}
+   dbt --quiet run-operation print_semantic_model --args '{fact: ft_orders}' > models/ft_orders_metrics.yml
+   dbt runs Jinja in that file. So a column is left out whose name has braces, which MetricFlow takes in no name. #}
 {% macro print_semantic_model(fact) %}
     {%- set node = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
         | selectattr('name', 'equalto', fact) | first -%}
     {%- set declared = (node or {}).get('config', {}).get('meta', {}).get('waltally', {}) -%}
     {%- set dimensions = [] -%}
-    {%- for given in declared.get('dimensions', []) -%}
+    {%- for given in declared.get('dimensions', []) if modules.re.search('[{}]', given.name) is none -%}
         {%- set dimension = {'name': given.name, 'expr': given.name, 'type': 'categorical'} -%}
         {%- if given.name | lower in ['second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'] -%}
             {#- MetricFlow keeps these for itself. -#}
@@ -24,7 +25,7 @@
         ) -%}
     {%- endif -%}
     {%- set measures = [] -%}
-    {%- for measure in declared.measures -%}
+    {%- for measure in declared.measures if modules.re.search('[{}]', measure.name) is none -%}
         {#- A name is unique in the whole project. -#}
         {%- do measures.append({
             'name': fact ~ '_' ~ measure.name, 'expr': measure.name, 'agg': 'sum', 'create_metric': true,
