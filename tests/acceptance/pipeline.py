@@ -11,7 +11,7 @@ from random import Random
 
 from testkit import recount
 from testkit import source as notify
-from testkit.commands import ROOT
+from testkit.commands import ROOT, run, wait_until
 from testkit.comparison import Difference
 from testkit.databases import Database
 from testkit.notify_traffic import Traffic
@@ -56,9 +56,7 @@ class Pipeline:
 
     def run(self, *command: str) -> str:
         """Run a command to its end; fail the test where it fails."""
-        done = subprocess.run(
-            command, env=self.environment, cwd=ROOT, capture_output=True, text=True
-        )
+        done = run(list(command), self.environment)
         assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
         return done.stdout
 
@@ -76,9 +74,7 @@ class Pipeline:
     def write(self) -> None:
         """Wait until the traffic has written some more; it goes on."""
         until = self.traffic.counts.total() + self.random.randint(50, 400)
-        while self.traffic.counts.total() < until:
-            # The traffic paces itself; there is no condition on a server to wait for.
-            self.database.execute("select pg_sleep(0.05)")
+        wait_until(lambda: self.traffic.counts.total() >= until, "the traffic goes on")
 
     def differences(self) -> list[Difference]:
         """Return where the fact differs from a recount."""

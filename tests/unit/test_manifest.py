@@ -36,17 +36,14 @@ def test_the_facts_are_the_models_that_declare_one() -> None:
     assert second.declaration == NOTIFY
 
 
-def test_other_nodes_declare_nothing() -> None:
-    others = {
+def test_other_nodes_declare_nothing_and_a_relation_has_the_alias() -> None:
+    nodes = {
         "a": node("a", None),
         "b": {"resource_type": "model", "name": "b", "config": {"meta": {}}},
         "c": node("c", NOTIFY, resource_type="test"),
+        "d": node("ft", NOTIFY, alias="other"),
     }
-    assert declared_facts(others) == ()
-
-
-def test_the_relation_is_the_alias_not_the_name() -> None:
-    (fact,) = declared_facts({"a": node("ft", NOTIFY, alias="other")})
+    (fact,) = declared_facts(nodes)
     assert (fact.name, fact.relation.name) == ("ft", "other")
 
 

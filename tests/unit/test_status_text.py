@@ -11,7 +11,7 @@ import pytest
 
 from loader.monitoring.findings import Thresholds, passed, summarize
 from loader.monitoring.status_text import render
-from loader.monitoring.text_lines import LogFormatter, aligned, echo, write
+from loader.monitoring.text_lines import LogFormatter
 from waltally.errors import SettingError, combine
 from waltally.escapes import escaped
 
@@ -182,15 +182,6 @@ def test_a_character_that_does_more_than_stand_there_is_shown_as_python_writes_i
 @pytest.mark.parametrize("text", ["", "plain", "Größe 数量 🙂", "a\\nb", "e\u0301", "نص", "\u00a0"])
 def test_any_other_text_stays_as_it_is(text: str) -> None:
     assert escaped(text) == text
-
-
-def test_lines_stay_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    for printed in (echo, write):
-        printed([NAME, "next"])
-        assert capsys.readouterr().out == f"{escaped(NAME)}\nnext\n"
-    first, second = aligned([(NAME, "7"), ("b", "10")], right=[1])
-    assert first == f"{escaped(NAME)}   7"
-    assert len(first) == len(second)
 
 
 def test_an_error_has_the_lines_that_it_should_have() -> None:
