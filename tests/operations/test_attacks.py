@@ -28,7 +28,7 @@ CALLER, CREATOR = "caller", "creator"
 ROUTINE = "analytics.ft_service_stats__apply"
 SIGNATURE = f"{ROUTINE}(text, text, cdc.change[], integer[], integer[], text[])"
 SETTINGS = {
-    **{"statement_timeout": "'1ms'", "lock_timeout": "'1ms'", "idle_session_timeout": "'50ms'"},
+    **{"statement_timeout": "'1ms'", "lock_timeout": "'1ms'", "idle_session_timeout": "'120ms'"},
     "idle_in_transaction_session_timeout": "'1ms'",
     "default_transaction_isolation": "'serializable'",
     **{"default_transaction_read_only": "on", "default_transaction_deferrable": "on"},
