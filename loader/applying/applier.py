@@ -19,7 +19,6 @@ from loader.capture.events import (
 )
 from loader.staging.target_state import (
     ModelState,
-    Part,
     apply,
     newest_age,
     newest_rejections,
@@ -149,7 +148,7 @@ class Applier:
         while not self._stop.is_set():
             try:
                 is_more = self._apply_behind()
-                before, self._rejected = self._rejected, self._behind.newest_rejections()
+                before, self._rejected = self._rejected, newest_rejections(*self._behind.place)
                 _say_rejections(before, self._rejected)
                 pause = 0.0 if is_more else _LOOK_SECONDS
             except Exception as failure:
@@ -162,12 +161,12 @@ class Applier:
         self._notify(Building())
         started = time.monotonic()
         self._run_state.apply_due_at = started + self._round
-        states = self._front.apply("front")
+        states = apply(*self._front.place, "front")
         busy = time.monotonic() - started
         applied = max((each.applied_lsn or 0 for each in states), default=0)
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
-            age = self._front.newest_age(self._applied, applied)
+            age = newest_age(*self._front.place, self._applied, applied)
             ages = {} if age is None else {each.name: age for each in states}
             self._age_due = started + _AGE_SECONDS
         self._applied = applied
@@ -182,7 +181,7 @@ class Applier:
 
     def _apply_behind(self) -> bool:
         """Return whether there is more to apply."""
-        states = self._behind.apply("behind")
+        states = apply(*self._behind.place, "behind")
         for each in states:
             before = self._said.get(each.name, ("follows", None))
             self._said[each.name] = (each.state, each.reason)
@@ -213,15 +212,12 @@ class _Session:
         self._settings = settings
         self._connection: Connection | None = None
 
-    def apply(self, part: Part) -> list[ModelState]:
-        return apply(self._connected(), self._settings.schema, self._settings.slot, part)
-
-    def newest_age(self, begin: int, end: int) -> float | None:
-        settings = self._settings
-        return newest_age(self._connected(), settings.schema, settings.slot, begin, end)
-
-    def newest_rejections(self) -> dict[str, int]:
-        return newest_rejections(self._connected(), self._settings.schema, self._settings.slot)
+    @property
+    def place(self) -> tuple[Connection, str, str]:
+        """The connection, the schema and the slot, by which the target is asked."""
+        if self._connection is None:
+            self._connection = _connect(self._settings)
+        return self._connection, self._settings.schema, self._settings.slot
 
     def cancel(self) -> None:
         """Cancel what runs, from another thread."""
@@ -237,11 +233,6 @@ class _Session:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
-
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            self._connection = _connect(self._settings)
-        return self._connection
 
 
 def _connect(settings: Settings) -> Connection:
