@@ -13,7 +13,6 @@ from loader.source.findings import source_findings, tables_replaced
 from loader.source.remedies import setting_remedy
 from loader.source.server import ask_server
 from loader.source.server_checks import (
-    encodings_fit,
     keeping_findings,
     primary_note,
     standby_findings,
@@ -26,6 +25,7 @@ from loader.staging.records import Registration
 from waltally import locks
 from waltally.database import Connection, connect
 from waltally.errors import (
+    EncodingUnfit,
     IsStandby,
     LoaderError,
     NotSetUp,
@@ -91,7 +91,7 @@ def other_slot_findings(
     others = {
         fact.name: registration.other_slot(target, settings.schema, settings.slot, fact)
         for fact in facts
-        if not fact.has_slot_dimension
+        if all(each.kind != "slot" for each in fact.dimensions)
     }
     return [
         SettingError(
@@ -107,10 +107,18 @@ def other_slot_findings(
 
 
 def encoding_findings(source: Connection, target: Connection) -> list[LoaderError]:
-    """Return why the target cannot hold the source's text; empty where it can."""
-    names = [c.info.parameter_status("server_encoding") or "" for c in (source, target)]
-    unfit = encodings_fit(*names)
-    return [unfit] if unfit else []
+    """Return why the target cannot hold the source's text, which comes as the source stores it."""
+    theirs, ours = (c.info.parameter_status("server_encoding") or "" for c in (source, target))
+    if ours in (theirs, "SQL_ASCII") or (ours == "UTF8" and theirs != "SQL_ASCII"):
+        return []
+    return [
+        EncodingUnfit(
+            f"The target's encoding is {ours}, which cannot hold every text of a source in"
+            f" {theirs}",
+            f"name a target database made with: create database ... encoding '{theirs}' template "
+            "template0" + ("" if theirs == "SQL_ASCII" else "; UTF8 holds every encoding's text"),
+        )
+    ]
 
 
 def foreign_findings(
