@@ -142,11 +142,6 @@ class Fact:
     """The whole as it is registered."""
 
     @property
-    def has_slot_dimension(self) -> bool:
-        """Whether several slots may feed it."""
-        return any(dimension.kind == "slot" for dimension in self.dimensions)
-
-    @property
     def key_dimensions(self) -> tuple[Dimension, ...]:
         """The columns of its unique index."""
         return tuple(each for each in self.dimensions if not self.key or each.name in self.key)

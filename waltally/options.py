@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from waltally import lsn
 from waltally.errors import SettingError
 from waltally.settings import parse_conninfo
 
@@ -25,6 +26,16 @@ def without_password(
             f"give it in LOADER_{name.upper()}_DSN, PGPASSWORD or PGPASSFILE",
         )
     return value
+
+
+def parse_lsn(text: str | None, flag: str) -> int | None:
+    """Return the position that was given by a flag. Raises SettingError."""
+    try:
+        return None if text is None else lsn.parse(text)
+    except ValueError:
+        raise SettingError(
+            f"{flag} is {text!r}: not a WAL position", "give one like 0/15368E0"
+        ) from None
 
 
 Source = Annotated[

@@ -6,8 +6,6 @@ import logging
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Literal
 
 from loader.capture.events import (
     BuildBroke,
@@ -19,71 +17,16 @@ from loader.capture.events import (
     RunState,
     ignore,
 )
-from waltally import failpoints, lsn
+from loader.staging.target_state import (
+    ModelState,
+    apply,
+    newest_age,
+    newest_rejections,
+)
+from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import BuildFailed, LoaderError, unexpected
 from waltally.settings import Settings
-
-Part = Literal["all", "front", "behind"]
-"""The models that follow, at one position; those that are behind them, one at a call; or both."""
-
-
-@dataclass(frozen=True)
-class ModelState:
-    """A model after a call: a row of cdc.fact_state, and whether another call has more to do."""
-
-    name: str
-    state: str
-    """`follows`, `waits` or `failed`."""
-    reason: str | None
-    remedy: str | None
-    applied_lsn: int | None
-    is_behind: bool
-
-
-def apply(connection: Connection, schema: str, slot: str, part: Part) -> list[ModelState]:
-    """Apply what is staged, in one transaction: the call itself, which saves two messages.
-
-    Raises LoaderError.
-
-    Front tells of the models that follow alone.
-    """
-    call = "select model_name, state, reason, remedy, applied_lsn, is_behind from {}.apply(%s, %s)"
-    rows = connection.ask(call, (slot, part), schema)
-    failpoints.reach("applied")
-    return [
-        ModelState(name, state, reason, remedy, lsn.parse(at) if at else None, is_behind)
-        for name, state, reason, remedy, at, is_behind in rows
-    ]
-
-
-def newest_rejections(connection: Connection, schema: str, slot: str) -> dict[str, int]:
-    """Return, by model, the newest change that it could not count; nothing where it counted all."""
-    rows = connection.ask(
-        "select model_name, rejected_lsn from {}.model_watermark "
-        "where slot_name = %s and rejected_lsn is not null",
-        (slot,),
-        schema,
-    )
-    return {model: lsn.parse(rejected) for model, rejected in rows}
-
-
-def newest_age(
-    connection: Connection, schema: str, slot: str, begin: int, end: int
-) -> float | None:
-    """Return how long ago, in seconds, the newest change between two positions was committed.
-
-    None where there is none. Raises LoaderError.
-    """
-    rows = connection.ask(
-        "select extract(epoch from clock_timestamp() - committed_at)::float8 from {}.change_log "
-        "where slot_name = %s and commit_lsn >= %s and commit_lsn < %s "
-        "order by slot_name desc, commit_lsn desc, ordinal desc limit 1",
-        (slot, lsn.show(begin), lsn.show(end)),
-        schema,
-    )
-    return max(0.0, rows[0][0]) if rows else None
-
 
 log = logging.getLogger("loader")
 
@@ -205,7 +148,7 @@ class Applier:
         while not self._stop.is_set():
             try:
                 is_more = self._apply_behind()
-                before, self._rejected = self._rejected, self._behind.newest_rejections()
+                before, self._rejected = self._rejected, newest_rejections(*self._behind.place)
                 _say_rejections(before, self._rejected)
                 pause = 0.0 if is_more else _LOOK_SECONDS
             except Exception as failure:
@@ -218,12 +161,12 @@ class Applier:
         self._notify(Building())
         started = time.monotonic()
         self._run_state.apply_due_at = started + self._round
-        states = self._front.apply("front")
+        states = apply(*self._front.place, "front")
         busy = time.monotonic() - started
         applied = max((each.applied_lsn or 0 for each in states), default=0)
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
-            age = self._front.newest_age(self._applied, applied)
+            age = newest_age(*self._front.place, self._applied, applied)
             ages = {} if age is None else {each.name: age for each in states}
             self._age_due = started + _AGE_SECONDS
         self._applied = applied
@@ -238,7 +181,7 @@ class Applier:
 
     def _apply_behind(self) -> bool:
         """Return whether there is more to apply."""
-        states = self._behind.apply("behind")
+        states = apply(*self._behind.place, "behind")
         for each in states:
             before = self._said.get(each.name, ("follows", None))
             self._said[each.name] = (each.state, each.reason)
@@ -269,15 +212,12 @@ class _Session:
         self._settings = settings
         self._connection: Connection | None = None
 
-    def apply(self, part: Part) -> list[ModelState]:
-        return apply(self._connected(), self._settings.schema, self._settings.slot, part)
-
-    def newest_age(self, begin: int, end: int) -> float | None:
-        settings = self._settings
-        return newest_age(self._connected(), settings.schema, settings.slot, begin, end)
-
-    def newest_rejections(self) -> dict[str, int]:
-        return newest_rejections(self._connected(), self._settings.schema, self._settings.slot)
+    @property
+    def place(self) -> tuple[Connection, str, str]:
+        """The connection, the schema and the slot, by which the target is asked."""
+        if self._connection is None:
+            self._connection = _connect(self._settings)
+        return self._connection, self._settings.schema, self._settings.slot
 
     def cancel(self) -> None:
         """Cancel what runs, from another thread."""
@@ -293,11 +233,6 @@ class _Session:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
-
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            self._connection = _connect(self._settings)
-        return self._connection
 
 
 def _connect(settings: Settings) -> Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
+from loader.source.slot import read_server
 from loader.staging.records import say_state
 from waltally import lsn
 from waltally.database import Connection, Row, connect
@@ -12,11 +13,6 @@ from waltally.errors import NotReached, NotSetUp, combine
 from waltally.settings import Settings
 from waltally.units import duration
 
-_NOW = """
-select case
-    when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn()
-end
-"""
 _STATES = """
 select model_name, state, reason, remedy, applied_lsn from {}.fact_state
 where slot_name = %s order by applied_lsn, model_name
@@ -38,8 +34,7 @@ def wait(settings: Settings, position: int | None, timeout: float) -> None:
         _states(target, settings)
         if position is None:
             with closing(connect(settings.source, "source")) as source:
-                ((now,),) = source.ask(_NOW)
-            position = lsn.parse(now)
+                position = read_server(source).wal_end
         while True:
             left = max(0.0, deadline - time.monotonic())
             values = (settings.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS))

@@ -29,7 +29,6 @@ from loader.source.remedies import (
 from loader.source.server import STANDBYS_DECODE_SINCE, ServerInfo
 from loader.source.slot import SlotState
 from waltally.errors import (
-    EncodingUnfit,
     IsStandby,
     LoaderError,
     MissingRight,
@@ -125,17 +124,6 @@ def free_sender(server: ServerInfo) -> LoaderError | None:
     return NoFreeSlot(
         f"All {server.senders_limit} WAL senders of the source are in use",
         senders_remedy(server.senders_limit, server.provider),
-    )
-
-
-def encodings_fit(source: str, target: str) -> LoaderError | None:
-    """The plugin sends text as the source stores it, and the target must hold every character."""
-    if target in (source, "SQL_ASCII") or (target == "UTF8" and source != "SQL_ASCII"):
-        return None
-    return EncodingUnfit(
-        f"The target's encoding is {target}, which cannot hold every text of a source in {source}",
-        f"name a target database made with: create database ... encoding '{source}' template "
-        "template0" + ("" if source == "SQL_ASCII" else "; UTF8 holds every encoding's text"),
     )
 
 

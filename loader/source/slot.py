@@ -76,10 +76,6 @@ class Server:
     timeline: Timeline | None = None
     """None where a plain connection cannot tell: on a standby."""
 
-    def is_same_cluster(self, other: Server) -> bool:
-        """Say whether both are one cluster: a primary and its standbys are."""
-        return self.system_identifier == other.system_identifier
-
 
 @dataclass(frozen=True)
 class SlotState:

@@ -57,7 +57,7 @@ def _with_history(settings: Settings, server: Server) -> Server:
 
 def writable(server: Server, source: Connection, target: Connection) -> Connection:
     """Return the connection that writes what the source's cluster has: a standby takes nothing."""
-    if server.in_recovery and read_server(target).is_same_cluster(server):
+    if server.in_recovery and read_server(target).system_identifier == server.system_identifier:
         return target
     return source
 

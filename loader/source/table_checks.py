@@ -234,17 +234,12 @@ def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
     missing = [name for name in needed if name not in info.identity_columns]
     if not missing and info.identity != "n" and info.identity_columns:
         return None
+    statements, why = identity_change(info, needed)
     return IdentityTooNarrow(
         f"The replica identity of {info.table} does not carry {', '.join(missing) or 'any column'}"
         ": deletes and moves between groups could not be counted",
-        identity_remedy(info, needed),
+        f"{statements} -- {why}" if why else statements,
     )
-
-
-def identity_remedy(info: TableInfo, needed: Sequence[str]) -> str:
-    """Return the SQL that gives the table an identity wide enough, and why it is no index."""
-    statements, why = identity_change(info, needed)
-    return f"{statements} -- {why}" if why else statements
 
 
 def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[str, str]:

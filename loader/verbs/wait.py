@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from loader.monitoring.text_lines import shown
-from waltally.errors import SettingError
-from waltally.options import Schema, Slot, Source, Target
+from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 
@@ -38,17 +37,10 @@ def wait_command(
     Example: loader wait --timeout 30s
     """
     from loader.monitoring.wait import wait
-    from waltally import lsn
     from waltally.units import parse_age
 
     settings = Settings.of(source, target, slot, schema)
     seconds = parse_age(timeout, "--timeout")
-    try:
-        at = lsn.parse(position) if position else None
-    except ValueError:
-        raise SettingError(
-            f"--lsn is {position!r}: not a WAL position",
-            "write one as PostgreSQL prints it, such as 0/15368E0",
-        ) from None
+    at = parse_lsn(position or None, "--lsn")
     with shown("waiting for the models"):
         wait(settings, at, seconds)

@@ -10,7 +10,7 @@ from common.errors import AnotherArchive, ArchiveIncomplete
 from archiving.manifests import Contents, Origin
 from loader.staging.records import SlotPosition
 from waltally import locks, lsn
-from waltally.errors import AnotherCluster, SourceBehind
+from waltally.errors import SourceBehind
 from waltally.settings import check_names
 
 CHANGES_PER_SLICE = 3_200_000
@@ -57,14 +57,7 @@ def check(slot: SlotPosition, contents: Contents, recorded_lsn: int | None, loca
 
     `recorded_lsn` is the position from which on the archive held the log when it was last written.
     """
-    if others := contents.origins - {Origin.of(slot)}:
-        other = min(others, key=str)
-        raise AnotherCluster(
-            f"{location} holds changes of database {other.source_database} of cluster"
-            f" {other.system_identifier}; the change log is of {slot.source_database} of"
-            f" {slot.system_identifier}",
-            _NEW_PLACE,
-        )
+    contents.require_origin(slot, location, _NEW_PLACE)
     if not contents.slices:
         if recorded_lsn is not None and recorded_lsn < slot.start_lsn:
             raise ArchiveIncomplete(

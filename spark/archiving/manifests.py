@@ -17,6 +17,7 @@ from common.errors import ArchiveIncomplete
 
 from loader.staging.records import SlotPosition
 from waltally import lsn
+from waltally.errors import AnotherCluster
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
@@ -151,6 +152,17 @@ class Contents:
         return frozenset(
             [part.origin for part in self.slices] + [part.origin for part in self.baselines]
         )
+
+    def require_origin(self, slot: SlotPosition, place: str, remedy: str) -> None:
+        """Raise AnotherCluster where the archive, which is at this place, is not of the slot."""
+        if others := self.origins - {Origin.of(slot)}:
+            other = min(others, key=str)
+            raise AnotherCluster(
+                f"{place} holds changes of database {other.source_database} of cluster"
+                f" {other.system_identifier}; the change log is of {slot.source_database} of"
+                f" {slot.system_identifier}",
+                remedy,
+            )
 
     def facts(self, position: int) -> dict[str, Fact]:
         """Return by name the facts as they were declared when the position was archived."""

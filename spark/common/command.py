@@ -16,7 +16,6 @@ from pyspark.errors import PySparkException
 
 from common.errors import first_line
 from common.progress import print_lines
-from waltally import lsn
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import check_names
 
@@ -57,16 +56,6 @@ class Settings:
                 "--at is a position of an archive, and there is no --archive",
                 "give --archive too; the tables themselves are counted as they are now",
             )
-
-
-def parse_lsn(text: str | None, flag: str) -> int | None:
-    """Return the position that was given by a flag. Raises SettingError."""
-    try:
-        return None if text is None else lsn.parse(text)
-    except ValueError:
-        raise SettingError(
-            f"{flag} is {text!r}: not a WAL position", "give one like 0/15368E0"
-        ) from None
 
 
 Facts = Annotated[

@@ -106,7 +106,7 @@ class TargetSession(Connection):
         )
         return [table for (table,) in rows]
 
-    def limits(self, facts: Sequence[Fact]) -> list[tuple[int, bool, str, str]]:
+    def limits(self, facts: Sequence[Fact]) -> list[tuple[int, str, str, str]]:
         """Return what a baseline of the facts must not be older than: cdc.baseline_limits."""
         rows = self.ask(
             f"select * from {self.table('baseline_limits')}(%s, %s)",

@@ -131,10 +131,12 @@ def table_findings(
     ]
 
 
-def not_older(target: TargetSession, facts: Sequence[Fact], snapshot_lsn: int) -> None:
-    """Raise SnapshotTooOld where a baseline at the position would not count."""
-    for at, _, reason, remedy in target.limits(facts):
-        if snapshot_lsn < at:
+def not_older(
+    target: TargetSession, facts: Sequence[Fact], snapshot_lsn: int, but_for: str = ""
+) -> None:
+    """Raise SnapshotTooOld where a baseline would not count; `but_for`: a kind of limit to pass."""
+    for at, kind, reason, remedy in target.limits(facts):
+        if snapshot_lsn < at and kind != but_for:
             raise SnapshotTooOld(
                 f"the snapshot at {lsn.show(snapshot_lsn)} is older than {reason}", remedy
             )

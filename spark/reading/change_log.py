@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from archiving import manifests
 from archiving.manifests import Contents
 from common import arrow, changes
-from common.command import parse_lsn
 from common.connections import connect_target, resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from pyarrow import fs
@@ -36,6 +35,7 @@ from pyspark.sql.types import StructType
 
 from waltally import lsn
 from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
+from waltally.options import parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, parse_conninfo
 from waltally.tables import Table, literal
 

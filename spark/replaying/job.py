@@ -16,7 +16,7 @@ from archiving.files import Archive, Folder, missing_files_refused
 from archiving.manifests import Baseline, Contents
 from common import exact_sums, session
 from common.arrow import Snapshot
-from common.command import AsJson, Facts, Job, parse_lsn
+from common.command import AsJson, Facts, Job
 from common.connections import connect_target, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
 from common.progress import print_lines, print_status
@@ -30,7 +30,7 @@ from replaying.result import Difference, Replay, ReplayedFact, as_rows
 from waltally import lsn
 from waltally.errors import SettingError, combine
 from waltally.facts import Fact
-from waltally.options import Schema, Slot, Source, Target
+from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names
 from waltally.units import plural
 

@@ -18,6 +18,7 @@ from common.progress import print_status
 from warehouse import loader_progress
 from warehouse.fact import is_gap
 
+from loader.staging.target_state import apply
 from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import literal
@@ -101,44 +102,21 @@ def wait(
         print_status(f"applying the changes before {lsn.show(position)}")
     deadline = time.monotonic() + settings.timeout
     while pending:
-        found = _apply(target)
+        found = {each.name: each for each in apply(target, target.schema, target.slot)}
         states = {fact.name: found[str(fact.relation)] for fact in pending}
-        pending = [fact for fact in pending if states[fact.name].applied_lsn < position]
+        pending = [f for f in pending if (states[f.name].applied_lsn or 0) < position]
         for state in (states[fact.name] for fact in pending):
             is_stuck = state.state != "follows" and not state.is_behind
             if is_stuck or time.monotonic() > deadline:
                 raise AuditIncomplete(
-                    f"{state.model} has not applied the changes before {lsn.show(position)}, so"
-                    f" not all deletes that it ignores are known: {state.reason}",
-                    f"{state.remedy}; then run the seed again; {FORGET}",
+                    f"{state.name} has not applied the changes before {lsn.show(position)}, so not"
+                    " all deletes that it ignores are known:"
+                    f" {state.reason or 'another session builds it'}",
+                    f"{state.remedy or '`dbt build`'}; then run the seed again; {FORGET}",
                 )
         if pending and not any(states[fact.name].is_behind for fact in pending):
             time.sleep(_POLL_SECONDS)
     return gaps
-
-
-@dataclass(frozen=True)
-class _Applied:
-    model: str
-    state: str
-    reason: str
-    remedy: str
-    applied_lsn: int
-    is_behind: bool
-
-
-def _apply(target: TargetSession) -> dict[str, _Applied]:
-    """Apply what is staged; return by model where it is now."""
-    rows = target.ask(
-        "select model_name, state, coalesce(reason, 'another session builds it'),"
-        " coalesce(remedy, '`dbt build`'), coalesce(applied_lsn, '0/0')::text, is_behind"
-        f" from {target.table('apply')}(%s)",
-        (target.slot,),
-    )
-    return {
-        model: _Applied(model, state, reason, remedy, lsn.parse(at), is_behind)
-        for model, state, reason, remedy, at, is_behind in rows
-    }
 
 
 def settle(

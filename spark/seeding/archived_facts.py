@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Any
 
 from archiving.files import Archive
-from archiving.manifests import Baseline, Origin
+from archiving.manifests import Baseline
 from common import exact_sums, typed_values
 from common.command import Settings
 from common.errors import ArchiveIncomplete, SnapshotTooOld
@@ -26,7 +26,7 @@ from loader.source.table_identity import TableIdentities, TableIdentity, of_fact
 from loader.staging.records import SlotPosition
 from seeding.archived import WENT
 from waltally import lsn
-from waltally.errors import AnotherCluster, combine
+from waltally.errors import combine
 from waltally.facts import Fact, FactTable
 
 SCHEMA = (
@@ -53,14 +53,7 @@ def position(archive: Archive, slot: SlotPosition, settings: Settings) -> int:
     Raises SnapshotTooOld where the change log does not go on from there.
     """
     contents = archive.contents
-    if others := contents.origins - {Origin.of(slot)}:
-        other = min(others, key=str)
-        raise AnotherCluster(
-            f"{archive.folder.uri} holds changes of database {other.source_database} of cluster"
-            f" {other.system_identifier}; the change log is of {slot.source_database} of"
-            f" {slot.system_identifier}",
-            "name the archive of this slot",
-        )
+    contents.require_origin(slot, archive.folder.uri, "name the archive of this slot")
     at = contents.to_lsn if settings.at is None else settings.at
     archive.require(contents.from_lsn, at)
     if at < slot.start_lsn:

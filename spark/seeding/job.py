@@ -21,7 +21,6 @@ from common.command import (
     Partitions,
     Settings,
     Timeout,
-    parse_lsn,
 )
 from common.connections import TargetSession, connect, connect_target
 from common.errors import spark_errors
@@ -41,7 +40,7 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import SourceBehind
 from waltally.facts import Fact, source_tables
-from waltally.options import Schema, Slot, Source, Target, without_password
+from waltally.options import Schema, Slot, Source, Target, parse_lsn, without_password
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 

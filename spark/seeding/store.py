@@ -129,8 +129,9 @@ def replace(
                     f"run the {settings.work} again",
                 )
             refuse_changed(target, settings, facts)
-            # Again: the log may have been pruned, or begun anew, while the seed was counting.
-            checks.not_older(target, facts, counted.snapshot_lsn)
+            # Again: the log may have been pruned meanwhile. A table whose log has begun anew keeps
+            # no other fact from its baseline: fact_state says who waits.
+            checks.not_older(target, facts, counted.snapshot_lsn, but_for="table")
             return {
                 fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
                 for fact in facts

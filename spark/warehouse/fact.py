@@ -82,7 +82,8 @@ def open_facts(target: TargetSession, facts: Sequence[Fact]) -> Iterator[list[Bu
 
 def is_gap(target: TargetSession, fact: Fact, position: int) -> bool:
     """Return whether the log lacks changes of the fact's tables from the position on."""
-    return any(is_of_log and position < at for at, is_of_log, *_ in target.limits([fact]))
+    limits = target.limits([fact])
+    return any(position < at for at, kind, *_ in limits if kind != "baseline")
 
 
 def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:

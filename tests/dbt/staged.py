@@ -19,10 +19,10 @@ import pytest
 from dbt.cli.main import dbtRunnerResult
 from psycopg2.extras import execute_values
 
-from loader.applying import applier
-from loader.applying.applier import ModelState
 from loader.capture.wal2json import action
+from loader.staging import target_state
 from loader.staging.migrate import upgrade
+from loader.staging.target_state import ModelState, Part
 from testkit.commands import wait_until
 from testkit.facts import register
 from testkit.servers import APPLICATION, Cluster, administer, connect
@@ -297,22 +297,22 @@ class Warehouse:
         """Bring the one model, which must wait, and return why and for what."""
         return self.refused(*names, state="waits", refresh=refresh)
 
-    def apply(self, part: applier.Part = "all") -> list[ModelState]:
+    def apply(self, part: Part = "all") -> list[ModelState]:
         """Call cdc.apply until nothing is behind, as the loader does."""
         while True:
             models = self.apply_once(part)
             if not any(model.is_behind for model in models):
                 return models
 
-    def apply_once(self, part: applier.Part = "all") -> list[ModelState]:
-        return applier.apply(self._applying, "cdc", self.slot, part)
+    def apply_once(self, part: Part = "all") -> list[ModelState]:
+        return target_state.apply(self._applying, "cdc", self.slot, part)
 
-    def apply_apart(self, part: applier.Part = "all") -> list[ModelState]:
+    def apply_apart(self, part: Part = "all") -> list[ModelState]:
         """Call cdc.apply once, in a session of its own."""
         # What waits for a lock that this test holds would wait for ever.
         dsn = f"{self.cluster.dsn(DATABASE)} options='-c lock_timeout=120s'"
         with closing(connect(dsn)) as connection:
-            return applier.apply(connection, "cdc", self.slot, part)
+            return target_state.apply(connection, "cdc", self.slot, part)
 
     def watch(self, statement: str) -> list[Any]:
         """Execute a statement in the session that applies."""

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loader.applying.applier import Part
+from loader.staging.target_state import Part
 from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import Source
 from waltally.errors import LoaderError

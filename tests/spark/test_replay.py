@@ -17,7 +17,6 @@ from archiving import manifests
 from archiving.continuity import ArchiveSettings
 from archiving.job import archive
 from archiving.manifests import Baseline, Contents, Origin, Slice
-from common.command import parse_lsn
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from pyspark.sql import SparkSession
 from replaying.job import ReplaySettings, baseline_before, facts_at, parse_time, replay
@@ -33,6 +32,7 @@ from tests.spark.support import MOVE, run_command
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact, parse
+from waltally.options import parse_lsn
 from waltally.tables import Table
 
 Rows = set[tuple[Any, ...]]

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from loader.applying import applier
-from loader.applying.applier import Applier, ModelState
+from loader.applying.applier import Applier
 from loader.capture import reader, stream
 from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
+from loader.staging import target_state
+from loader.staging.target_state import ModelState
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import MakePipeline
@@ -158,7 +160,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     """Staging goes on meanwhile."""
     pipeline.begin()
     events: list[Event] = []
-    usual = applier.apply
+    usual = target_state.apply
     breaks = iter([True, True])
 
     def apply(*arguments: Any) -> list[ModelState]:

@@ -25,15 +25,15 @@ begin
 end
 $$;
 
--- What a baseline of these facts must not be older than, and the reason and the remedy where it is; with
--- is_of_log also a fact that is to go on with the change log. What is not followed yet will be from the slot's
--- position on.
+-- What a baseline of these facts must not be older than, and the reason and the remedy where it is: the log
+-- and each table in it, which a fact that goes on with the log must not be older than either, and the stored
+-- baseline. A table that is not followed yet will be from the slot's position on.
 create function baseline_limits(slot text, facts text[])
-returns table (from_lsn pg_lsn, is_of_log boolean, reason text, remedy text)
+returns table (from_lsn pg_lsn, kind text, reason text, remedy text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select
         log.start_lsn,
-        true,
+        'log',
         format('the change log, which starts at %s: the changes between are in neither', log.start_lsn),
         'seed after `loader setup`'
     from cdc.slot_position as log
@@ -41,7 +41,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     union all
     select
         max(baseline.snapshot_lsn),
-        false,
+        'baseline',
         format('the stored baseline, which is of %s', max(baseline.snapshot_lsn)),
         'nothing is needed: the newer baseline stays'
     from cdc.baseline
@@ -50,7 +50,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     union all
     select
         max(held.from_lsn),
-        true,
+        'table',
         format('the changes of %s in the log, which begin at %s', need.key, max(held.from_lsn)),
         'seed after `loader setup`, with `loader run` running'
     from cdc.fact
@@ -63,7 +63,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     ) as held (from_lsn)
     where fact.slot_name = slot and fact.fact_name = any (facts)
     group by need.key
-    order by 2, 1 desc
+    order by 2
 $$;
 
 create type model_plan as (
