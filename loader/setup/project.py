@@ -134,14 +134,14 @@ def _is_installed(module: str) -> bool:
 
 def next_steps(folder: Path, fact: str, is_new: bool, missing: list[str]) -> list[str]:
     """Return the commands from the project to a live fact; a project that was there has others."""
-    steps = [
-        f"cd {shlex.quote(str(folder))}",
+    steps = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
+    steps += ["dbt deps"] if is_new else []
+    steps += [
         "loader setup --check      # what the database lacks, and the SQL for it",
         "loader setup",
     ]
     if not is_new:
         return [*steps, f"spark-submit spark/seed.py --fact {fact}", "dbt build"]
-    steps.insert(1, "dbt deps")
     return [
         *missing,
         *steps,

@@ -32,6 +32,7 @@ _TYPES = {
     "uuid": "uuid",
     "text": "text",
     "character varying": "text",
+    "character": "text",
     "enum": "text",
     "boolean": "boolean",
     "smallint": "smallint",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterator
 
 from loader.setup.dbt_project import Declared
 from loader.source import table_identity
@@ -21,7 +23,7 @@ from loader.staging.registration import Difference
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import SlotInUse, SlotMoved
-from waltally.facts import source_tables
+from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -79,16 +81,17 @@ def _take_over(name: str, state: SlotState, server: Server) -> int:
 
     Raises SlotMoved where it cannot be followed, SlotInUse where somebody follows it.
     """
+    other_name = another_name(name, server.database)
     if state.plugin != "wal2json" or state.database != server.database:
         what = f"of plugin {state.plugin} in database {state.database}"
         raise SlotMoved(
             f"A slot {name} exists already, {what if state.plugin else 'a physical one'}",
-            f"export LOADER_SLOT={another_name(name)}; loader setup",
+            f"export LOADER_SLOT={other_name}; loader setup",
         )
     if state.active_pid is not None:
         raise SlotInUse(
             f"A slot {name} exists already, and pid {state.active_pid} follows it",
-            f"stop it; or, if it is another loader's: export LOADER_SLOT={another_name(name)}; "
+            f"stop it; or, if it is another loader's: export LOADER_SLOT={other_name}; "
             "loader setup",
         )
     if state.confirmed_flush_lsn is None or state.wal_status == "lost":
@@ -216,7 +219,11 @@ def register_facts(
         target, settings.schema, declared.project, declared.roll_ups
     )
     said = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
-    return said + _said(changes, is_first=not registered.facts)
+    said += _said(changes, is_first=not registered.facts)
+    written = {*changes.new, *changes.changed}
+    return said + [
+        note for fact in declared.facts if fact.name in written for note in _limited_sums(fact)
+    ]
 
 
 def _said(changes: Difference, is_first: bool) -> list[str]:
@@ -235,3 +242,15 @@ def _said(changes: Difference, is_first: bool) -> list[str]:
         for fact in changes.removed
     ]
     return said
+
+
+def _limited_sums(fact: Fact) -> Iterator[str]:
+    """Say which sums have a type that a total can outgrow: the fact would stop there."""
+    for measure in fact.measures:
+        if measure.kind == "sum" and measure.type != "numeric":
+            digits = re.fullmatch(r"numeric\((\d+), *(\d+)\)", measure.type)
+            limit = f"10^{int(digits[1]) - int(digits[2])}" if digits else "2^63"
+            yield (
+                f"{fact.name} would stop at a total of {measure.name} that reaches {limit}, as its "
+                f"type is {measure.type}; a sum of type numeric has no such limit"
+            )

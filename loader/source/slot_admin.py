@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -153,14 +154,16 @@ def foreign_slot_finding(slot: SlotInfo) -> LoaderError | None:
         return None
     return NotOurs(
         f"The slot {name} {what}, so it is not dropped",
-        f"choose another name: export LOADER_SLOT={another_name(name)}; or, if nobody needs the "
-        f"slot: psql -c \"select pg_drop_replication_slot('{name}')\" at the source",
+        "choose another name: "
+        f"export LOADER_SLOT={another_name(name, server.database)}; or, if nobody needs the slot: "
+        f"psql -c \"select pg_drop_replication_slot('{name}')\" at the source",
     )
 
 
-def another_name(name: str) -> str:
-    """Return a name for a slot that is not this one."""
-    return f"{name[:54]}_waltally"
+def another_name(name: str, database: str) -> str:
+    """Return a name for a slot of this database that is not this one; slots are of the server."""
+    plain = re.sub(r"[^a-z0-9_]", "_", database.lower())
+    return f"{name[:31]}_{plain[:31]}"
 
 
 def drop_slot(source: Connection, name: str) -> None:

@@ -53,15 +53,17 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_a_fact_is_added_and_no_file_that_is_there_changes(
-    orders: Database, tmp_path: Path
+    orders: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.execute("create table payments (id bigint primary key, state int, fee_cents int)")
     project = tmp_path / "facts"
     made = orders.loader("init", str(project), "--table", 'public."Orders"')
     assert made.returncode == 0, made.stderr
     before = contents(project)
-    done = orders.loader("init", str(project), "--table", "payments")
+    monkeypatch.chdir(project)
+    done = orders.loader("init", ".", "--table", "payments")
     assert done.returncode == 0, done.stderr
+    assert "  cd " not in done.stdout
     assert "spark-submit spark/seed.py --fact ft_payments" in done.stdout
     after = contents(project)
     assert after.keys() - before.keys() == {"models/ft_payments.sql", "models/ft_payments.yml"}

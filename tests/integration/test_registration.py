@@ -66,6 +66,22 @@ def test_a_table_of_any_shape_is_set_up_by_the_remedy_that_is_printed(source: Da
     assert (source.staged(), staged_of(source, "orders")) == (2, 2), "other tables are not followed"
 
 
+def test_a_sum_whose_type_a_total_can_outgrow_is_said_when_its_fact_is_registered(
+    source: Database,
+) -> None:
+    make_orders(source)
+    source.execute("alter table shop.orders replica identity full")
+    types = {"any": "numeric", "large": "bigint", "small": "numeric(10, 2)"}
+    sums = [{**summed("id"), "name": name, "type": type_} for name, type_ in types.items()]
+    source.declare(ft_sums=declare("shop.orders", ("shop_id", "uuid"), measures=sums))
+    said = source.must("setup")
+    assert re.findall("stop at a total of (.*) that reaches (.*), as", said) == [
+        ("large", "2^63"),
+        ("small", "10^8"),
+    ]
+    assert "stop at a total" not in source.must("setup")
+
+
 def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
     make_orders(source)
     source.execute("alter table shop.orders replica identity full")

@@ -107,7 +107,7 @@ def test_what_looks_like_money_is_added_up_and_is_no_dimension() -> None:
 
 
 def test_named_columns_are_taken_in_their_order() -> None:
-    columns = [column("a"), column("b", values=2), column("c", "jsonb")]
+    columns = [column("a", "character"), column("b", values=2), column("c", "jsonb")]
     assert [each.name for each in propose(ORDERS, columns, ["b", "a"]).dimensions] == ["b", "a"]
     with pytest.raises(SettingError, match="no column c, d that a fact can count by") as refused:
         propose(ORDERS, columns, ["c", "d"])
