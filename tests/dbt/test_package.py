@@ -127,7 +127,9 @@ def test_a_fact_is_a_semantic_model_and_one_of_the_package_may_be_rolled_up(
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    dbt("compile", "--select", "ft_one", "ft_two")
+    # Constraints are made, so nobody is told that they are ignored.
+    strict = ("--warn-error-options", "{error: [UnsupportedConstraintMaterialization]}")
+    dbt(*strict, "compile", "--select", "ft_one", "ft_two")
     printed = dbt("run-operation", "print_semantic_model", "--args", "{fact: ft_days}")
     (project / "models/metrics.yml").write_text(printed)
     dbt("parse")
