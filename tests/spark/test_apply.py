@@ -277,8 +277,8 @@ def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster:
         apply(ApplySettings(cluster.dsn(DATABASE), "nobody", "cdc"), print)
     applied = [each for each in run(cluster, max_changes=2) if isinstance(each, Applied)]
     assert [each.fact for each in applied] == ["ft_customer_days"] * 2
-    said = r"ft_customer_days is at (0/[0-9A-F]+): \d+ bytes of WAL in .*"
-    found = re.fullmatch(said, applied[0].line(), re.DOTALL)
+    line = r"ft_customer_days is at (0/[0-9A-F]+): \d+ bytes of WAL in .*"
+    found = re.fullmatch(line, applied[0].line(), re.DOTALL)
     assert found
     assert json.loads(json.dumps(applied[0].as_json()))["applied_lsn"] == found[1]
     assert run(cluster) == []

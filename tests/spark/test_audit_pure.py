@@ -199,7 +199,7 @@ def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
     for line in Report("slot", 255, [REPORT], {}, 2).lines(200):
         printer.print(line, soft_wrap=isinstance(line, str))
     said = [" ".join(line.split()) for line in out.getvalue().splitlines()]
-    assert "s t sms [bold]x live_count 1,002.50 1 +1,001.50" in said
+    assert "s t sms [bold]x live_count 1,002.50 1 +1,001.5" in said
     assert "and 2 differences that are not larger; --limit shows more" in said
     assert "Note: why" in said
     assert "Left out: 4,000 rows of public.x: too long" in said
