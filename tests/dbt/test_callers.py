@@ -210,6 +210,30 @@ def test_a_batch_calls_the_models_alone_that_it_touches(built: Warehouse) -> Non
     assert len(set(dict(built.execute(MOVED)).values())) == 1
 
 
+def test_a_transaction_that_has_begun_runs_a_routine_as_dbt_has_replaced_it(
+    built: Warehouse,
+) -> None:
+    routine = (
+        "create or replace function public.made(text) returns text language plpgsql "
+        "security definer as $$ begin return '{}'; end $$"
+    )
+    call = """do $$
+        declare
+            target record := cdc.find_installed('public.made(text)', '(text)', 'text');
+            found text;
+        begin
+            execute format('select %s(cdc.unless_replaced($1, $2, $3))', target.name)
+            into found using 'x', target.oid, target.version;
+            perform set_config('test.found', found, true);
+        end $$"""
+    built.execute(routine.format("old"))
+    with closing(built.connect()) as session, session.transaction():
+        session.ask(call)
+        built.execute(routine.format("new"))
+        session.ask(call)
+        assert session.ask("select current_setting('test.found')") == [("new",)]
+
+
 def test_a_function_that_is_lost_stops_its_project_alone(built: Warehouse, source: Source) -> None:
     reader = built.value("select distinct reader from cdc.installed_model")
     name = reader.partition("(")[0]

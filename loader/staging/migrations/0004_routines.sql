@@ -224,6 +224,9 @@ create function find_installed(
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
+    -- Where this transaction has locked all that it reads, nothing told the session of what was committed since:
+    -- it would run a routine as it was before dbt replaced it. To open a table that nothing else here opens does.
+    perform pg_relation_size('pg_catalog.pg_largeobject');
     name := left(routine, strpos(routine, '(') - 1);
     select p.oid, p.xmin into find_installed.oid, find_installed.version
     from pg_proc as p
