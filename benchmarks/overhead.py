@@ -93,6 +93,8 @@ class Condition(NamedTuple):
     is_followed: bool = False
     has_triggers: bool = False
     wal_level: str = "logical"
+    is_beside: bool = False
+    """Whether the change log is in the source's own database, as by default."""
 
 
 NOTHING = Condition("nothing")
@@ -104,6 +106,7 @@ CONDITIONS = (
     Condition("loader, identity (id, status)", "narrow", is_followed=True),
     Condition("loader, covering index", "covering", is_followed=True),
     Condition("loader, identity full", "full", is_followed=True),
+    Condition("loader, identity full, log at the source", "full", is_followed=True, is_beside=True),
     Condition("triggers per statement", has_triggers=True),
 )
 
@@ -171,16 +174,16 @@ def set_identity(dsn: str, identity: Identity) -> None:
 class Followed:
     """The loader beside the clients: what it has stored, and what it costs where."""
 
-    def __init__(self, dsn: str, target: Cluster, loader: LoaderProcess) -> None:
-        """Wait until it streams from the database at `dsn`."""
+    def __init__(self, dsn: str, target: Cluster | None, loader: LoaderProcess) -> None:
+        """Wait until it streams from the database at `dsn`, into it where there is no target."""
         self._dsn, self._target, self._loader = dsn, target, loader
         self._wait_until(lambda: self._sender() is not None, "follow the slot")
         self._process = psutil.Process(self._sender())
 
     def cpu(self) -> tuple[float, float]:
         """Return the CPU seconds so far of the WAL sender, and of loader and target."""
-        elsewhere = self._loader.cpu_seconds + server_cpu(self._target)
-        return cpu_seconds(self._process), elsewhere
+        target = server_cpu(self._target) if self._target else 0.0
+        return cpu_seconds(self._process), self._loader.cpu_seconds + target
 
     def wait_for(self, writes: int) -> None:
         """Wait until so many changes are staged. Raises RuntimeError where there are more."""
@@ -189,7 +192,8 @@ class Followed:
             raise RuntimeError(f"{stored} changes are staged after {writes} writes")
 
     def _stored(self) -> int:
-        return int(workload.ask(self._target.dsn(), "select count(*) from cdc.change_log")[0][0])
+        log = self._target.dsn() if self._target else self._dsn
+        return int(workload.ask(log, "select count(*) from cdc.change_log")[0][0])
 
     def _sender(self) -> int | None:
         ((pid,),) = workload.ask(self._dsn, _SENDER, {"slot": _SLOT})
@@ -205,8 +209,8 @@ class Followed:
 
 
 @contextmanager
-def followed(dsn: str, target: Cluster, identity: Identity) -> Iterator[Followed]:
-    """Follow the database at `dsn` into `target`, from a new slot, with the identity given.
+def followed(dsn: str, target: Cluster | None, identity: Identity) -> Iterator[Followed]:
+    """Follow the database at `dsn` into `target`, or into itself, by a new slot with the identity.
 
     `loader setup` refuses an identity that does not carry the dimensions, so the slot is made under
     identity full and the identity changed before the loader starts.
@@ -215,7 +219,7 @@ def followed(dsn: str, target: Cluster, identity: Identity) -> Iterator[Followed
     environment = {
         **os.environ,
         "LOADER_SOURCE_DSN": dsn,
-        "LOADER_TARGET_DSN": target.dsn(),
+        "LOADER_TARGET_DSN": target.dsn() if target else dsn,
         "LOADER_SLOT": _SLOT,
     }
     set_identity(dsn, "full")
@@ -243,7 +247,8 @@ class Sampler(NamedTuple):
             dsn = stack.enter_context(copy(self.cluster, condition.wal_level))
             loader = None
             if condition.is_followed:
-                loader = stack.enter_context(followed(dsn, self.target, condition.identity))
+                target = None if condition.is_beside else self.target
+                loader = stack.enter_context(followed(dsn, target, condition.identity))
             else:
                 set_identity(dsn, condition.identity)
             if condition.has_triggers:

@@ -100,6 +100,22 @@ def test_the_jobs_run_from_the_bundle_on_a_cluster(
 
 
 @pytest.mark.slow
+def test_each_job_starts_from_the_bundle(bundle: Path, elsewhere: Path) -> None:
+    spark = ":".join(str(file) for file in (SPARK_HOME / "python/lib").glob("*.zip"))
+    path = f"{bundle / 'waltally.zip'}:{spark}"
+    for job in JOBS:
+        done = subprocess.run(
+            ["environment/bin/python", bundle / f"{job}.py", "--help"],
+            cwd=elsewhere,
+            env=clean(elsewhere, PYTHONPATH=path),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"spark-submit spark/{job}.py" in done.stdout
+
+
+@pytest.mark.slow
 def test_the_bundle_is_small_and_names_no_place_of_the_project(bundle: Path) -> None:
     files = {file.name: file for file in bundle.iterdir()}
     jobs = {f"{job}.py" for job in JOBS}

@@ -469,6 +469,32 @@ def test_numbers_that_the_stream_has_as_null_are_refused(world: World) -> None:
         assert (code, "size of public.odd may be NaN or infinite" in err) == (17, True), err
 
 
+def test_texts_that_no_index_takes_are_no_key_of_current_rows(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    columns = dict.fromkeys(("long", "second"), "text")
+    rows = (
+        "{{ waltally.current_rows(table='public.odd', key=['long', 'second'],"
+        f" columns={json.dumps(columns)}) }}}}"
+    )
+    with empty_database(cluster, "keys") as database:
+        pipeline = Audited(database, tmp_path, Models())
+        pipeline.use_project(host_project(tmp_path, {"odd_rows": rows}))
+        database.execute(TABLE)
+        database.execute("insert into odd (long) values (repeat('a', 900)), (repeat('b', 901))")
+        pipeline.must("setup")
+        code, _, err = pipeline.run(job="seed")
+        assert code == 0, err
+        database.execute("insert into odd (long) values (repeat('c', 900)), (repeat('d', 901))")
+        database.execute("delete from odd where long ~ '^[ab]'")
+        pipeline.must("run", "--once")
+        pipeline.build()
+        assert database.execute("select left(long, 1) from analytics.odd_rows") == [("c",)]
+        listed = "select reason, action from analytics.rejected_changes order by commit_lsn"
+        why = "the values of long, second together are longer than 1800 bytes"
+        assert database.execute(listed) == [(why, "baseline"), (why, "I"), (why, "D")]
+
+
 @pytest.mark.slow
 def test_a_total_that_its_type_does_not_hold_stops_one_fact_until_it_is_declared_wider(
     cluster: Cluster, tmp_path: Path
