@@ -3,8 +3,9 @@
 python -m benchmarks.freshness --seconds 20 --rounds 3
 
 One session writes: half inserts, half status updates, each commit on disk before the next one. A
-poller reads the sum of the live counts when `NOTIFY waltally` tells it of an apply, and every 10 ms.
-A transaction is visible with the first answer that contains it. Source and target are one server; replica identity full, 1 KB of JSON per insert.
+poller reads the sum of the live counts when `NOTIFY waltally` tells it of an apply, and every
+10 ms. A transaction is visible with the first answer that contains it. Source and target are one
+server; replica identity full, 1 KB of JSON per insert.
 
 Each round writes at the steady rate, then single rows with one to two seconds between them. Then
 the rates rise, in larger transactions, up to the first rate that twice does not hold or that the

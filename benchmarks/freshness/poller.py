@@ -47,7 +47,7 @@ class Observation(NamedTuple):
 
 
 class TargetPoller:
-    """A thread that queries when it is told of an apply, and every 10 ms; it keeps each new state."""
+    """A thread that queries when told of an apply, and every 10 ms; it keeps each new state."""
 
     def __init__(self, dsn: str, slot: str) -> None:
         """Prepare to poll the target at `dsn`."""
