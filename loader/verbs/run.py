@@ -45,7 +45,7 @@ def run_command(
             max=1,
             help="The share of a core that applying may take while it keeps up; 1: no pauses.",
         ),
-    ] = 0.25,
+    ] = 0.2,
     columns: Annotated[
         str,
         typer.Option(
