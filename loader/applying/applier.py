@@ -17,12 +17,7 @@ from loader.capture.events import (
     RunState,
     ignore,
 )
-from loader.staging.target_state import (
-    ModelState,
-    apply,
-    newest_age,
-    newest_rejections,
-)
+from loader.staging.target_state import ModelState, apply, newest_age, newest_rejections
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import BuildFailed, LoaderError, unexpected
