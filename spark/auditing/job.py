@@ -98,6 +98,9 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         found = read_facts(spark, target, settings, facts)
         found, counts, end = count(spark, source, settings, found, refused)
         loader_progress.wait_for_position(target, settings, end)
+        # Only now the loader has seen the partitions that went before the tables were counted.
+        emptied = target.emptied()
+        found = [replace(each, built=replace(each.built, emptied=emptied)) for each in found]
         reports = compared(spark, target, settings, found, counts, end, refused, limit)
         # After the read: changes that are pruned meanwhile are missing without an error.
         for each in found:

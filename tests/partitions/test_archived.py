@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
+from warehouse import loader_progress
 
 from testkit.pipeline import Pipeline
 from testkit.spark_jobs import run_job
@@ -26,7 +29,10 @@ def archived(pipeline: Pipeline) -> dict[str, int]:
     return dict(found)
 
 
-def test_rows_that_move_count_once_and_purged_ones_stay_counted(partitioned: Pipeline) -> None:
+def test_rows_that_move_count_once_and_purged_ones_stay_counted(
+    partitioned: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = loader_progress.wait_for_position
     source = partitioned.source
     source.execute(KEY)
     partitioned.set_up()
@@ -63,8 +69,15 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(partitioned: Pip
     partitioned.catch_up()
     with partitioned.follow("--build") as running:
         source.execute(MOVE.format("sent", "failed"))
+        # Seen by the loader after the audit has read the fact, and before it compares.
+        running.process.send_signal(signal.SIGSTOP)
         source.execute("drop table history_sent")
         source.execute("delete from notifications")
+        monkeypatch.setattr(
+            loader_progress,
+            "wait_for_position",
+            lambda *waited: (running.process.send_signal(signal.SIGCONT), wait(*waited)),
+        )
         audit = run_job("spark-submit spark/audit.py", partitioned.environment())
         assert "was dropped or truncated before" in audit
         assert archived(partitioned) == {"sent": 10, "failed": 5}
