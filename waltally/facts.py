@@ -23,6 +23,7 @@ Declaration = Mapping[str, Any]
 
 _TYPE = re.compile(r"[a-z]+(\([0-9]+(, ?[0-9]+)?\))?")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_NUMERIC = re.compile(r"numeric\( *([0-9]+) *(?:, *([0-9]+) *)?\)")
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,12 @@ def _conditions(declared: Iterable[Declaration]) -> tuple[Condition, ...]:
         Condition(each["column"], each["test"], tuple(each["values"]), each["is_null"])
         for each in declared
     )
+
+
+def digits_of(type_: str) -> tuple[int, int] | None:
+    """Return how many digits `numeric(p, s)` has, and how many decimals; None for other types."""
+    found = _NUMERIC.fullmatch(type_)
+    return found and (int(found[1]), int(found[2] or 0))
 
 
 def source_tables(facts: Iterable[Fact]) -> tuple[Table, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 
 from loader.setup.dbt_project import Declared
@@ -23,7 +22,7 @@ from loader.staging.registration import Difference
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import SlotInUse, SlotMoved
-from waltally.facts import Fact, source_tables
+from waltally.facts import Fact, digits_of, source_tables
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -248,8 +247,8 @@ def _limited_sums(fact: Fact) -> Iterator[str]:
     """Say which sums have a type that a total can outgrow: the fact would stop there."""
     for measure in fact.measures:
         if measure.kind == "sum" and measure.type != "numeric":
-            digits = re.fullmatch(r"numeric\((\d+), *(\d+)\)", measure.type)
-            limit = f"10^{int(digits[1]) - int(digits[2])}" if digits else "2^63"
+            digits = digits_of(measure.type)
+            limit = f"10^{digits[0] - digits[1]}" if digits else "2^63"
             yield (
                 f"{fact.name} would stop at a total of {measure.name} that reaches {limit}, as its "
                 f"type is {measure.type}; a sum of type numeric has no such limit"

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
 from common import exact_sums
-from waltally.facts import Condition, Dimension, Fact, Measure
+from waltally.facts import Condition, Dimension, Fact, Measure, digits_of
 
 LONGEST = 1000
 """Bytes of a text in a key."""
@@ -44,7 +44,6 @@ _FORMS = {
     "timestamptz": rf"^{_DATE} {_TIME}\+00\z",
 }
 _LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1}
-_NUMERIC = re.compile(r"numeric\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 
 
 def as_dimension(text: Column, dimension: Dimension) -> Column:
@@ -163,11 +162,10 @@ def number_reason(text: Column, measure: Measure) -> Column:
     # A product may have twice the digits.
     fits = text.rlike(_NUMBER) if is_product else is_number(text)
     reason = sql.when(~fits, f"{says}is not a number")
-    kept = kept_decimals(measure)
-    if kept is None:
+    if (limits := limits_of(measure)) is None:
         return reason
+    kept, least, most = limits
     reason = reason.when(_decimals(text) > kept, f"{says}has more than {kept} decimals")
-    least, most = limits(measure)
     fits = _whole_digits(text) <= most.adjusted() + 1
     if measure.type == "bigint":
         # A number of more digits is none of Spark's.
@@ -212,21 +210,17 @@ def _time_order(text: Column) -> Column:
     return found
 
 
-def kept_decimals(measure: Measure) -> int | None:
-    """Return how many decimals the measure keeps; None where it keeps all."""
-    found = _NUMERIC.fullmatch(measure.type)
-    if found is None:
-        return 0 if measure.type == "bigint" else None
-    return int(found[2] or 0)
+def limits_of(measure: Measure) -> tuple[int, Decimal, Decimal] | None:
+    """Return how many decimals the measure keeps, and the smallest and largest number it holds.
 
-
-def limits(measure: Measure) -> tuple[Decimal, Decimal]:
-    """Return the smallest and the largest number that the measure's type holds, unless numeric."""
-    found = _NUMERIC.fullmatch(measure.type)
-    if found is None:
-        return Decimal(-_LARGEST["bigint"] - 1), Decimal(_LARGEST["bigint"])
-    most = Decimal((0, (9,) * int(found[1]), -int(found[2] or 0)))
-    return most.copy_negate(), most
+    None for the type numeric, which takes every number as it is.
+    """
+    if measure.type == "bigint":
+        return 0, Decimal(-_LARGEST["bigint"] - 1), Decimal(_LARGEST["bigint"])
+    if (digits := digits_of(measure.type)) is None:
+        return None
+    most = Decimal((0, (9,) * digits[0], -digits[1]))
+    return digits[1], most.copy_negate(), most
 
 
 def canonical(text: Column, type_: str) -> Column:
@@ -236,9 +230,9 @@ def canonical(text: Column, type_: str) -> Column:
     if type_ in ("timestamp", "timestamptz"):
         whole = sql.regexp_replace(text, r"\.0+(?=\z|\+)", "")
         return sql.regexp_replace(whole, r"(\.[0-9]*[1-9])0+(?=\z|\+)", "$1")
-    if (found := _NUMERIC.fullmatch(type_)) is None:
+    if (kept := digits_of(type_)) is None:
         return text
-    decimals = int(found[2] or 0)
+    decimals = kept[1]
     whole, fraction = _digits(text)
     padded = sql.rpad(fraction, decimals, "0") if decimals else sql.lit("")
     digits = sql.concat(whole, sql.lit("." if decimals else ""), padded)
@@ -316,9 +310,9 @@ def _is_of_type(value: Column, type_: str) -> Column:
         number = value.try_cast("decimal(38, 0)")
         is_in_range = sql.coalesce(number.between(-most - 1, most), sql.lit(False))
         return value.rlike(_WHOLE) & is_in_range
-    found = _NUMERIC.fullmatch(type_)
-    assert found is not None, type_
-    precision, decimals = int(found[1]), int(found[2] or 0)
+    kept = digits_of(type_)
+    assert kept is not None, type_
+    precision, decimals = kept
     whole, fraction = _digits(value)
     digits = sql.when(whole == "0", 0).otherwise(sql.length(whole))
     fits = (sql.length(fraction) <= decimals) & (digits <= precision - decimals)

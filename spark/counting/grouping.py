@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.arrow import LOCK_TIMEOUT
-from common.typed_values import kept_decimals, limits
+from common.typed_values import limits_of
 from psycopg2 import errors
 
 from counting.columns import (
@@ -106,9 +106,9 @@ def may_be_refused(type_: ColumnType, column: str, measures: Iterable[Measure]) 
     is_numeric = type_.base == "numeric"
     fits = [IS_SHORT.format(column)] if is_numeric else []
     for measure in measures:
-        if (kept := kept_decimals(measure)) is None:
+        if (limits := limits_of(measure)) is None:
             continue
-        least, most = limits(measure)
+        kept, least, most = limits
         if is_numeric:
             fits.append(f"min_scale({column}) <= {kept}")
         if is_numeric or _LARGEST.get(type_.base, 0) > most:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from waltally import lsn
-from waltally.facts import Dimension, Fact
+from waltally.facts import Dimension, Fact, digits_of
 from waltally.units import plural
 
 JSON_VERSION = 2
@@ -152,7 +152,7 @@ def _spark_type(type_: str) -> str:
     """Return Spark's type of a measure."""
     if type_ == "bigint":
         return type_
-    digits, _, decimals = type_.removeprefix("numeric").strip("( )").partition(",")
-    if not digits or int(digits) > MAX_DIGITS:
+    digits = digits_of(type_)
+    if digits is None or digits[0] > MAX_DIGITS:
         return "string"
-    return f"decimal({int(digits)}, {int(decimals or 0)})"
+    return f"decimal{digits}"
