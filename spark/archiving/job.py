@@ -202,8 +202,9 @@ def store_baselines(
             for place in (files.BASELINES, files.ARCHIVED)
         )
         stored = files.read_groups(spark, folder, names)
-        count, totals = stored.count(), tuple(exact_sums.totals(stored, each.fact))
-        archived_count = files.read_groups(spark, folder, archived).count()
+        count, sums = exact_sums.measured(stored, each.fact, "sums")
+        totals = tuple(sums["sums"])
+        archived_count = len(archived) and files.read_groups(spark, folder, archived).count()
         if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(
                 f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
