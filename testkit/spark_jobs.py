@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import shlex
 import sys
@@ -17,6 +18,7 @@ import pytest
 import replaying.job
 import seeding.job
 from common import session
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView  # type: ignore[import-untyped]
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -58,6 +60,11 @@ _JOBS = {
 
 
 _running = session.running
+
+for _kind in (JVMView, JavaPackage, JavaClass):
+    # py4j would ask for a class and its method again with each column of a plan, and the JVM would
+    # look for it in all jars of Spark.
+    _kind.__getattr__ = functools.cache(_kind.__getattr__)
 
 
 @contextmanager
