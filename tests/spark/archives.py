@@ -1,14 +1,19 @@
-"""What the tests of the archive share: a change log of their own, and plain reading of files."""
+"""What the tests of the archive share: logs that are archived, and plain reading of files."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 from archiving.continuity import ArchiveSettings
 
+from testkit.databases import Database
+from testkit.models import Models
+from testkit.pipeline import Pipeline
+from testkit.spark_jobs import run_job
 from tests.spark.support import Source
 from waltally import lsn
 
@@ -90,6 +95,21 @@ class Log:
     @property
     def slot_home(self) -> Path:
         return self.home / f"slot={self.source.slot}"
+
+
+class ArchivedPipeline(Pipeline):
+    """A pipeline, and the archive of its log."""
+
+    def __init__(self, source: Database, home: Path, target: Database | None = None) -> None:
+        super().__init__(source, home, Models(), target)
+        self.archive_home = home / "archive"
+
+    def job(self, job: str, *flags: str) -> str:
+        """Run a job of Spark in this process; return its output."""
+        return run_job(shlex.join(["spark-submit", f"spark/{job}.py", *flags]), self.environment())
+
+    def archive(self, *flags: str) -> None:
+        self.job("archive", "--to", str(self.archive_home), *flags)
 
 
 def manifests(home: Path, kind: str = "changes") -> list[dict[str, Any]]:

@@ -14,8 +14,6 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from archiving import manifests
-from archiving.continuity import ArchiveSettings
-from archiving.job import archive
 from archiving.manifests import Baseline, Contents, Origin, Slice
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from pyspark.sql import SparkSession
@@ -24,9 +22,8 @@ from replaying.result import row_id
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, notify
-from testkit.models import Models
-from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect
+from tests.spark.archives import ArchivedPipeline
 from tests.spark.shop import ORDERS, orders
 from tests.spark.support import MOVE, run_command
 from waltally import lsn
@@ -86,15 +83,12 @@ class Moment:
     rejected: int
 
 
-class ArchivedPipeline(Pipeline):
-    """A source that is its own target, and its archive."""
+class Replayed(ArchivedPipeline):
+    """A source that is its own target, and what its fact was at several positions."""
 
-    def __init__(
-        self, database: Database, home: Path, models: Models, spark: SparkSession, archive: Path
-    ) -> None:
-        super().__init__(database, home, models)
+    def __init__(self, database: Database, home: Path, spark: SparkSession) -> None:
+        super().__init__(database, home)
         self.spark = spark
-        self.archive_home = archive
         self.moments: list[Moment] = []
 
     @property
@@ -132,10 +126,6 @@ class ArchivedPipeline(Pipeline):
             )
         )
 
-    def archive(self) -> None:
-        settings = ArchiveSettings(self.dsns[1], self.slot, "cdc", str(self.archive_home), 60)
-        archive(settings, self.spark)
-
     def replay(self, output: Path, **asked: Any) -> Rows:
         replay(replace(self.settings, output=str(output), **asked), self.spark)
         table = pyarrow.parquet.read_table(output / "ft_service_stats")
@@ -147,31 +137,27 @@ def pipeline(
     cluster: Cluster,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ArchivedPipeline]:
+) -> Iterator[Replayed]:
     with empty_database(cluster, "replayed") as database:
         database.load_notify()
-        home, archive_home = tmp_path_factory.mktemp("dbt"), tmp_path_factory.mktemp("archive")
-        made = ArchivedPipeline(database, home, Models(), spark, archive_home)
+        made = Replayed(database, tmp_path_factory.mktemp("replayed"), spark)
         database.execute(INSERT, "before the slot")
         made.set_up()
         for number, statements in enumerate(STEPS):
             made.go(*statements)
-            if number in (3, 5):
-                made.archive()
-        made.archive()
+            if number in (3, 5, 6):
+                made.archive("--slice-changes", "60")
         yield made
 
 
 # Each moment takes a replay. The slow test below has the others.
 @pytest.mark.parametrize("number", [2, 4, 5, 6])
-def test_a_moment_is_as_dbt_held_it(
-    pipeline: ArchivedPipeline, tmp_path: Path, number: int
-) -> None:
+def test_a_moment_is_as_dbt_held_it(pipeline: Replayed, tmp_path: Path, number: int) -> None:
     moment = pipeline.moments[number]
     assert pipeline.replay(tmp_path / "at", at=moment.position) == moment.rows
 
 
-def test_the_moments_differ_and_the_last_is_what_counting_says(pipeline: ArchivedPipeline) -> None:
+def test_the_moments_differ_and_the_last_is_what_counting_says(pipeline: Replayed) -> None:
     assert pipeline.moments[4].rejected > 4
     assert len({frozenset(moment.rows) for moment in pipeline.moments}) == len(STEPS)
     live, _ = pipeline.recount()
@@ -180,7 +166,7 @@ def test_the_moments_differ_and_the_last_is_what_counting_says(pipeline: Archive
 
 
 def test_a_time_is_the_position_after_what_was_committed_by_then(
-    pipeline: ArchivedPipeline, tmp_path: Path
+    pipeline: Replayed, tmp_path: Path
 ) -> None:
     moment = pipeline.moments[1]
     (newest,) = pipeline.source.execute(
@@ -193,9 +179,7 @@ def test_a_time_is_the_position_after_what_was_committed_by_then(
         pipeline.replay(tmp_path / "later", at_time=parse_time("2100-01-01T00:00:00+01:00"))
 
 
-def test_what_the_archive_does_not_reach_is_refused(
-    pipeline: ArchivedPipeline, tmp_path: Path
-) -> None:
+def test_what_the_archive_does_not_reach_is_refused(pipeline: Replayed, tmp_path: Path) -> None:
     last = pipeline.moments[-1].position
     begin = lsn.parse(pipeline.source.value("select start_lsn::text from cdc.slot_position"))
     for position in (last + 0x1000_0000, begin - 1):
@@ -216,9 +200,7 @@ def test_what_the_archive_does_not_reach_is_refused(
 
 
 @pytest.mark.slow
-def test_the_log_may_be_pruned_and_the_archive_goes_on(
-    pipeline: ArchivedPipeline, tmp_path: Path
-) -> None:
+def test_the_log_may_be_pruned_and_the_archive_goes_on(pipeline: Replayed, tmp_path: Path) -> None:
     last = pipeline.moments[-1].position
     pipeline.source.execute(
         "delete from cdc.change_log; update cdc.slot_position set start_lsn = position_lsn"
@@ -241,7 +223,7 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(
 
 @pytest.mark.slow
 def test_a_fact_that_differs_is_told_with_its_sizes(
-    pipeline: ArchivedPipeline,
+    pipeline: Replayed,
 ) -> None:
     row = pipeline.source.execute(
         "update analytics.ft_service_stats set live_count = live_count + 5, count = count + 5"

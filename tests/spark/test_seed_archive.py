@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +12,9 @@ from pyspark.sql import SparkSession
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, declare, shipped_facts
-from testkit.models import Models
-from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
-from testkit.spark_jobs import run_job
 from tests.runbook.procedure import Operator
+from tests.spark.archives import ArchivedPipeline
 from tests.spark.support import MOVE
 
 INSERT = (
@@ -68,22 +64,13 @@ REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejectio
 PURGED = "select model_name, part, dimensions, sum(measures[2])::text from cdc.archived_delete"
 
 
-class Archived(Pipeline):
+class Archived(ArchivedPipeline):
     """A source with a warehouse of its own, and the warehouse's archive."""
-
-    archive_home: Path
-
-    def job(self, job: str, *flags: str) -> str:
-        command = shlex.join(["spark-submit", f"spark/{job}.py", *flags])
-        return run_job(command, self.environment())
 
     def seed_from_archive(self, *flags: str) -> dict[str, Any]:
         out = self.job("seed", "--archive", str(self.archive_home), "--json", *flags)
         found: dict[str, Any] = json.loads(next(x for x in out.splitlines() if x[0] == "{"))
         return found
-
-    def archive(self) -> None:
-        self.job("archive", "--to", str(self.archive_home))
 
     def stored(self) -> list[list[Any]]:
         """Everything that seeds store, but their numbers and times."""
@@ -104,8 +91,7 @@ def pipeline(
         empty_database(cluster, "archived_warehouse") as target,
     ):
         source.load_notify()
-        made = Archived(source, tmp_path_factory.mktemp("dbt"), Models(), target)
-        made.archive_home = tmp_path_factory.mktemp("archive")
+        made = Archived(source, tmp_path_factory.mktemp("archived"), target)
         [shipped] = (each for each in shipped_facts() if each.name == "ft_service_stats")
         assert shipped.declaration == NOTIFY
         for status in ("created", "x" * 1001):
@@ -159,8 +145,7 @@ def test_a_seed_from_the_archive_is_one_from_the_source(pipeline: Archived) -> N
         pipeline.seed_from_archive("--fact", "ft_unknown")
     source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_by_day=BY_DAY)
     pipeline.set_up()
-    pipeline.seed_from_archive("--fact", "ft_by_day")
-    pipeline.seed_from_archive("--fact", "ft_service_stats", "--fact", "rows_of_live")
+    pipeline.seed_from_archive()
     found = pipeline.stored()
     loader = pipeline.follow()
     pipeline.job("seed")
