@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from common import arrow, changes, session
 from common.arrow import Written
 from common.command import DEFAULT_TIMEOUT
-from common.connections import TargetSession
+from common.connections import SlotSettings, TargetSession
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -22,31 +22,24 @@ from warehouse.fact import STATE_COLUMNS, FactState, state_of
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
-from waltally.settings import check_names
 from waltally.tables import Table
 
 MAX_CHANGES = 2_000_000
 
 
 @dataclass(frozen=True)
-class ApplySettings:
-    """What the job needs to know; `target` may hold a password. Raises SettingError.
+class ApplySettings(SlotSettings):
+    """What the job needs to know.
 
     `facts` are the names of facts, empty for all. `interval` is how many seconds it rests where
     there is nothing to do, None to end once everything that was staged at the start is applied. A
     batch has about `max_changes` changes, and whole transactions. `timeout` is in seconds.
     """
 
-    target: str = field(repr=False)
-    slot: str
-    schema: str
     facts: tuple[str, ...] = ()
     interval: float | None = None
     max_changes: int = MAX_CHANGES
     timeout: float = DEFAULT_TIMEOUT
-
-    def __post_init__(self) -> None:
-        check_names(self.slot, self.schema)
 
 
 @dataclass(frozen=True)

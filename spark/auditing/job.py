@@ -368,10 +368,10 @@ def run(
     """
     report = audit(
         Settings(
-            source,
             target or source,
             slot,
             schema,
+            source,
             tuple(fact or ()),
             partitions,
             timeout,

@@ -14,16 +14,16 @@ import typer
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from common.connections import SlotSettings
 from common.errors import first_line
 from common.progress import print_lines
 from waltally.errors import LoaderError, SettingError
-from waltally.settings import check_names
 
 DEFAULT_TIMEOUT = 300.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(SlotSettings):
     """What a seed or an audit needs to know; the connection strings may hold passwords.
 
     `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
@@ -35,9 +35,6 @@ class Settings:
     """
 
     source: str = field(repr=False)
-    target: str = field(repr=False)
-    slot: str
-    schema: str
     facts: tuple[str, ...] = ()
     partitions: int = 0
     timeout: float = DEFAULT_TIMEOUT
@@ -48,7 +45,7 @@ class Settings:
     at: int | None = None
 
     def __post_init__(self) -> None:
-        check_names(self.slot, self.schema)
+        super().__post_init__()
         if self.standby is not None and self.archive is not None:
             raise SettingError("--standby and --archive exclude each other", "give one of them")
         if self.at is not None and self.archive is None:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
@@ -18,7 +18,7 @@ from waltally import database, lsn, session_settings
 from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.settings import complete_conninfo, jobs_schema
+from waltally.settings import check_names, complete_conninfo, jobs_schema
 from waltally.tables import Table
 
 
@@ -127,18 +127,19 @@ class TargetSession(Connection):
         }
 
 
-class _Settings(Protocol):
-    """What the settings of every job have; `target` is a connection string."""
+@dataclass(frozen=True)
+class SlotSettings:
+    """Where a slot's log is; the connection string may hold a password. Raises SettingError."""
 
-    @property
-    def target(self) -> str: ...
-    @property
-    def schema(self) -> str: ...
-    @property
-    def slot(self) -> str: ...
+    target: str = field(repr=False)
+    slot: str
+    schema: str
+
+    def __post_init__(self) -> None:
+        check_names(self.slot, self.schema)
 
 
-def connect_target(settings: _Settings, work: str = "seed") -> TargetSession:
+def connect_target(settings: SlotSettings, work: str = "seed") -> TargetSession:
     """Open a session at the target. Raises SettingError, CannotConnect, LoginRefused."""
     conninfo = complete_conninfo(settings.target, "LOADER_TARGET_DSN", work)
     target = database.open_session(TargetSession, conninfo, "target")

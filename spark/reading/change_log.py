@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from archiving import manifests
 from archiving.manifests import Contents
 from common import arrow, changes
-from common.connections import connect_target, resolved
+from common.connections import SlotSettings, connect_target, resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from pyarrow import fs
 from pyspark.sql.datasource import (
@@ -36,7 +36,7 @@ from pyspark.sql.types import StructType
 from waltally import lsn
 from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
 from waltally.options import parse_lsn
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, parse_conninfo
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, parse_conninfo
 from waltally.tables import Table, literal
 
 _MOMENT = pa.timestamp("us", "UTC")
@@ -131,17 +131,14 @@ _KNOWN = ("target", "slot", "schema", "archive", "begin", "end", "maxChanges", "
 
 
 @dataclass(frozen=True)
-class Options:
-    """Which changes are read, and from where. Raises SettingError.
+class Options(SlotSettings):
+    """Which changes are read, and from where.
 
     `begin` and `end` are positions, None for the first and the last change that is there. With
     `archive` what is archived is read there. `max_changes` bounds a batch of a stream, and `reader`
     is the name that it has in reader_position.
     """
 
-    target: str
-    slot: str
-    schema: str
     archive: str | None
     begin: int | None
     end: int | None
@@ -169,12 +166,10 @@ class Options:
         most = named.get("maxchanges")
         if most is not None and (not most.isdecimal() or int(most) < 1):
             raise SettingError(f"maxChanges is {most!r}", "give a number from 1 on")
-        slot, schema = named.get("slot", DEFAULT_SLOT), named.get("schema", DEFAULT_SCHEMA)
-        check_names(slot, schema)
         return cls(
             target,
-            slot,
-            schema,
+            named.get("slot", DEFAULT_SLOT),
+            named.get("schema", DEFAULT_SCHEMA),
             named.get("archive"),
             parse_lsn(named.get("begin"), "begin"),
             parse_lsn(named.get("end"), "end"),

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shlex
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from archiving.manifests import Baseline, Contents
 from common import exact_sums, session
 from common.arrow import Snapshot
 from common.command import AsJson, Facts, Job
-from common.connections import connect_target, exported_snapshot, resolved
+from common.connections import SlotSettings, connect_target, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
 from common.progress import print_lines, print_status
 from deltas.rules import FactChanges
@@ -31,31 +31,28 @@ from waltally import lsn
 from waltally.errors import SettingError, combine
 from waltally.facts import Fact
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
 
 
 @dataclass(frozen=True)
-class ReplaySettings:
+class ReplaySettings(SlotSettings):
     """Which archive and facts, as of when, and what to do with the result. Raises SettingError.
 
     `facts` are names, empty for all. `at` is a WAL position and `at_time` a moment; without both it
-    is the archive's end, with `compare` each fact's position. `target`, which may hold a password,
-    and `schema` matter to `compare` alone.
+    is the archive's end, with `compare` each fact's position. `target` and `schema` matter to
+    `compare` alone.
     """
 
     path: str
-    slot: str
     facts: tuple[str, ...] = ()
     at: int | None = None
     at_time: datetime | None = None
     output: str | None = None
     compare: bool = False
-    target: str = field(default="", repr=False)
-    schema: str = DEFAULT_SCHEMA
 
     def __post_init__(self) -> None:
-        check_names(self.slot, self.schema)
+        super().__post_init__()
         given = [self.at is not None, self.at_time is not None, self.compare]
         if sum(given) > 1:
             raise SettingError(
@@ -313,15 +310,15 @@ def run(
     --fact ft_service_stats --at-time 2026-11-16T00:00:00Z
     """
     settings = ReplaySettings(
-        path,
+        target or source,
         slot,
+        schema,
+        path,
         tuple(fact or ()),
         parse_lsn(at, "--at"),
         parse_time(at_time),
         to,
         compare,
-        target or source,
-        schema,
     )
     with session.running("replay") as spark:
         result = replay(settings, spark)

@@ -231,10 +231,10 @@ def run(
     """
     summary = seed(
         Settings(
-            source,
             target or source,
             slot,
             schema,
+            source,
             tuple(fact or ()),
             partitions,
             timeout,

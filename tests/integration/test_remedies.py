@@ -110,7 +110,7 @@ def test_the_plugin_list_keeps_what_others_need(bare: Cluster) -> None:
 def seed_remedy(database: Database, user: str) -> str:
     """What Spark says to the same server: by the list, or where it is hidden by the refusal."""
     dsn = database.cluster.dsn("here", user)
-    settings = Settings(dsn, dsn, database.slot, "cdc", timeout=30)
+    settings = Settings(dsn, database.slot, "cdc", dsn, timeout=30)
     row = database.execute("select system_identifier::text from pg_control_system()")
     with (
         closing(connect(dsn, "source")) as monitor,

@@ -40,7 +40,7 @@ class Audited(Pipeline):
         return self.source.cluster.dsn(self.source.name)
 
     def settings(self, *facts: str, timeout: float = 120.0) -> Settings:
-        return Settings(self.dsn, self.dsn, self.slot, "cdc", facts, timeout=timeout, work="audit")
+        return Settings(self.dsn, self.slot, "cdc", self.dsn, facts, timeout=timeout, work="audit")
 
     def command(self, *flags: str, job: str = "audit") -> list[str]:
         return ["spark-submit", *OPTIONS, f"spark/{job}.py", *flags]

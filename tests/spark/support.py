@@ -338,7 +338,7 @@ def notify_source(cluster: Cluster) -> Source:
 
 def job_settings(source: Source, *names: str, dsn: str = "", timeout: float = 30) -> Settings:
     """What a seed of these facts, or of all, is told; `dsn` is another way to the source."""
-    return Settings(dsn or source.dsn, source.dsn, source.slot, "cdc", names, timeout=timeout)
+    return Settings(source.dsn, source.slot, "cdc", dsn or source.dsn, names, timeout=timeout)
 
 
 @contextmanager

@@ -93,7 +93,7 @@ class Replayed(ArchivedPipeline):
 
     @property
     def settings(self) -> ReplaySettings:
-        return ReplaySettings(str(self.archive_home), self.slot, target=self.dsns[1])
+        return ReplaySettings(self.dsns[1], self.slot, "cdc", str(self.archive_home))
 
     def go(self, *statements: str) -> None:
         """Run the statements, bring the fact up to them, and remember it."""

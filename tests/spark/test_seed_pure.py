@@ -44,4 +44,4 @@ def test_a_leaf_is_read_by_itself_for_its_table() -> None:
 
 
 def test_connection_strings_are_not_shown() -> None:
-    assert "secret" not in repr(Settings("password=secret", "password=secret", "s", "cdc"))
+    assert "secret" not in repr(Settings("password=secret", "s", "cdc", "password=secret"))
