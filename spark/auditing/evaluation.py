@@ -59,7 +59,7 @@ def compare_fact(
     listed, largest first.
     """
     both = exact_sums.both(fact, forward, counted(counts, archived, fact)).persist()
-    found = differences(both, fact, uncertain).persist()
+    found = differences(both, fact, uncertain)
     group_count, totals = exact_sums.measured(both, fact, "left", "right")
     difference_count = found.count()
     listed = []

@@ -251,7 +251,7 @@ def replayed(
     count, totals = exact_sums.measured(rebuilt, declared, "sums")
     differing, listed = None, []
     if present is not None:
-        both = exact_sums.both(declared, present, rebuilt).where("left <> right").persist()
+        both = exact_sums.both(declared, present, rebuilt).where("left <> right")
         differing = both.count()
         first = both.orderBy("dimensions").limit(MAX_DIFFERENCES).collect() if differing else []
         listed = [
@@ -262,7 +262,6 @@ def replayed(
             )
             for row in first
         ]
-        both.unpersist()
     rebuilt.unpersist()
     by_name = dict(zip(measures, totals["sums"], strict=True))
     return ReplayedFact(declared, position, baseline, count, by_name, differing, listed)
