@@ -98,8 +98,9 @@ def archived_totals(archived: DataFrame, fact: Fact) -> dict[str, str]:
     kept = {part.name for part in fact.tables if part.ignores_deletes}
     if not kept:
         return {}
-    totals = zip(fact.measures, exact_sums.totals(archived, fact), strict=True)
-    return {measure.name: total for measure, total in totals if kept & set(measure.of)}
+    _, totals = exact_sums.measured(archived, fact, "sums")
+    found = zip(fact.measures, totals["sums"], strict=True)
+    return {measure.name: total for measure, total in found if kept & set(measure.of)}
 
 
 def brought_forward(rows: DataFrame, changes: FactChanges) -> DataFrame:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from decimal import Decimal
 from typing import Any
 
+from common.exact_sums import EXACT
 from deltas.rules import Rejected
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -21,8 +22,6 @@ JSON_VERSION = 3
 
 _WIDEST = 100_000
 
-_EXACT = Context(prec=40_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
-
 
 class _Compared:
     """A measure in the fact and the right one, as number texts."""
@@ -33,7 +32,7 @@ class _Compared:
     @property
     def difference(self) -> str:
         """How much too large the fact's is; negative where it is too small."""
-        exact = f"{_EXACT.subtract(Decimal(self.fact), Decimal(self.counted)):f}"
+        exact = f"{EXACT.subtract(Decimal(self.fact), Decimal(self.counted)):f}"
         return exact.rstrip("0").rstrip(".") if "." in exact else exact
 
 

@@ -22,7 +22,8 @@ from waltally.facts import Fact
 
 _DIGITS = 28
 _SHORT = rf"^-?[0-9]{{1,{_DIGITS}}}(\.[0-9]{{1,{_DIGITS}}})?\z"
-_EXACT = Context(prec=40_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
+EXACT = Context(prec=40_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Rounds no number that a database has."""
 
 
 def sum_of(text: Column) -> Column:
@@ -75,12 +76,12 @@ def add(numbers: list[str]) -> str:
     """Return the exact sum of the texts as a text without an exponent."""
     total = Decimal(0)
     for number in numbers:
-        total = _EXACT.add(total, Decimal(number))
+        total = EXACT.add(total, Decimal(number))
     return f"{total:f}" if total else f"{abs(total):f}"
 
 
 def _product(one: str | None, other: str | None) -> str | None:
-    return one and other and f"{_EXACT.multiply(Decimal(one), Decimal(other)):f}"
+    return one and other and f"{EXACT.multiply(Decimal(one), Decimal(other)):f}"
 
 
 def _text(
@@ -121,11 +122,6 @@ def both(fact: Fact, left: DataFrame, right: DataFrame) -> DataFrame:
     return found.select(
         "dimensions", *(_texts(fact, name).alias(name) for name in ("left", "right"))
     )
-
-
-def totals(rows: DataFrame, fact: Fact) -> list[str]:
-    """Return the exact sum of each measure over all rows."""
-    return measured(rows, fact, "sums")[1]["sums"]
 
 
 def measured(rows: DataFrame, fact: Fact, *names: str) -> tuple[int, dict[str, list[str]]]:

@@ -131,6 +131,11 @@ def key_reason(values: Mapping[str, Column], fact: Fact) -> Column:
     return sql.when(reduce(operator.add, sizes) > LONGEST_KEY, says)
 
 
+def uuid_text(digits: Column) -> Column:
+    """Return the text of a uuid from its 32 digits."""
+    return sql.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
+
+
 def is_number(text: Column) -> Column:
     """Return whether a text is a number that can be added up; null for null."""
     return text.rlike(_NUMBER) & (sql.length(text) <= LONGEST)

@@ -23,7 +23,6 @@ NULL_DIMENSION = "a dimension is null"
 """The reason of rows that the stream leaves out too, without rejecting them."""
 
 _LONGEST_TEXT = 2**31 - 1
-_UUID_OF_DIGITS = ("^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
 
 def each_row_once(rows: DataFrame, values: Sequence[Value]) -> DataFrame:
@@ -200,7 +199,7 @@ class _Counting:
 
     def _text(self, dimension: Dimension, key: Column, is_bytes: bool) -> Column:
         if self._is_bytes(dimension):
-            return _uuid_text(key)
+            return typed_values.uuid_text(sql.lower(sql.hex(key)))
         return key.cast("string") if is_bytes else key
 
     def _refused(self) -> tuple[Column, Column]:
@@ -251,10 +250,6 @@ class _Counting:
 
     def _is_bytes(self, dimension: Dimension) -> bool:
         return self._has_bytes(self._value(dimension))
-
-
-def _uuid_text(column: Column) -> Column:
-    return sql.regexp_replace(sql.lower(sql.hex(column)), *_UUID_OF_DIGITS)
 
 
 def _choose(groups: Sequence[Column]) -> Column:
