@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from common import arrow, changes, session
@@ -184,9 +185,8 @@ def compute(
             Table(target.schema, "computed_group"),
         )
         failpoints.reach("written")
-        rejected = own.rejected.agg(sql.max("commit_lsn")).first()
-        assert rejected is not None
-        return Computed(written, rejected[0], _left_out(own))
+        rejected_lsn, left_out = own.uncounted()
+        return Computed(written, rejected_lsn, _as_json(left_out, own.truncates))
     finally:
         own.classified.unpersist()
 
@@ -213,8 +213,7 @@ def _rows(own: FactChanges, slot: str, batch: str) -> DataFrame:
     )
 
 
-def _left_out(own: FactChanges) -> str:
-    counts, truncates = own.left_out(), own.truncates
+def _as_json(counts: Mapping[str, int], truncates: Mapping[str, object]) -> str:
     return json.dumps(
         {
             part: {"row_count": counts.get(part, 0), "is_truncated": part in truncates}

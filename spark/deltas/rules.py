@@ -90,18 +90,26 @@ class FactChanges:
         deleted = self.images().where("is_ignored")
         return exact_sums.summed(deleted, self.fact, "part", "dimensions", *by)
 
-    def left_out(self) -> dict[str, int]:
-        """Return by part how many rows more or fewer belong to no group because of a null.
+    def uncounted(self) -> tuple[int | None, dict[str, int]]:
+        """Return where the last change is that cannot be counted, and the rows without a group.
 
-        Every delete counts, also where the fact ignores it.
+        That is by part how many rows more or fewer belong to no group because of a null. Every
+        delete counts, also where the fact ignores it.
         """
         is_new, is_old = (
             (sql.col(f"meets_{side}") & ~sql.col(f"has_{side}")).cast("int")
             for side in ("new", "old")
         )
-        more = sql.sum(is_new - is_old).alias("row_count")
-        found = self._counted().groupBy("part").agg(more)
-        return {row["part"]: row["row_count"] for row in found.collect()}
+        found = (
+            self.classified.groupBy("part")
+            .agg(
+                sql.max(sql.when(sql.col("reason").isNotNull(), sql.col("commit_lsn"))),
+                sql.sum(sql.when(self._is_counted, is_new - is_old)),
+            )
+            .collect()
+        )
+        rejected_lsn = max((at for _, at, _ in found if at is not None), default=None)
+        return rejected_lsn, {part: rows for part, _, rows in found if rows is not None}
 
     def untruncated(self, groups: DataFrame) -> DataFrame:
         """Return those of the groups before the changes that no TRUNCATE cancels."""
@@ -141,20 +149,21 @@ class FactChanges:
         ]
         kept = ("part", "commit_lsn", "ordinal", "is_ignored")
         return (
-            self._counted()
+            self.classified.where(self._is_counted)
             .withColumn("is_ignored", is_ignored)
             .select(*kept, sql.explode(sql.array(*found)).alias("image"))
             .where(sql.col("image").isNotNull())
             .select(*kept, "image.sign", "image.dimensions", "image.sums")
         )
 
-    def _counted(self) -> DataFrame:
-        """Return the changes that can be counted, without those that a TRUNCATE cancels."""
-        found = self.classified.where("reason is null")
+    @property
+    def _is_counted(self) -> Column:
+        """Whether a change can be counted, and no TRUNCATE cancels it."""
+        found = sql.col("reason").isNull()
         for part, (commit_lsn, ordinal) in self.truncates.items():
             last = sql.struct(sql.lit(commit_lsn).cast("bigint"), sql.lit(ordinal).cast("bigint"))
             is_before = sql.struct("commit_lsn", "ordinal") <= last
-            found = found.where(~((sql.col("part") == part) & is_before))
+            found &= ~((sql.col("part") == part) & is_before)
         return found
 
 

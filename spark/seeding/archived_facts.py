@@ -134,7 +134,8 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
     left_out = {
         part: rows for part, rows in baseline.left_out.items() if part not in later.truncates
     }
-    for part, rows_more in later.left_out().items():
+    _, more = later.uncounted()
+    for part, rows_more in more.items():
         left_out[part] = left_out.get(part, 0) + rows_more
     uncounted: list[tuple[Any, ...]] = [
         (fact.name, part, [], count, [], NULL_DIMENSION, None)
