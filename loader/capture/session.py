@@ -52,11 +52,11 @@ class Session:
             self._batcher = Batcher(settings.slot, self._position, clock=time.monotonic)
             reader = SlotReader(stream, self._position)
             self._rows = CopyRows(reader.take, self._batcher, stop)
-            self._idle = Idle(stream, self._position)
+            self._pace = Pace()
+            self._idle = Idle(stream, self._position, self._pace)
             self._target = TargetNews(self._log, stream.registration.number)
             self._timeline = stream.found.timeline
             self._has_other_partitions = False
-            self._pace = Pace()
             # Last, so that it is closed first: then the monitor sees to it that the slot is free.
             resources.callback(reader.close)
             reader.start()
@@ -210,7 +210,7 @@ class Session:
         position.store(self._log.wal_position() if self._waits_for_standbys else None)
         self._batcher.start_next()
         self._target.note(registration)
-        self._idle.stored_at = now = time.monotonic()
+        now = time.monotonic()
         self._pace.note(batch.rows, now - since, now)
         # Only now: a build that starts earlier would not see the batch.
         run_state.changes += batch.rows
@@ -259,13 +259,14 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._stored_at = 0.0
+        self.stored_at = time.monotonic()
+        """When the position was last stored, or the session began."""
         self._seconds = 0.0
         self._changes = 0
 
     def note(self, changes: int, seconds: float, now: float) -> None:
         """Take how many changes a batch had, how long it took, and when it was stored."""
-        self._stored_at, self._seconds, self._changes = now, seconds, changes
+        self.stored_at, self._seconds, self._changes = now, seconds, changes
 
     def seconds_left(self, apply_due_at: float, now: float) -> float:
         """Return for how long to let changes gather; 0 after a batch that had many.
@@ -274,17 +275,17 @@ class Pace:
         """
         if self._changes > _FEW_CHANGES:
             return 0.0
-        until = min(apply_due_at - self._seconds, self._stored_at + _LONGEST_GATHERING)
+        until = min(apply_due_at - self._seconds, self.stored_at + _LONGEST_GATHERING)
         return max(0.0, until - now)
 
 
 class Idle:
     """When the position moves although no change came."""
 
-    def __init__(self, stream: Stream, position: Position) -> None:
+    def __init__(self, stream: Stream, position: Position, pace: Pace) -> None:
         self._monitor = stream.monitor
         self._position = position
-        self.stored_at = time.monotonic()
+        self._pace = pace
         self.own_wal_end = 0
         """Where the WAL of the source ended after our own last write to it; 0 where none was."""
 
@@ -297,5 +298,5 @@ class Idle:
         """
         step = self._position.received - max(self._position.stored, self.own_wal_end)
         least = 0 if self._monitor.answer.holds_much else _IDLE_BYTES
-        is_due = time.monotonic() - self.stored_at >= _IDLE_SECONDS
+        is_due = time.monotonic() - self._pace.stored_at >= _IDLE_SECONDS
         return step > MUCH_WAL or (step > least and is_due)
