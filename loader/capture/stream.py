@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -28,7 +29,6 @@ from loader.source.slot import (
     read_server,
     read_state,
     read_timeline,
-    slot_state,
     why_not_followable,
 )
 from loader.source.slot_admin import origin_name
@@ -246,7 +246,7 @@ def shake_hands(
     )
     milliseconds = int(str(timeout))
     return Handshake(
-        slot_state(rows[0]) if rows else None,
+        SlotState(**json.loads(str(rows[0][0]))) if rows else None,
         found,
         Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline),
         timeline,

@@ -259,27 +259,31 @@ def parse_history(text: str) -> dict[int, int]:
 
 
 SLOT_STATE = """
-select
-    plugin,
-    database,
-    active_pid,
-    wal_status,
-    confirmed_flush_lsn,
-    restart_lsn,
-    safe_wal_size,
+select json_build_object(
+    'plugin', plugin,
+    'database', database,
+    'active_pid', active_pid,
+    'wal_status', wal_status,
+    'confirmed_flush_lsn', confirmed_flush_lsn - '0/0',
+    'restart_lsn', restart_lsn - '0/0',
+    'safe_wal_size', safe_wal_size,
     -- Columns that older servers lack are null in the row's JSON.
-    coalesce(
+    'invalidation_reason', coalesce(
         to_jsonb(slot) ->> 'invalidation_reason',
         case when to_jsonb(slot) ->> 'conflicting' = 'true' then 'conflict' end
     ),
-    extract(epoch from now() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz),
+    'inactive_seconds', case when active_pid is null then
+        extract(epoch from now() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)
+    end,
+    'idle_timeout_seconds',
     extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval),
-    to_jsonb(slot) ->> 'failover',
-    temporary::text,
-    (to_jsonb(slot) ->> 'synced')::boolean and pg_is_in_recovery()
+    'is_failover', coalesce(to_jsonb(slot) ->> 'failover' = 'true', false),
+    'is_temporary', temporary,
+    'is_copy', coalesce(to_jsonb(slot) ->> 'synced' = 'true', false) and pg_is_in_recovery()
+)
 from pg_replication_slots as slot
 where slot_name = """
-"""What `slot_state` takes, to be followed by the slot's name as a literal or a parameter."""
+"""Gives the fields of SlotState, as JSON; a literal or a parameter with the slot's name follows."""
 
 
 @dataclass(frozen=True)
@@ -320,27 +324,4 @@ def read_server(source: Connection) -> Server:
 def read_state(connection: Connection, slot: str) -> SlotState | None:
     """Return the slot's row, None where there is none. Raises LoaderError."""
     rows = connection.ask(f"{SLOT_STATE} %s", (slot,))
-    return slot_state(rows[0]) if rows else None
-
-
-def slot_state(row: Sequence[object]) -> SlotState:
-    """Return the slot from the row of the statement SLOT_STATE."""
-    plugin, database, pid, wal_status, confirmed, restart, safe, *newer = (
-        None if field is None else str(field) for field in row
-    )
-    reason, inactive, timeout, failover, temporary, copy = newer
-    return SlotState(
-        plugin,
-        database,
-        int(pid) if pid else None,
-        wal_status,
-        lsn.parse(confirmed) if confirmed else None,
-        lsn.parse(restart) if restart else None,
-        int(safe) if safe else None,
-        reason,
-        float(inactive) if inactive and not pid else None,
-        float(timeout) if timeout else None,
-        failover == "true",
-        temporary == "true",
-        copy in ("t", "True"),
-    )
+    return SlotState(**rows[0][0]) if rows else None
