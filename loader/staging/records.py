@@ -60,11 +60,11 @@ class TargetState:
     """What the target holds of a slot; times and ages are the target's."""
 
     record: SlotPosition
+    registration: Registration
+    facts: list[dict[str, Any]]
+    """As `loader status --json` has them."""
     moved_at: str
     moved_age: float
     """Seconds since then."""
     newest_commit_at: str | None
     newest_commit_age: float | None
-    registration: Registration
-    facts: list[dict[str, Any]]
-    """As `loader status --json` has them."""

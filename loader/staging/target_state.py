@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,18 +18,20 @@ from waltally.tables import Table
 SETUP_REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
 
 _SLOT_POSITION = """
-slot_name,
-system_identifier,
-source_database,
-start_lsn,
-position_lsn,
-stored_changes,
-timeline,
-timeline_began_lsn,
-on_standby,
-(
-    select max(baseline.snapshot_lsn) from {0}.baseline
-    where baseline.slot_name = slot_position.slot_name
+json_build_object(
+    'slot_name', slot_name,
+    'system_identifier', system_identifier,
+    'source_database', source_database,
+    'start_lsn', start_lsn - '0/0',
+    'position_lsn', position_lsn - '0/0',
+    'stored_changes', stored_changes,
+    'timeline', timeline,
+    'timeline_began_lsn', timeline_began_lsn - '0/0',
+    'on_standby', on_standby,
+    'baseline_lsn', (
+        select max(baseline.snapshot_lsn) - '0/0' from {0}.baseline
+        where baseline.slot_name = slot_position.slot_name
+    )
 )
 """
 
@@ -54,9 +56,7 @@ left join lateral (
 ) as newest on true
 where slot_name = %s
 """
-
-SLOT_POSITIONS = f"select {_SLOT_POSITION} from {{0}}.slot_position"
-"""Its rows are for `slot_position`. The schema is filled in; a condition may follow."""
+_RECORD = f"select {_SLOT_POSITION} from {{0}}.slot_position where slot_name = %s"
 
 
 def read_target_state(target: Connection, schema: str, slot: str) -> TargetState | None:
@@ -67,15 +67,14 @@ def read_target_state(target: Connection, schema: str, slot: str) -> TargetState
             return None
         registered = read_registration(target, schema, slot)
         facts = _read_facts(target, schema, slot)
-    moved_at, moved_age, commit_at, commit_age = rows[0][10:]
-    position = slot_position(rows[0][:10])
-    return TargetState(position, moved_at, moved_age, commit_at, commit_age, registered, facts)
+    record, *times = rows[0]
+    return TargetState(SlotPosition(**record), registered, facts, *times)
 
 
 def read_slot_position(target: Connection, schema: str, slot: str) -> SlotPosition | None:
     """Return a slot's row in slot_position, None where it has none. Raises NotSetUp."""
     try:
-        rows = target.ask(f"{SLOT_POSITIONS} where slot_name = %s", (slot,), schema)
+        rows = target.ask(_RECORD, (slot,), schema)
     except NotSetUp as error:
         if isinstance(error.__cause__, pg.UndefinedColumn):
             raise NotSetUp(
@@ -85,7 +84,7 @@ def read_slot_position(target: Connection, schema: str, slot: str) -> SlotPositi
             f"Nothing is set up in schema {schema} of the target",
             "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
         ) from None
-    return slot_position(rows[0]) if rows else None
+    return SlotPosition(**rows[0][0]) if rows else None
 
 
 def require_slot_position(target: Connection, schema: str, slot: str) -> SlotPosition:
@@ -94,24 +93,6 @@ def require_slot_position(target: Connection, schema: str, slot: str) -> SlotPos
     if position is None:
         raise NotSetUp(f"slot {slot} has no row in {schema}.slot_position", SETUP_REMEDY)
     return position
-
-
-def slot_position(row: Sequence[Any]) -> SlotPosition:
-    """Return the record from a row of the statement SLOT_POSITIONS."""
-    slot, system, database, start, position, changes, *rest = row
-    timeline, began, on_standby, baseline = rest
-    return SlotPosition(
-        slot,
-        system,
-        database,
-        lsn.parse(start),
-        lsn.parse(position),
-        changes,
-        timeline,
-        lsn.parse(began) if began else None,
-        on_standby,
-        lsn.parse(baseline) if baseline else None,
-    )
 
 
 # plan_models is what the view fact_state is made of.
