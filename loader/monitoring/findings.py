@@ -105,17 +105,6 @@ def _stands(is_followed: bool, seconds: float) -> Unhealthy:
     )
 
 
-def rejection_remedy(fact: str) -> str:
-    """Return what to do about changes that a fact rejected.
-
-    Only the tables still have what such a change lacks, so a new seed counts it, and no second try.
-    """
-    return (
-        "remove the cause that the reason names (`loader setup --check` prints SQL for tables); "
-        f"then `spark-submit spark/seed.py --fact {fact}`, then `dbt build`"
-    )
-
-
 _RECENT_SECONDS = 10.0
 """What is older may be a quiet source or a delay, so the sentence says which."""
 _UNREAD_BYTES = 10**6

@@ -11,9 +11,8 @@ from typing import Any
 import psycopg2
 from psycopg2 import sql
 
-from loader.monitoring.findings import rejection_remedy
 from loader.monitoring.text_lines import REMEDY, aligned
-from loader.staging.records import say_state
+from loader.staging.records import rejection_remedy, say_state
 from loader.staging.target_state import rejected_reasons
 from waltally.database import Connection, connect
 from waltally.errors import MissingRight, NotSetUp, SettingError

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from operator import itemgetter
 from typing import Any
 
-from loader.monitoring.findings import Thresholds, of_facts, passed, rejection_remedy, summarize
+from loader.monitoring.findings import Thresholds, of_facts, passed, summarize
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.source.findings import table_findings, tables_replaced
 from loader.source.server import ask_server
@@ -131,15 +131,7 @@ def _positions(found: TargetState | None, server: Server) -> dict[str, Any]:
             "stored_changes": found.record.stored_changes,
             "newest_commit_at": found.newest_commit_at,
         },
-        "facts": [
-            {
-                **{field: value for field, value in fact.items() if field != "fact_name"},
-                "rejected_remedy": rejection_remedy(fact["fact_name"])
-                if fact["rejected_lsn"]
-                else None,
-            }
-            for fact in found.facts
-        ],
+        "facts": found.facts,
     }
 
 

@@ -55,6 +55,17 @@ def say_state(name: str, state: str, reason: str | None) -> str:
     return f"{name} follows, but {reason}" if state == "follows" else f"{name} {state}: {reason}"
 
 
+def rejection_remedy(fact: str) -> str:
+    """Return what to do about changes that a fact rejected.
+
+    Only the tables still have what such a change lacks, so a new seed counts it, and no second try.
+    """
+    return (
+        "remove the cause that the reason names (`loader setup --check` prints SQL for tables); "
+        f"then `spark-submit spark/seed.py --fact {fact}`, then `dbt build`"
+    )
+
+
 @dataclass(frozen=True)
 class TargetState:
     """What the target holds of a slot; times and ages are the target's."""

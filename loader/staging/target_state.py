@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from psycopg2 import errors as pg
 
-from loader.staging.records import SlotPosition, TargetState
+from loader.staging.records import SlotPosition, TargetState, rejection_remedy
 from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
 from waltally.database import Connection
@@ -100,10 +100,9 @@ _FACTS = f"""
 select
     plans.fact_name,
     json_build_object(
-        'name', case when fact.fact_name is not null or plans.is_roll_up then plans.fact_name
-            else plans.model_name end,
+        'name', case when known.is_registered then plans.fact_name else plans.model_name end,
         'relation', plans.model_name,
-        'is_registered', fact.fact_name is not null or plans.is_roll_up,
+        'is_registered', known.is_registered,
         'rows', (
             select greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint, 0)
             from pg_class as c
@@ -125,9 +124,9 @@ select
             else {_age("greatest(mark.moved_at, waiting.staged_at)")} end,
         'exact_as_of', newest.committed_at,
         'exact_age_seconds', {_age("newest.committed_at")},
-        'rejected_lsn', mark.rejected_lsn,
-        'left_out', mark.left_out,
-        'built_on', mark.baseline_id,
+        'rejected_lsn', own.rejected_lsn,
+        'left_out', own.left_out,
+        'built_on', own.baseline_id,
         'baseline', case when baseline.baseline_id is not null then json_build_object(
             'id', baseline.baseline_id,
             'snapshot_lsn', baseline.snapshot_lsn,
@@ -137,12 +136,12 @@ select
     )
 from (
     select
-        false as is_roll_up, slot_name, fact_name, model_name, step, position_lsn, state, reason,
-        remedy, null::text[] as inputs
+        slot_name, fact_name, model_name, step, position_lsn, state, reason, remedy,
+        null::text[] as inputs
     from {{0}}.plan_models(%(slot)s)
     union all
     select
-        true, log.slot_name, rolled.fact_name, rolled.model_name, rolled.step, log.position_lsn,
+        log.slot_name, rolled.fact_name, rolled.model_name, rolled.step, log.position_lsn,
         rolled.state, rolled.reason, rolled.remedy, rolled.inputs
     from {{0}}.slot_position as log
     cross join lateral {{0}}.plan_roll_ups(log.slot_name) as rolled
@@ -153,20 +152,20 @@ left join {{0}}.fact
         fact.slot_name = plans.slot_name
         and fact.fact_name = plans.fact_name
         and fact.relation_schema || '.' || fact.relation_name = plans.model_name
+cross join lateral (
+    select fact.fact_name is not null or plans.inputs is not null as is_registered
+) as known
+left join {{0}}.model_watermark as own
+    on own.slot_name = plans.slot_name and own.model_name = plans.model_name
 left join lateral (
-    select own.*
-    from {{0}}.model_watermark as own
-    where own.slot_name = plans.slot_name and own.model_name = plans.model_name
-    union all
     -- A roll-up is as far as what it is made of.
-    (
-        select
-            plans.model_name, own.slot_name, own.applied_lsn, null, null, own.moved_at, null, null
-        from {{0}}.model_watermark as own
-        where own.slot_name = plans.slot_name and own.model_name = any (plans.inputs)
-        order by own.applied_lsn
-        limit 1
-    )
+    select stored.slot_name, stored.applied_lsn, stored.moved_at
+    from {{0}}.model_watermark as stored
+    where
+        stored.slot_name = plans.slot_name
+        and stored.model_name = any (coalesce(plans.inputs, array[plans.model_name]))
+    order by stored.applied_lsn
+    limit 1
 ) as mark on true
 left join {{0}}.baseline
     on baseline.slot_name = plans.slot_name and baseline.fact_name = plans.fact_name
@@ -220,7 +219,8 @@ def _read_facts(target: Connection, schema: str, slot: str) -> list[dict[str, An
         if fact["baseline"] is not None:
             of_rows = None if uncounted is None else uncounted.get(name, {})
             fact["baseline"] |= _rejected(of_rows)
-        found.append({"fact_name": name, **fact, **_rejected(reasons)})
+        remedy = rejection_remedy(name) if is_rejected else None
+        found.append({**fact, **_rejected(reasons), "rejected_remedy": remedy})
     return found
 
 
