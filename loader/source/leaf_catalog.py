@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from loader.staging.logged_tables import Member, Root, member
+from loader.staging.logged_tables import Member, Root
 from waltally import lsn
 from waltally.database import Connection
 from waltally.tables import Table, literal
@@ -154,7 +154,7 @@ class LeafCatalog:
         """Everything that the catalog showed was committed before this."""
         by_label: dict[str, list[Member]] = {}
         for label, *row in members:
-            by_label.setdefault(label, []).append(member(row))
+            by_label.setdefault(label, []).append(Member(*row))
         self.roots: dict[Table, Root] = {
             members[0].table: Root(self.read_lsn, tuple(members)) for members in by_label.values()
         }

@@ -8,8 +8,8 @@ right for everything stored. held_since() in SQL says since when the log has a f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from waltally import lsn
@@ -33,11 +33,17 @@ class Member:
     kind: str
     """pg_class.relkind."""
     persistence: str
-    table: Table
+    schema: str
+    name: str
     is_rewritten: bool = field(default=False, compare=False)
     """Whether ALTER TABLE has written its rows anew, as SET LOGGED does: no change tells of them.
 
     A TRUNCATE of all leaves hides it, and so does VACUUM FULL."""
+
+    @property
+    def table(self) -> Table:
+        """Its name."""
+        return Table(self.schema, self.name)
 
     @property
     def is_new_born(self) -> bool:
@@ -132,7 +138,7 @@ def judge(
 def to_row(root: Root) -> dict[str, Any]:
     """Return what logged_table holds of a root."""
     gone = [[table.schema, table.name, lsn.show(at)] for table, at in root.gone]
-    members = [_row(member) for member in root.members]
+    members = [astuple(member) for member in root.members]
     return {
         "partitions": {"read_lsn": lsn.show(root.read_lsn), "members": members, "gone": gone},
         "emptied_lsn": None if root.emptied_lsn is None else lsn.show(root.emptied_lsn),
@@ -146,29 +152,14 @@ def from_row(row: Mapping[str, Any]) -> Root | None:
         return None
     return Root(
         lsn.parse(stored["read_lsn"]),
-        tuple(map(member, stored["members"])),
+        tuple(Member(*member) for member in stored["members"]),
         tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in stored["gone"]),
         None if emptied is None else lsn.parse(emptied),
     )
 
 
-def member(row: Sequence[Any]) -> Member:
-    """Return a member from a row of the statement in loader.source.leaf_catalog."""
-    oid, parent, attached, born, named, kind, persistence, schema, name, is_rewritten = row
-    table = Table(schema, name)
-    return Member(oid, parent, attached, born, named, kind, persistence, table, is_rewritten)
-
-
 def _way(member: Member) -> str:
     return "rewritten by ALTER TABLE" if member.is_rewritten else "attached with what it held"
-
-
-def _row(member: Member) -> list[Any]:
-    table = member.table
-    return [
-        *(member.oid, member.parent, member.attached, member.born, member.named),
-        *(member.kind, member.persistence, table.schema, table.name, member.is_rewritten),
-    ]
 
 
 def unfinished(snapshot: str, xids: Collection[int]) -> bool:

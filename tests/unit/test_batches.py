@@ -247,8 +247,8 @@ ROOTS = {
     LIVE: Root(
         9,
         (
-            Member(1, 0, "", "1", "1", "p", "p", LIVE),
-            Member(2, 1, "2", "2", "2", "r", "p", Table("parts", "new")),
+            Member(1, 0, "", "1", "1", "p", "p", LIVE.schema, LIVE.name),
+            Member(2, 1, "2", "2", "2", "r", "p", "parts", "new"),
         ),
     )
 }

@@ -13,9 +13,9 @@ from loader.capture.wal2json import Begin, Commit, Keepalive, Message
 from loader.staging.logged_tables import Judged, Member, Root, from_row, judge, to_row, unfinished
 from waltally.tables import Table
 
-ROOT = Member(1, 0, "", "10", "10", "p", "p", Table("public", "r"))
-OLD = Member(2, 1, "20", "11", "11", "r", "p", Table("public", "old"))
-NEW = Member(3, 1, "30", "30", "30", "r", "p", Table("other", "new"))
+ROOT = Member(1, 0, "", "10", "10", "p", "p", "public", "r")
+OLD = Member(2, 1, "20", "11", "11", "r", "p", "public", "old")
+NEW = Member(3, 1, "30", "30", "30", "r", "p", "other", "new")
 
 
 def found(*members: Member, at: int = 0x90) -> Root:
@@ -31,7 +31,7 @@ def judged(now: Root, present: set[int] | None = None, counts_deletes: bool = Tr
 
 def test_what_is_the_same_is_stored_as_it_was() -> None:
     assert judged(found(OLD)) == Judged(BEFORE, False)
-    renamed = replace(ROOT, named="99", table=Table("public", "other"))
+    renamed = replace(ROOT, named="99", name="other")
     assert not judged(Root(0x90, (renamed, OLD))).begins_anew, "leaves have names of their own"
 
 
@@ -43,7 +43,7 @@ def test_a_leaf_that_came_empty_changes_nothing() -> None:
     "other",
     [
         replace(NEW, attached="31"),
-        replace(NEW, named="31", table=Table("other", "renamed")),
+        replace(NEW, named="31", name="renamed"),
     ],
 )
 def test_a_leaf_may_have_brought_rows(other: Member) -> None:
@@ -58,7 +58,7 @@ def test_a_leaf_may_have_brought_rows(other: Member) -> None:
         replace(OLD, named="12"),
         replace(OLD, parent=7),
         replace(OLD, persistence="u"),
-        replace(OLD, table=Table("public", "away")),
+        replace(OLD, name="away"),
     ],
 )
 def test_a_leaf_that_was_away_may_have_other_rows(other: Member) -> None:
@@ -116,7 +116,10 @@ def test_a_streamed_transaction_may_not_be_visible_yet(
 R, LEAF, GONE = Table("public", "r"), Table("s", 'le,"af'), Table("s", "gone")
 PARTED = Root(
     0x50,
-    (Member(1, 0, "", "1", "1", "p", "p", R), Member(2, 1, "2", "2", "2", "r", "p", LEAF)),
+    (
+        Member(1, 0, "", "1", "1", "p", "p", R.schema, R.name),
+        Member(2, 1, "2", "2", "2", "r", "p", LEAF.schema, LEAF.name),
+    ),
     gone=((GONE, 0x30),),
 )
 SPELLED = {
