@@ -112,23 +112,16 @@ def decode(payload: bytes) -> Message | None:
             int(xid),
             _microseconds(timestamp.decode()),
         )
-    if letter == _BEGIN:
+    if letter in (_BEGIN, _COMMIT):
         fields = json.loads(payload)
         try:
-            return Begin(
-                lsn.parse(fields["lsn"]),
-                lsn.parse(fields["nextlsn"]),
-                int(fields["xid"]),
-                _microseconds(fields["timestamp"]),
-            )
+            end_lsn = lsn.parse(fields["nextlsn"])
+            if letter == _COMMIT:
+                return Commit(end_lsn)
+            committed_at = _microseconds(fields["timestamp"])
+            return Begin(lsn.parse(fields["lsn"]), end_lsn, int(fields["xid"]), committed_at)
         except KeyError as missing:
-            raise ValueError(f"a begin without {missing}") from None
-    if letter == _COMMIT:
-        fields = json.loads(payload)
-        try:
-            return Commit(lsn.parse(fields["nextlsn"]))
-        except KeyError as missing:
-            raise ValueError(f"a commit without {missing}") from None
+            raise ValueError(f"a begin or a commit without {missing}") from None
     if letter == _MESSAGE:
         return _altered(payload)
     return payload
