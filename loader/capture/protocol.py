@@ -11,7 +11,7 @@ from __future__ import annotations
 import select
 import struct
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import psycopg
@@ -161,19 +161,13 @@ class ReplicationConnection:
             self._warnings.append(text.decode(errors="replace"))
 
     def _put(self, *messages: bytes) -> None:
-        def attempt() -> None:
+        try:
             for message in messages:
                 self._conn.put_copy_data(message)
             while self._conn.flush() == 1:
                 readable, _, _ = select.select([self._conn.socket], [self._conn.socket], [], 1.0)
                 if readable:
                     self._conn.consume_input()
-
-        self._call(attempt)
-
-    def _call(self, action: Callable[[], None]) -> None:
-        try:
-            action()
         except psycopg.Error as error:
             raise ProtocolError(str(error).strip()) from error
 
