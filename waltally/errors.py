@@ -7,6 +7,7 @@ test compares both.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from waltally.escapes import escaped
 
@@ -220,10 +221,13 @@ class NotOurs(LoaderError):
     exit_code = 38
 
 
-def combine(found: Sequence[LoaderError]) -> LoaderError:
+_Finding = TypeVar("_Finding", bound=LoaderError)
+
+
+def combine(found: Sequence[_Finding]) -> _Finding:
     """Return the first finding with the others attached; `found` is not empty."""
     first, *others = found
-    first.others = others
+    first.others = list(others)
     return first
 
 

@@ -66,9 +66,7 @@ def _not_reached(states: list[Row], slot: str, position: int, timeout: float) ->
         if state != "follows"
     ]
     if standing:
-        first = combine(standing)
-        assert isinstance(first, NotReached)
-        return first
+        return combine(standing)
     name, *_, applied = states[0]
     return NotReached(
         f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: {name} "
