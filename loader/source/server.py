@@ -94,18 +94,10 @@ select
         where slot_type = 'physical' and active
     )
 """
-
-"""ServerInfo, given the slot's name."""
+"""Gives the fields of ServerInfo; takes the slot's name."""
 
 
 def ask_server(connection: Connection, slot: str) -> ServerInfo:
     """Return what the server says of itself. Raises LoaderError."""
     (row,) = connection.ask(SERVER, (slot,))
     return ServerInfo(*row)
-
-
-TIMELINE = (
-    "case when not pg_is_in_recovery() then "
-    "('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint end"
-)
-"""SQL: the timeline of a primary; null on a standby: only a replication connection tells it."""

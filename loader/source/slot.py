@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from loader.source.remedies import RELOAD, RESTART_PRIMARY
-from loader.source.server import TIMELINE
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import (
@@ -303,14 +302,25 @@ class SlotInfo:
         return why_not_followable(self.name, self.server, self.state, self.record)
 
 
+# On a standby only a replication connection tells the timeline.
+_SERVER = """
+select
+    (select system_identifier::text from pg_control_system()),
+    current_database(),
+    pg_is_in_recovery(),
+    case
+        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
+        else pg_current_wal_insert_lsn()
+    end,
+    case when not pg_is_in_recovery() then
+        ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint
+    end
+"""
+
+
 def read_server(source: Connection) -> Server:
     """Return who the source is, over a plain connection. Raises LoaderError."""
-    ((system, database, in_recovery, wal_end, timeline),) = source.ask(
-        "select (select system_identifier::text from pg_control_system()), "
-        "current_database(), pg_is_in_recovery(), case when pg_is_in_recovery() "
-        "then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, "
-        f"{TIMELINE}"
-    )
+    ((system, database, in_recovery, wal_end, timeline),) = source.ask(_SERVER)
     return Server(
         system,
         database,
