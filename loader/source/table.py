@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from waltally.facts import Fact, identity_columns, needed_columns
-from waltally.tables import Table, literal
+from waltally.tables import Table
 
 if TYPE_CHECKING:
     from waltally.database import Connection
@@ -85,20 +85,24 @@ class TableInfo:
     writes: Writes = Writes(-1, 0)
 
 
-_TABLE = f"""
+_TABLE = """
 with recursive wanted as (
     select c.oid
     from pg_class as c
     inner join pg_namespace as n on n.oid = c.relnamespace
-    where n.nspname = {{schema}} and c.relname = {{name}}
+    where n.nspname = %(schema)s and c.relname = %(name)s
+),
+
+needed as (
+    select a.attname, a.atttypid
+    from wanted
+    inner join pg_attribute as a on a.attrelid = wanted.oid
+    where a.attname = any(%(columns)s::text[]) and not a.attisdropped
 ),
 
 -- The type of each needed column, and those within it.
 parts (attname, type) as (
-    select a.attname, a.atttypid
-    from wanted
-    inner join pg_attribute as a on a.attrelid = wanted.oid
-    where a.attname = any({{columns}}) and not a.attisdropped
+    select * from needed
     union
     select parts.attname, inner_type.type
     from parts
@@ -120,10 +124,7 @@ parts (attname, type) as (
 
 -- The type of each needed column; a domain is followed down to the type that it is made of.
 bases (attname, type) as (
-    select a.attname, a.atttypid
-    from wanted
-    inner join pg_attribute as a on a.attrelid = wanted.oid
-    where a.attname = any({{columns}}) and not a.attisdropped
+    select * from needed
     union
     select bases.attname, t.typbasetype
     from bases
@@ -151,7 +152,7 @@ select
     coalesce((
         select jsonb_object_agg(a.attname, a.attnotnull) from pg_attribute as a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    ), '{{{{}}}}'),
+    ), '{}'),
     c.relreplident::text,
     array(
         select k.name from keys as k
@@ -168,7 +169,7 @@ select
         where k.indrelid = c.oid and k.indisunique and k.indisvalid and k.indimmediate
         and k.indpred is null and k.indexprs is null
         group by k.index_name
-        having array_agg(k.name) @> {{identity}} and bool_and(k.attnotnull)
+        having array_agg(k.name) @> %(identity)s::text[] and bool_and(k.attnotnull)
         order by count(*), k.index_name
         limit 1
     ),
@@ -179,10 +180,10 @@ select
             inner join pg_type as t on t.oid = parts.type
             where
                 t.typnamespace = 'pg_catalog'::regnamespace
-                and t.typname in ({", ".join(f"'{name}'" for name in BY_SESSION)})
+                and t.typname = any(%(by_session)s)
             group by parts.attname
         ) as found
-    ), '{{{{}}}}'),
+    ), '{}'),
     array(
         select o.relname::text from pg_class as o
         where o.relnamespace = c.relnamespace and o.relname ~ '_replica_identity[_0-9]*$'
@@ -194,9 +195,9 @@ select
         select jsonb_object_agg(bases.attname, format_type(bases.type, null))
         from bases
         inner join pg_type as t on t.oid = bases.type and t.typtype <> 'd'
-    ), '{{{{}}}}'),
+    ), '{}'),
     array(
-        select format('%I.%I', n.nspname, child.relname)
+        select format('%%I.%%I', n.nspname, child.relname)
         from pg_inherits as i
         inner join pg_class as child on child.oid = i.inhrelid
         inner join pg_namespace as n on n.oid = child.relnamespace
@@ -211,8 +212,8 @@ select
         ))
         from pg_attribute as a
         inner join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
-        where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any({{columns}})
-    ), '{{{{}}}}'),
+        where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any(%(columns)s::text[])
+    ), '{}'),
     coalesce((
         select jsonb_object_agg(a.attname, jsonb_build_array(a.atttypmod > 0, coalesce((
             select jsonb_agg(jsonb_build_array(
@@ -223,9 +224,9 @@ select
         ), '[]')))
         from pg_attribute as a
         where
-            a.attrelid = c.oid and a.attname = any({{columns}}) and not a.attisdropped
+            a.attrelid = c.oid and a.attname = any(%(columns)s::text[]) and not a.attisdropped
             and a.atttypid in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype)
-    ), '{{{{}}}}'),
+    ), '{}'),
     array[
         c.reltuples,
         pg_table_size(c.oid),
@@ -249,13 +250,14 @@ def ask_table(
     Of a leaf the facts need what they need of its `root`.
     """
     counted = root or table
-    query = _TABLE.format(
-        schema=literal(table.schema),
-        name=literal(table.name),
-        columns=_array(needed_columns(facts, counted)),
-        identity=_array(identity_columns(facts, counted)),
-    )
-    rows = connection.ask(query)
+    values = {
+        "schema": table.schema,
+        "name": table.name,
+        "columns": list(needed_columns(facts, counted)),
+        "identity": list(identity_columns(facts, counted)),
+        "by_session": list(BY_SESSION),
+    }
+    rows = connection.ask(_TABLE, values)
     if not rows:
         return TableInfo(table)
     *plain, numbers, writes = rows[0]
@@ -264,7 +266,3 @@ def ask_table(
         for name, (has_precision, checks) in numbers.items()
     }
     return TableInfo(table, *(*plain, constrained, Writes(*writes)))
-
-
-def _array(names: Iterable[str]) -> str:
-    return f"array[{', '.join(map(literal, names))}]::text[]"
