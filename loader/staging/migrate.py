@@ -86,10 +86,10 @@ def upgrade(target: Connection, schema: str) -> list[str]:
         # A migration makes its tables where search_path points. The bodies of functions run later,
         # in any session: they say `cdc.`, in place of which the schema is written.
         target.ask("set local search_path to {}", None, schema)
-        if (present := _version(target, schema)) is None:
+        if not (present := version(target, schema)):
             target.ask(_LEDGER)
         for number, name, text in migrations():
-            if number > (present or 0):
+            if number > present:
                 target.ask(in_schema(text, schema))
                 target.ask(
                     "insert into schema_migration (version, name) values (%s, %s)", (number, name)
@@ -97,28 +97,20 @@ def upgrade(target: Connection, schema: str) -> list[str]:
                 applied.append(name)
         if applied:
             target.ask(_MADE, {"schema": quoted(schema), "version": migrations()[-1][0]})
-        _refuse_newer(present)
     return applied
 
 
 def version(target: Connection, schema: str) -> int:
     """Return the newest migration the schema has, 0 where it has none. Raises StagingTooNew."""
-    present = _version(target, schema)
-    _refuse_newer(present)
-    return present or 0
-
-
-def _version(target: Connection, schema: str) -> int | None:
     if target.ask("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",)) == [(None,)]:
-        return None
-    ((present,),) = target.ask("select max(version) from {}.schema_migration", None, schema)
-    return None if present is None else int(present)
-
-
-def _refuse_newer(present: int | None) -> None:
+        return 0
+    ((present,),) = target.ask(
+        "select coalesce(max(version), 0) from {}.schema_migration", None, schema
+    )
     known = migrations()[-1][0]
-    if present is not None and present > known:
+    if present > known:
         raise StagingTooNew(
             f"The staging schema is at version {present}, this loader knows up to {known}",
             "upgrade waltally here to the version that made the schema",
         )
+    return int(present)
