@@ -218,12 +218,12 @@ def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
         ),
         tuple(
             Measure(
-                each["name"],
-                each["kind"],
-                tuple(each["columns"]),
-                tuple(each["of"]),
-                each["type"],
-                _conditions(each["where"]),
+                **{
+                    **each,
+                    "columns": tuple(each["columns"]),
+                    "of": tuple(each["of"]),
+                    "where": _conditions(each["where"]),
+                }
             )
             for each in declaration["measures"]
         ),
