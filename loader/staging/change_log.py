@@ -12,10 +12,10 @@ from loader.staging import registration
 from loader.staging.logged_tables import Followed, Root
 from loader.staging.partitions import COLUMNS, Block, make_partition
 from loader.staging.records import Registration, SlotPosition
-from loader.staging.target_state import read_slot_position
+from loader.staging.target_state import require_slot_position
 from waltally import failpoints, locks, lsn
 from waltally.database import connect, explained
-from waltally.errors import Interrupted, LoaderError, NotSetUp
+from waltally.errors import Interrupted, LoaderError
 from waltally.tables import Table, quoted
 
 _PATIENCE = 15.0
@@ -60,13 +60,7 @@ class ChangeLog:
 
     def record(self) -> SlotPosition:
         """Return the slot's row. Raises NotSetUp where there is none."""
-        found = read_slot_position(self.connection, self._schema, self._slot)
-        if found is None:
-            raise NotSetUp(
-                f"The slot {self._slot} is not set up in schema {self._schema} of the target",
-                "run `loader setup`",
-            )
-        return found
+        return require_slot_position(self.connection, self._schema, self._slot)
 
     def registration(self) -> Registration:
         """Return which facts are registered and which tables are to be followed."""
@@ -95,13 +89,8 @@ class ChangeLog:
         Raises Interrupted where another registration has come since this one was read.
         """
         self._begin()
-        if not registration.write_followed(
-            *(self.connection, self._schema, self._slot, registered.number),
-            *(registered.tables, followed, leaves),
-        ):
-            raise Interrupted(
-                "`loader setup` has registered other facts meanwhile", "nothing; it starts anew"
-            )
+        place = (self.connection, self._schema, self._slot)
+        registration.write_followed(*place, registered, followed, leaves)
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.

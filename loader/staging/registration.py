@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg2.extras import Json
@@ -11,6 +11,7 @@ from loader.staging.logged_tables import Followed, Root, from_row, to_row
 from loader.staging.records import Registration
 from waltally import lsn
 from waltally.database import Connection
+from waltally.errors import Interrupted
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
@@ -234,23 +235,24 @@ def write_followed(
     target: Connection,
     schema: str,
     slot: str,
-    number: int,
-    tables: Iterable[Table],
+    registered: Registration,
     followed: Followed,
     roots: Mapping[Table, Root],
-) -> bool:
-    """Write down what a session follows; False where another registration has come meanwhile.
+) -> None:
+    """Write down what a session follows, in the open transaction.
 
-    The caller ends the transaction.
+    Raises Interrupted where another registration has come since this one was read.
     """
     held = {
         table: {name: lsn.show(at) for name, at in columns.items()}
         for table, columns in followed.items()
     }
     rows = [
-        logged_row(slot, each, roots.get(each), held_since=held.get(each, {})) for each in tables
+        logged_row(slot, each, roots.get(each), held_since=held.get(each, {}))
+        for each in registered.tables
     ]
-    is_same = target.ask(_LOCK, {"slot": slot}, schema) == [(number,)]
-    if is_same:
-        target.ask(_FOLLOW, {"slot": slot, "rows": Json(rows)}, schema)
-    return is_same
+    if target.ask(_LOCK, {"slot": slot}, schema) != [(registered.number,)]:
+        raise Interrupted(
+            "`loader setup` has registered other facts meanwhile", "nothing; it starts anew"
+        )
+    target.ask(_FOLLOW, {"slot": slot, "rows": Json(rows)}, schema)

@@ -91,7 +91,7 @@ def require_slot_position(target: Connection, schema: str, slot: str) -> SlotPos
     """Return a slot's row in slot_position. Raises NotSetUp where it has none."""
     position = read_slot_position(target, schema, slot)
     if position is None:
-        raise NotSetUp(f"slot {slot} has no row in {schema}.slot_position", SETUP_REMEDY)
+        raise NotSetUp(f"The slot {slot} has no row in {schema}.slot_position", SETUP_REMEDY)
     return position
 
 
