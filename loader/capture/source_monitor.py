@@ -21,7 +21,6 @@ from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
 from loader.source.server_checks import synchronous_finding
 from loader.source.slot import Timeline, read_timeline
-from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError
 from waltally.tables import Table
@@ -37,17 +36,20 @@ _ASK_SECONDS = 10.0
 _RELEASE_SECONDS = 1.0
 
 _CHECK = """
-select
-    current_setting('synchronous_standby_names') <> '',
-    coalesce(slot.active_pid = %(pid)s, false),
-    coalesce(case
+select json_build_object(
+    'has_standby_names', current_setting('synchronous_standby_names') <> '',
+    'has_slot', coalesce(slot.active_pid = %(pid)s, false),
+    'wal_end', server.wal_end,
+    'restart_lsn', coalesce(slot.restart_lsn - '0/0', server.wal_end),
+    'has_partitioned', (HAS_PARTITIONED),
+    'ddl_trigger', DDL_TRIGGER::bigint
+)
+from (
+    select coalesce(case
         when pg_is_in_recovery() then pg_last_wal_replay_lsn()
         else pg_current_wal_insert_lsn()
-    end, '0/0'),
-    slot.restart_lsn,
-    (HAS_PARTITIONED),
-    DDL_TRIGGER
-from (select) as server
+    end - '0/0', 0) as wal_end
+) as server
 left join pg_replication_slots as slot on slot.slot_name = %(slot)s
 """.replace("DDL_TRIGGER", ddl_notes.INSTALLED)
 _HAS_SLOT = (
@@ -150,10 +152,8 @@ class SourceMonitor:
         self._poller.close()
 
     def _check(self, connection: Connection) -> Answer:
-        ((has_names, has_slot, wal_end, restart_lsn, *rest),) = self._ask(connection, self._query)
-        end, restart = lsn.parse(wal_end), lsn.parse(restart_lsn or wal_end)
-        has_partitioned, ddl_trigger = rest
-        answer = Answer(has_names, has_slot, end, restart, has_partitioned, ddl_trigger)
+        ((said,),) = self._ask(connection, self._query)
+        answer = Answer(**said)
         if answer.wal_end == self.answer.wal_end and answer.holds_much and not self.is_standby:
             self._wake_server(connection, answer.restart_lsn)
         # Another server may have taken over the address: its timeline says nothing of our stream.
