@@ -189,7 +189,9 @@ class Applier:
     def _report(self, failure: Exception) -> None:
         for session in (self._front, self._behind):
             session.forget_broken()
-        error = failure if isinstance(failure, LoaderError) else _unforeseen(failure)
+        error = failure if isinstance(failure, LoaderError) else unexpected(failure)
+        if error is not failure:
+            log.debug("the call broke", exc_info=failure)
         if self._stop.is_set():
             log.info("what is staged waits for the next loader: %s", error)
             return
@@ -255,8 +257,3 @@ def _say_rejections(before: dict[str, int], now: dict[str, int]) -> None:
                 model,
                 lsn.show(rejected),
             )
-
-
-def _unforeseen(error: Exception) -> LoaderError:
-    log.debug("the call broke", exc_info=error)
-    return unexpected(error)

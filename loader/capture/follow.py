@@ -10,7 +10,7 @@ from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
 from loader.source.slot import read_server
 from waltally import lsn
-from waltally.database import Connection, connect
+from waltally.database import connect
 from waltally.errors import TRANSIENT, LoaderError
 from waltally.settings import Settings
 
@@ -70,21 +70,17 @@ def _one_session(
 
 
 def _end_of_source(settings: Settings) -> int:
-    with closing(connect(settings.source, "source")) as connection:
-        return mark_end(connection)
-
-
-def mark_end(connection: Connection) -> int:
     """Return a position that the stream passes only after everything committed by now.
 
     It is the end of a logical message. The message flushes the WAL up to itself, so an idle server
     with asynchronous commits reaches the position too. On a standby, where nothing can be written,
     it is the position up to which everything is replayed by now.
     """
-    server = read_server(connection)
-    if server.in_recovery:
-        return server.wal_end
-    with connection.transaction():
-        connection.ask("set local synchronous_commit to 'local'")
-        ((end,),) = connection.ask("select pg_logical_emit_message(true, 'waltally', '')")
+    with closing(connect(settings.source, "source")) as connection:
+        server = read_server(connection)
+        if server.in_recovery:
+            return server.wal_end
+        with connection.transaction():
+            connection.ask("set local synchronous_commit to 'local'")
+            ((end,),) = connection.ask("select pg_logical_emit_message(true, 'waltally', '')")
     return lsn.parse(end)

@@ -240,7 +240,11 @@ def check_roll_ups(nodes: Nodes) -> tuple[str, ...]:
     models = {
         str(node["name"]): node for node in nodes.values() if node.get("resource_type") == "model"
     }
-    found = {name: _meta(node)["waltally_roll_up"] for name, node in models.items() if _is(node)}
+    found = {
+        name: meta["waltally_roll_up"]
+        for name, node in models.items()
+        if "waltally_roll_up" in (meta := _meta(node))
+    }
     wrong: list[LoaderError] = []
     for name, declared in found.items():
         wrong += [
@@ -299,10 +303,6 @@ def _unknown(what: str, columns: Any, known: Sequence[str]) -> Iterator[str]:
     for column in columns:
         if column not in known:
             yield f"{what} is {column}; it takes one of {', '.join(known)}"
-
-
-def _is(node: Mapping[str, Any]) -> bool:
-    return "waltally_roll_up" in _meta(node)
 
 
 def _meta(node: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -68,7 +68,9 @@ def write_project(folder: Path, proposal: Proposal) -> bool:
                 "rename that model and its files, or declare more columns there",
             )
         files = _project_files(folder) if is_new else {}
-        for name, text in {**files, **_model_files(proposal)}.items():
+        files[f"models/{proposal.name}.sql"] = model_sql(proposal)
+        files[f"models/{proposal.name}.yml"] = model_yaml(proposal)
+        for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -91,13 +93,6 @@ def _project_files(folder: Path) -> dict[str, str]:
         # Without the order to copy it.
         "profiles.yml": shipped.replace("# Copy to profiles.yml. libpq's own", "# libpq's own", 1),
         ".gitignore": _IGNORED,
-    }
-
-
-def _model_files(proposal: Proposal) -> dict[str, str]:
-    return {
-        f"models/{proposal.name}.sql": model_sql(proposal),
-        f"models/{proposal.name}.yml": model_yaml(proposal),
     }
 
 

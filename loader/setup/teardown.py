@@ -120,7 +120,8 @@ def _clear(target: Connection, settings: Settings, purge: bool) -> list[str]:
     if not purge:
         _delete(target, settings, ("slot_position",))
         return []
-    if others := _other_slots(target, settings):
+    query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
+    if others := [name for (name,) in target.ask(query, (settings.slot,), settings.schema)]:
         _delete(target, settings, _OF_A_SLOT)
         return [
             f"deleted what schema {settings.schema} held for the slot; it still holds "
@@ -131,11 +132,6 @@ def _clear(target: Connection, settings: Settings, purge: bool) -> list[str]:
         target.ask("drop table {}.{}", None, jobs, table)
     _drop_tables(target, settings.schema)
     return [_drop_schema(target, name) for name in (settings.schema, jobs)]
-
-
-def _other_slots(target: Connection, settings: Settings) -> list[str]:
-    query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
-    return [name for (name,) in target.ask(query, (settings.slot,), settings.schema)]
 
 
 def _delete(target: Connection, settings: Settings, tables: tuple[str, ...]) -> None:

@@ -294,11 +294,6 @@ def parse_standby_names(setting: str) -> StandbyNames:
     return StandbyNames((method or "first").upper(), int(number), tuple(names))
 
 
-def is_meant_by(name: str, application_name: str) -> bool:
-    """Say whether a name of the list means a walsender of this application_name."""
-    return name == "*" or name.lower() == application_name.lower()
-
-
 def judge_standby_names(
     setting: str, application_name: str, standbys: Sequence[str] | None
 ) -> SynchronousStandby | None:
@@ -308,7 +303,7 @@ def judge_standby_names(
     not see them.
     """
     value = parse_standby_names(setting)
-    left = [name for name in value.names if not is_meant_by(name, application_name)]
+    left = [name for name in value.names if name.lower() not in ("*", application_name.lower())]
     if len(left) == len(value.names):
         return None
     if "*" in value.names and standbys is None:
