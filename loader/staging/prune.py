@@ -151,10 +151,10 @@ def _plan(
     A partition is dropped only when all older ones are, so that the log has no gap.
     """
     partitions = sorted(_read_partitions(target, schema), key=lambda partition: partition.block)
-    needed = _find_blockers(target, schema, partitions)
+    found = _find_blockers(target, schema, keep, partitions)
     is_held = False
     for partition in partitions:
-        blockers = needed[partition.name] + _too_young(partition, keep)
+        blockers = found[partition.name]
         if partition is partitions[-1]:
             what = " and empty" if partition.age is None else ""
             blockers = [Blocker(f"it is the newest partition{what}: the log goes on in it")]
@@ -175,9 +175,9 @@ def _read_partitions(target: Connection, schema: str) -> Iterator[Partition]:
 
 
 def _find_blockers(
-    target: Connection, schema: str, partitions: Sequence[Partition]
+    target: Connection, schema: str, keep: float, partitions: Sequence[Partition]
 ) -> dict[str, list[Blocker]]:
-    """Return who needs which partition, by its name."""
+    """Return what keeps which partition, by its name."""
     parts = [
         {
             "name": partition.name,
@@ -190,14 +190,11 @@ def _find_blockers(
     values = {"partitions": Json(parts), "schema": quoted(schema)}
     for name, reason, remedy in target.ask(_BLOCKERS, values, schema):
         blockers[name].append(Blocker(reason, remedy))
+    for partition in partitions:
+        if partition.age is not None and partition.age < keep:
+            said = f"its newest row is {duration(partition.age)} old, --keep is {duration(keep)}"
+            blockers[partition.name].append(Blocker(said))
     return blockers
-
-
-def _too_young(partition: Partition, keep: float) -> list[Blocker]:
-    if partition.age is None or partition.age >= keep:
-        return []
-    said = f"its newest row is {duration(partition.age)} old, --keep is {duration(keep)}"
-    return [Blocker(said)]
 
 
 def _apply(
@@ -245,7 +242,6 @@ class _Dropper:
             time.sleep(_PAUSE_SECONDS)
 
     def _try(self, partition: Partition) -> list[Blocker]:
-        names = (self._schema, partition.name)
         self._lock("{0}.{1} in share update exclusive mode", _PATIENCE_SECONDS, partition)
         # The first reading takes the locks of all tables that it needs. So the second one, while
         # everybody waits for us, waits for nobody.
@@ -258,7 +254,7 @@ class _Dropper:
         end = {"end": lsn.show(partition.block.to_lsn)}
         self._target.ask(_MOVE_START, end, self._schema)
         failpoints.reach("start-moved")
-        self._target.ask("drop table {}.{}", None, *names)
+        self._target.ask("drop table {}.{}", None, self._schema, partition.name)
         return []
 
     def _lock(self, what: str, seconds: int, partition: Partition) -> None:
@@ -267,5 +263,5 @@ class _Dropper:
         self._target.ask(f"lock table {what}", None, self._schema, partition.name)
 
     def _needed(self, partition: Partition) -> list[Blocker]:
-        needed = _find_blockers(self._target, self._schema, [partition])[partition.name]
-        return needed + _too_young(partition, self._keep)
+        found = _find_blockers(self._target, self._schema, self._keep, [partition])
+        return found[partition.name]
