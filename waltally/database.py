@@ -11,7 +11,6 @@ from psycopg.conninfo import make_conninfo
 from psycopg2 import extensions, sql
 
 from waltally import server_errors, session_settings
-from waltally.errors import LoaderError
 from waltally.server_errors import ServerError
 
 Row = tuple[Any, ...]
@@ -85,9 +84,4 @@ def explained(place: str) -> Iterator[None]:
     try:
         yield
     except psycopg2.Error as error:
-        raise explain(error, place) from error
-
-
-def explain(error: psycopg2.Error, place: str) -> LoaderError:
-    """Return the LoaderError for a driver's error at the source or the target."""
-    return server_errors.explain(ServerError.of(error), place)
+        raise server_errors.explain(ServerError.of(error), place) from error

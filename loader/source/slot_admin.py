@@ -17,7 +17,7 @@ from loader.source.slot import Server, SlotInfo, read_server, read_state, read_t
 from loader.staging import migrate
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
-from waltally.database import Connection, explain, replication_command
+from waltally.database import Connection, replication_command
 from waltally.errors import LoaderError, NotOurs, SlotCreationBlocked, SlotInUse
 from waltally.server_errors import ServerError
 from waltally.settings import Settings
@@ -84,36 +84,38 @@ def create_slot(
         name = f"{name[:50]}_check"
     more = ", failover => true" if failover else ""
     try:
-        with source, source.cursor() as cursor:
-            cursor.execute(f"set local statement_timeout to '{timeout}s'")
+        with source.transaction():
+            source.ask(f"set local statement_timeout to '{timeout}s'")
             # Over SQL, as statement_timeout bounds no replication command.
-            cursor.execute(
+            ((point,),) = source.ask(
                 f"select lsn from pg_create_logical_replication_slot(%s, 'wal2json', %s{more})",
                 (name, temporary),
             )
-            row = cursor.fetchone()
-    except pg.QueryCanceled:
-        if source.ask("select pg_is_in_recovery()") == [(True,)]:
-            raise SlotCreationBlocked(
-                f"The slot could not be made within {timeout} s: a standby waits until its primary "
-                "logs which transactions run",
-                f"run `loader setup` again, and meanwhile on the primary: {STANDBY_SNAPSHOT}",
-            ) from None
-        writers = source.ask(WRITERS, {"xids": None})
-        raise SlotCreationBlocked(
-            f"The slot could not be made within {timeout} s: it waits for transactions "
-            f"that were writing when it began, {describe_writers(writers)}",
-            "wait for them or end them, then run `loader setup` again; --timeout waits longer"
-            + ends_of_prepared(writers),
-        ) from None
-    except psycopg2.Error as error:
-        if (
-            finding := creation_finding(error, source, ask_server(source, name).provider)
-        ) is not None:
-            raise finding from None
-        raise explain(error, "source") from error
-    assert row is not None
-    return lsn.parse(row[0])
+    except LoaderError as error:
+        if isinstance(error.__cause__, pg.QueryCanceled):
+            raise _creation_blocked(source, timeout) from None
+        assert isinstance(error.__cause__, psycopg2.Error)
+        provider = ask_server(source, name).provider
+        if (finding := creation_finding(error.__cause__, source, provider)) is None:
+            raise
+        raise finding from None
+    return lsn.parse(point)
+
+
+def _creation_blocked(source: Connection, timeout: int) -> SlotCreationBlocked:
+    said = f"The slot could not be made within {timeout} s: "
+    if source.ask("select pg_is_in_recovery()") == [(True,)]:
+        return SlotCreationBlocked(
+            f"{said}a standby waits until its primary logs which transactions run",
+            f"run `loader setup` again, and meanwhile on the primary: {STANDBY_SNAPSHOT}",
+        )
+    writers = source.ask(WRITERS, {"xids": None})
+    return SlotCreationBlocked(
+        f"{said}it waits for transactions that were writing when it began, "
+        + describe_writers(writers),
+        "wait for them or end them, then run `loader setup` again; --timeout waits longer"
+        + ends_of_prepared(writers),
+    )
 
 
 def enable_failover(dsn: str, name: str) -> None:
@@ -169,14 +171,12 @@ def another_name(name: str, database: str) -> str:
 def drop_slot(source: Connection, name: str) -> None:
     """Drop the slot. Raises SlotInUse while somebody follows it."""
     try:
-        with source.cursor() as cursor:
-            cursor.execute("select pg_drop_replication_slot(%s)", (name,))
-    except pg.ObjectInUse as error:
-        raise SlotInUse(
-            f"The slot {name} is in use: {error.diag.message_primary}", "stop the loader first"
-        ) from None
-    except psycopg2.Error as error:
-        raise explain(error, "source") from error
+        source.ask("select pg_drop_replication_slot(%s)", (name,))
+    except LoaderError as error:
+        if isinstance(error.__cause__, pg.ObjectInUse):
+            said = error.__cause__.diag.message_primary
+            raise SlotInUse(f"The slot {name} is in use: {said}", "stop the loader first") from None
+        raise
 
 
 def origin_name(slot: str) -> str:
@@ -207,10 +207,8 @@ def drop_origin(source: Connection, name: str) -> bool:
 def _origin(source: Connection, query: str, name: str) -> bool:
     """Run a statement about the origin; False where the role may not: that costs only speed."""
     try:
-        with source.cursor() as cursor:
-            cursor.execute(query, {"name": origin_name(name)})
-            return cursor.rowcount > 0
-    except psycopg2.Error:
+        return bool(source.ask(query, {"name": origin_name(name)}))
+    except LoaderError:
         return False
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from loader.capture.protocol import ProtocolError, protocol_error
 from loader.source.remedies import slot_finding
-from waltally import database, errors
+from waltally import errors
 from waltally.errors import TRANSIENT, CannotConnect, SlotLost
 from waltally.server_errors import ServerError, explain
 
@@ -75,12 +75,12 @@ def test_any_other_error_is_no_finding_about_the_slot() -> None:
 def test_a_lost_connection_is_something_that_waiting_heals(kind: type[psycopg2.Error]) -> None:
     # DatabaseError is what psycopg2 raises now and then where the server dies amid a COPY.
     error = kind("server closed the connection unexpectedly")
-    assert isinstance(database.explain(error, "target"), TRANSIENT)
+    assert isinstance(explain(ServerError.of(error), "target"), TRANSIENT)
 
 
 def test_an_error_of_our_own_making_is_not_taken_for_a_lost_connection() -> None:
     error = psycopg2.ProgrammingError("can't adapt type 'object'")
-    assert not isinstance(database.explain(error, "target"), TRANSIENT)
+    assert not isinstance(explain(ServerError.of(error), "target"), TRANSIENT)
 
 
 def test_a_decoder_that_fails_for_good_is_not_waited_for() -> None:
