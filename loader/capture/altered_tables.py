@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from loader.capture.wal2json import Altered
 from loader.staging.logged_tables import Root
@@ -14,23 +14,25 @@ from waltally.tables import Table
 
 def altered_tables(
     noted: Iterable[tuple[Altered, int]], registered: Registration, roots: Mapping[Table, Root]
-) -> dict[Table, tuple[int, LoaderError]]:
-    """Return by table the position after the last such DDL, and what to say of it.
+) -> list[tuple[Table, int, LoaderError]]:
+    """Return each table with the position after the last such DDL, and what to say of it.
 
     `noted` has a commit LSN with each. A table counts where a fact needs one of the columns.
     """
-    found: dict[Table, tuple[int, LoaderError]] = {}
+    found: dict[Table, tuple[Table, int, LoaderError]] = {}
     for note, commit_lsn in noted:
         for table in registered.tables:
             tables = [table, *(roots[table].leaves if table in roots else ())]
-            needed = needed_columns(registered.facts, table)
-            if not _is_of(note, tables):
+            if not any(
+                each.schema == note.schema and note.table in (None, each.name) for each in tables
+            ):
                 continue
-            columns = None if note.columns is None else sorted(note.columns & set(needed))
+            columns = note.columns
+            if columns is not None:
+                columns &= set(needed_columns(registered.facts, table))
             if columns is None or columns:
-                finding = _finding(note, columns, table)
-                found[table] = (commit_lsn + 1, finding)
-    return found
+                found[table] = (table, commit_lsn + 1, _finding(note, columns, table))
+    return list(found.values())
 
 
 def not_in_log(table: Table, said: str) -> LoaderError:
@@ -41,15 +43,11 @@ def not_in_log(table: Table, said: str) -> LoaderError:
     )
 
 
-def _is_of(note: Altered, tables: Collection[Table]) -> bool:
-    return any(each.schema == note.schema and note.table in (None, each.name) for each in tables)
-
-
-def _finding(note: Altered, columns: Collection[str] | None, table: Table) -> LoaderError:
+def _finding(note: Altered, columns: frozenset[str] | None, table: Table) -> LoaderError:
     if note.table is None:
         said = f"is in the schema {note.schema}, which was renamed or got another owner"
     elif columns is None:
         said = "was made UNLOGGED or LOGGED"
     else:
-        said = f"was altered, and {', '.join(columns)} may have other values"
+        said = f"was altered, and {', '.join(sorted(columns))} may have other values"
     return not_in_log(table, said)

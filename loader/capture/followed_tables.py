@@ -45,12 +45,10 @@ class FollowedTables:
         if not self._partitions.are_as_read(batch.xids, stop):
             return False
         altered = altered_tables(batch.altered, self._registration, self._partitions.roots)
-        for noted in (self._partitions.noted(), altered):
-            for table, (_, finding) in noted.items():
-                if table in self._followed:
-                    log.warning(finding.sentence)
-            starts = {table: start for table, (start, _) in noted.items()}
-            self._followed = begun_anew(self._followed, starts)
+        for table, start, finding in (*self._partitions.noted(), *altered):
+            if table in self._followed:
+                log.warning(finding.sentence)
+                self._followed = begun_anew(self._followed, table, start)
         self._write()
         return True
 

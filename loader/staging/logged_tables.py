@@ -202,16 +202,9 @@ def renewed(
     }
 
 
-def begun_anew(followed: Followed, starts: Mapping[Table, int]) -> Followed:
-    """Return it after the log of these tables is whole only from these positions on."""
-    return {
-        **followed,
-        **{
-            table: {name: max(at, start) for name, at in followed[table].items()}
-            for table, start in starts.items()
-            if table in followed
-        },
-    }
+def begun_anew(followed: Followed, table: Table, start: int) -> Followed:
+    """Return it after the log of the table is whole only from this position on."""
+    return {**followed, table: {name: max(at, start) for name, at in followed[table].items()}}
 
 
 def _renewed(

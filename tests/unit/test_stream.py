@@ -118,8 +118,7 @@ def test_a_table_may_begin_anew_at_a_position_of_its_own() -> None:
 
 def test_what_begins_anew_keeps_a_later_position_and_other_tables_theirs() -> None:
     followed = {A: {"x": 0x10, ALL: 0x30}, B: {ALL: 0x10}}
-    begun = begun_anew(followed, {A: 0x20, Table("public", "unknown"): 0x20})
-    assert begun == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
+    assert begun_anew(followed, A, 0x20) == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
 
 
 PROGRAM = """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from threading import Event
 from typing import TypeVar
 
@@ -156,31 +157,27 @@ class Partitions:
                     "see what its commit waits for, for instance a synchronous standby",
                 )
 
-    def noted(self) -> dict[Table, tuple[int, LoaderError]]:
-        """Return from which position on the log of a table is whole again, and why.
+    def noted(self) -> Iterator[tuple[Table, int, LoaderError]]:
+        """Yield from which position on the log of a table is whole again, and why.
 
-        By table, and only what the changes have said since the last call.
+        Only what the changes have said since the last call.
         """
-        found: dict[Table, tuple[int, LoaderError]] = {}
-
-        def note(table: Table, position: int, said: str) -> None:
-            start = max(position, found[table][0] if table in found else 0)
-            found[table] = (start, not_in_log(table, said))
-
         for table, position in _taken(self.names.mixed).items():
-            note(table, position, "has a partition whose name another table had before")
+            said = "has a partition whose name another table had before"
+            yield table, position, not_in_log(table, said)
         for name, position in _taken(self.moved.undecided).items():
-            note(
-                *(self._ignoring[name], position),
+            table = self._ignoring[name]
+            said = (
                 "ignores deletes and has no primary key beside its partition key, and a row may "
-                "have moved between its partitions",
+                "have moved between its partitions"
             )
+            yield table, position, not_in_log(table, said)
         for table, position in _taken(self.names.truncated).items():
             if self._has_deletes(table, "count"):
-                note(table, position, "had a partition truncated, and not all of it")
+                said = "had a partition truncated, and not all of it"
+                yield table, position, not_in_log(table, said)
             else:
                 self.roots[table] = self.roots[table].emptied_at(position)
-        return found
 
     def _has_deletes(self, table: Table, deletes: str) -> bool:
         return any(
