@@ -121,20 +121,15 @@ def encoding_findings(source: Connection, target: Connection) -> list[LoaderErro
     ]
 
 
-def foreign_findings(
-    settings: Settings, declared: Declared, target: Connection
-) -> list[LoaderError]:
+def foreign_findings(declared: Declared, registered: Registration) -> list[LoaderError]:
     """Return which facts of other dbt projects setup would forget, or count by another declaration.
 
     A fact of which no project is known may stay as it is declared here.
     """
-    with target.transaction():
-        registered = registration.read_registration(target, settings.schema, settings.slot)
-        projects = registration.read_projects(target, settings.schema, settings.slot)
     declarations = {fact.name: fact.declaration for fact in declared.facts}
     lost = []
     for fact in registered.facts:
-        project = projects[fact.name]
+        project = registered.projects[fact.name]
         if project == declared.project or fact.name in declared.forget:
             continue
         if fact.name not in declarations or (
@@ -197,7 +192,7 @@ def check(settings: Settings, declared: Declared, failover: bool = False) -> lis
                 )
             registered = registration.read_registration(target, settings.schema, settings.slot)
             findings += _record_findings(settings, declared, source, target, slot, registered)
-            if foreign := foreign_findings(settings, declared, target):
+            if foreign := foreign_findings(declared, registered):
                 return findings + foreign
             if changes := registration.difference(registered, declared.facts):
                 findings.append(
@@ -277,11 +272,9 @@ def set_up(
             locks.hold(target, "registration", settings.schema)
             _refuse(other_slot_findings(settings, declared.facts, target))
             slot = read_slot(settings, source, target)
-            if slot.record is not None:
-                _refuse(foreign_findings(settings, declared, target))
+            registered = registration.read_registration(target, settings.schema, settings.slot)
+            _refuse(foreign_findings(declared, registered))
             if slot.record is not None and not renew:
-                place = (target, settings.schema, settings.slot)
-                registered = registration.read_registration(*place)
                 _refuse(_record_findings(settings, declared, source, target, slot, registered))
                 tables = read_tables(source, settings, declared)
                 with target.transaction():

@@ -41,6 +41,8 @@ class Registration:
     followed: Followed
     leaves: Mapping[Table, Root] = field(default_factory=dict)
     """The partitioned ones of the tables, as a session or setup last saw them."""
+    projects: Mapping[str, str | None] = field(default_factory=dict)
+    """By fact, which dbt project declares it; None where that is not known."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

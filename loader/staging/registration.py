@@ -27,7 +27,8 @@ select
     fact.fact_name,
     fact.relation_schema,
     fact.relation_name,
-    fact.declaration
+    fact.declaration,
+    fact.project_name
 from {0}.slot_position as log
 left join {0}.fact using (slot_name)
 where log.slot_name = %s
@@ -60,9 +61,6 @@ _OF_MODELS = ("model_watermark", "archived_delete", "computed_group", "installed
 """What is stored for each relation of a fact; in this order, as the last names the relations."""
 _OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
-_PROJECTS = """
-select fact_name, project_name from {}.fact where slot_name = %s
-"""
 _WRITE_PROJECT = """
 update {}.fact set project_name = %(project)s
 where slot_name = %(slot)s and project_name is distinct from %(project)s
@@ -135,7 +133,7 @@ def read_registration(target: Connection, schema: str, slot: str) -> Registratio
     number, stored = rows[0][:2]
     facts = tuple(
         parse(name, Table(*relation), declaration)
-        for _, _, name, *relation, declaration in rows
+        for _, _, name, *relation, declaration, _ in rows
         if name is not None
     )
     tables = {Table(row["table_schema"], row["table_name"]): row for row in stored}
@@ -149,6 +147,7 @@ def read_registration(target: Connection, schema: str, slot: str) -> Registratio
             if row["held_since"]
         },
         {table: root for table, root in roots.items() if root is not None},
+        {name: project for _, _, name, *_, project in rows},
     )
 
 
@@ -177,11 +176,6 @@ def register(
             forget = "delete from {}.{} where slot_name = %(slot)s and fact_name = %(fact)s"
             target.ask(forget, values, schema, table)
     target.ask(_BUMP, (slot,), schema)
-
-
-def read_projects(target: Connection, schema: str, slot: str) -> dict[str, str | None]:
-    """Return by registered fact which dbt project declares it; None where that is not known."""
-    return dict(target.ask(_PROJECTS, (slot,), schema))
 
 
 def write_project(target: Connection, schema: str, slot: str, project: str) -> None:
