@@ -9,13 +9,15 @@ from contextlib import closing
 from loader.setup.dbt_project import Declared
 from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
 from loader.source.ddl_notes import missing_note
-from loader.source.findings import source_findings, tables_replaced
+from loader.source.findings import table_findings, tables_replaced
 from loader.source.remedies import setting_remedy
 from loader.source.server import ask_server
 from loader.source.server_checks import (
     keeping_findings,
     primary_note,
+    server_findings,
     standby_findings,
+    synchronous_finding,
     unable,
 )
 from loader.source.slot import SlotInfo, read_state
@@ -207,9 +209,16 @@ def check(settings: Settings, declared: Declared, failover: bool = False) -> lis
 def _source_findings(
     settings: Settings, declared: Declared, source: Connection, failover: bool
 ) -> list[LoaderError]:
-    findings = unable(ask_server(source, settings.slot)) if failover else []
-    findings += declaration_findings(declared.facts)
-    return findings + source_findings(settings, declared.facts, source)
+    """Return everything at the source that must be put right before a slot is made."""
+    server = ask_server(source, settings.slot)
+    synchronous = synchronous_finding(source)
+    return [
+        *(unable(server) if failover else []),
+        *declaration_findings(declared.facts),
+        *server_findings(server),
+        *table_findings(declared.facts, source),
+        *([synchronous] if synchronous else []),
+    ]
 
 
 def _target(settings: Settings, findings: list[LoaderError]) -> Connection:

@@ -1,13 +1,11 @@
-"""Everything at the source that keeps these facts from being followed."""
+"""What is wrong with the source's tables for these facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from loader.source import server_checks, table_checks, table_identity
+from loader.source import table_checks, table_identity
 from loader.source.leaf_catalog import LeafCatalog
-from loader.source.server import ask_server
-from loader.source.server_checks import synchronous_finding
 from loader.source.table import ask_table
 from loader.source.table_checks import identity_change
 from loader.staging.logged_tables import Root
@@ -16,15 +14,6 @@ from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, identity_columns, source_tables
 from waltally.settings import Settings
 from waltally.tables import Table
-
-
-def source_findings(
-    settings: Settings, facts: Sequence[Fact], source: Connection
-) -> list[LoaderError]:
-    """Return everything at the source that must be put right before a slot is made."""
-    server = server_checks.server_findings(ask_server(source, settings.slot))
-    synchronous = synchronous_finding(source)
-    return [*server, *table_findings(facts, source), *([synchronous] if synchronous else [])]
 
 
 def table_findings(facts: Sequence[Fact], source: Connection) -> list[LoaderError]:
