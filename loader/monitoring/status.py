@@ -11,14 +11,14 @@ from loader.monitoring.findings import Thresholds, of_facts, passed, summarize
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.source.findings import table_findings, tables_replaced
 from loader.source.server import ask_server
-from loader.source.server_checks import synchronous_finding, waiting_note
+from loader.source.server_checks import synchronous_finding, waiting_finding
 from loader.source.slot import Server, SlotState
 from loader.source.slot_admin import read_slot
 from loader.staging import target_state
 from loader.staging.records import TargetState
 from waltally import lsn
 from waltally.database import connect
-from waltally.errors import LoaderError, NotSetUp, Unhealthy
+from waltally.errors import LoaderError, NotSetUp
 from waltally.settings import Settings
 
 JSON_VERSION = 4
@@ -47,8 +47,8 @@ def report(settings: Settings, thresholds: Thresholds) -> dict[str, Any]:
         synchronous = synchronous_finding(source)
         findings += [synchronous] if synchronous else []
         if state is not None and state.is_failover:
-            waits = waiting_note(ask_server(source, settings.slot))
-            findings += [Unhealthy(*waits)] if waits else []
+            waits = waiting_finding(ask_server(source, settings.slot))
+            findings += [waits] if waits else []
     body: dict[str, Any] = {
         "version": JSON_VERSION,
         "source": {

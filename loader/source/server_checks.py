@@ -36,6 +36,7 @@ from waltally.errors import (
     PluginNotAllowed,
     SettingError,
     SynchronousStandby,
+    Unhealthy,
     WalLevelTooLow,
 )
 from waltally.tables import literal, quoted
@@ -189,14 +190,14 @@ def primary_note(server: ServerInfo) -> list[str]:
     ]
 
 
-def waiting_note(server: ServerInfo) -> tuple[str, str] | None:
-    """Return why the loader stands still for standbys that are away, and the remedy."""
+def waiting_finding(server: ServerInfo) -> Unhealthy | None:
+    """Return why the loader stands still for standbys that are away."""
     away = [each for each in server.waits_for if each not in server.streaming]
     if not away:
         return None
     left = [each for each in server.waits_for if each in server.streaming]
     kept = ", ".join(map(literal, left)) or "''"
-    return (
+    return Unhealthy(
         "The loader waits for standbys that do not stream from their slots: "
         f"{', '.join(away)} (synchronized_standby_slots)",
         "start them; or, if they are gone for good: alter system set synchronized_standby_slots = "

@@ -25,10 +25,8 @@ from waltally.errors import (
 if TYPE_CHECKING:
     from waltally.database import Connection
 
-_WAL_REMOVED = ("the WAL that it needed was removed (max_slot_wal_keep_size)", "")
-
 _REASONS = {
-    "wal_removed": _WAL_REMOVED,
+    "wal_removed": ("the WAL that it needed was removed (max_slot_wal_keep_size)", ""),
     "rows_removed": (
         "rows of the catalog that it needed were removed by vacuum on the primary (rows_removed)",
         "on the standby: alter system set hot_standby_feedback = on; and see that "
@@ -48,17 +46,7 @@ _REASONS = {
         "logical; then ",
     ),
 }
-
-
-def why_lost(reason: str | None) -> tuple[str, str]:
-    """Return what the server's reason means, and what comes before a new slot.
-
-    Older servers name no reason: they give slots up for their WAL only.
-    """
-    if reason is None:
-        return _WAL_REMOVED
-    return _REASONS.get(reason, (f"the server says {reason}", ""))
-
+"""By the server's reason for giving a slot up, what it means, and what comes before a new slot."""
 
 RENEW = "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`"
 
@@ -134,7 +122,9 @@ def why_not_followable(
             safe,
         )
     if slot.wal_status == "lost" or slot.confirmed_flush_lsn is None:
-        what, remedy = why_lost(slot.invalidation_reason)
+        # Older servers name no reason: they give slots up for their WAL only.
+        reason = slot.invalidation_reason or "wal_removed"
+        what, remedy = _REASONS.get(reason, (f"the server says {reason}", ""))
         return SlotLost(
             f"The server has given up the slot {name}: {what}",
             f"{remedy}{RENEW}",
