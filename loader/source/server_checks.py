@@ -28,6 +28,7 @@ from loader.source.remedies import (
 )
 from loader.source.server import STANDBYS_DECODE_SINCE, ServerInfo
 from loader.source.slot import SlotState
+from waltally import server_errors
 from waltally.errors import (
     IsStandby,
     LoaderError,
@@ -49,10 +50,7 @@ def standby(server: ServerInfo) -> LoaderError | None:
     """Before PostgreSQL 16 a standby has no logical slot."""
     if not server.in_recovery or server.version >= STANDBYS_DECODE_SINCE:
         return None
-    return IsStandby(
-        "The source is a standby, where only PostgreSQL 16 and later can make the slot",
-        "name the primary in LOADER_SOURCE_DSN or PGHOST",
-    )
+    return server_errors.standby()
 
 
 def standby_feedback(server: ServerInfo) -> LoaderError | None:
