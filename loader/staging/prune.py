@@ -136,17 +136,12 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
             raise NotSetUp(f"No slot is set up in schema {schema}", "run `loader setup`")
         planned = _plan(target, schema, keep)
         if dry_run:
-            return [
-                Outcome(partition, "kept" if blockers else "would drop", blockers)
-                for partition, blockers in planned
-            ]
+            return list(planned)
         return list(_apply(_Dropper(target, schema, keep, timeout), planned))
 
 
-def _plan(
-    target: Connection, schema: str, keep: float
-) -> Iterator[tuple[Partition, list[Blocker]]]:
-    """Yield each partition, the oldest first, with its blockers; without any it may be dropped.
+def _plan(target: Connection, schema: str, keep: float) -> Iterator[Outcome]:
+    """Yield of each partition, the oldest first, whether it may be dropped.
 
     A partition is dropped only when all older ones are, so that the log has no gap.
     """
@@ -161,7 +156,7 @@ def _plan(
         elif is_held and not blockers:
             blockers = [Blocker("an older partition is kept")]
         is_held = is_held or bool(blockers)
-        yield partition, blockers
+        yield Outcome(partition, "kept" if blockers else "would drop", blockers)
 
 
 def _read_partitions(target: Connection, schema: str) -> Iterator[Partition]:
@@ -197,13 +192,12 @@ def _find_blockers(
     return blockers
 
 
-def _apply(
-    dropper: _Dropper, planned: Iterable[tuple[Partition, list[Blocker]]]
-) -> Iterator[Outcome]:
+def _apply(dropper: _Dropper, planned: Iterable[Outcome]) -> Iterator[Outcome]:
     first_blocker: Blocker | None = None
-    for partition, blockers in planned:
-        if blockers:
-            yield Outcome(partition, "kept", blockers)
+    for outcome in planned:
+        partition = outcome.partition
+        if outcome.status == "kept":
+            yield outcome
             continue
         if first_blocker is not None:
             yield Outcome(partition, "left", [first_blocker])
