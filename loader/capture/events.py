@@ -74,6 +74,8 @@ class RunState:
     """Changes up to this commit LSN are checked one by one for text that the target cannot hold."""
     open_since: float | None = None
     """When the batch that is not committed yet began, on the monotonic clock."""
+    stored_at: float = 0.0
+    """When the position was last stored, or the session began, on the monotonic clock."""
     newest_commit_at: float | None = None
     """When the newest change that is stored was committed, in seconds since 1970."""
     wal_end: int = 0

@@ -48,12 +48,13 @@ class Session:
             stream = open_stream(settings, self._log, run_state.check_encoding_to, resources)
             self._stream = stream
             self._position = run_state.position = Position(stream.position_lsn)
+            run_state.stored_at = time.monotonic()
             self._waits_for_standbys = self._hold_last_record()
             self._batcher = Batcher(settings.slot, self._position, clock=time.monotonic)
             reader = SlotReader(stream, self._position)
             self._rows = CopyRows(reader.take, self._batcher, stop)
-            self._pace = Pace()
-            self._idle = Idle(stream, self._position, self._pace)
+            self._pace = Pace(run_state)
+            self._idle = Idle(stream, run_state)
             self._target = TargetNews(self._log, stream.registration.number)
             self._timeline = stream.found.timeline
             self._has_other_partitions = False
@@ -135,8 +136,7 @@ class Session:
                 self._note_timeline()
                 self._log.commit()
             position.confirm_held()
-            due_at = self._run_state.apply_due_at
-            self._stop.wait(self._pace.seconds_left(due_at, time.monotonic()))
+            self._stop.wait(self._pace.seconds_left(time.monotonic()))
             if self._rows.begin(_WAIT):
                 self._store_batch()
             elif not self._batcher.in_transaction and (self._idle.is_over() or self._is_asked()):
@@ -210,8 +210,8 @@ class Session:
         position.store(self._log.wal_position() if self._waits_for_standbys else None)
         self._batcher.start_next()
         self._target.note(registration)
-        now = time.monotonic()
-        self._pace.note(batch.rows, now - since, now)
+        run_state.stored_at = now = time.monotonic()
+        self._pace.note(batch.rows, now - since)
         # Only now: a build that starts earlier would not see the batch.
         run_state.changes += batch.rows
         run_state.batches += batch.rows > 0
@@ -258,34 +258,30 @@ class Pace:
     A batch has a fixed cost, and one that is stored earlier would only wait for its build.
     """
 
-    def __init__(self) -> None:
-        self.stored_at = time.monotonic()
-        """When the position was last stored, or the session began."""
+    def __init__(self, run_state: RunState) -> None:
+        self._run_state = run_state
         self._seconds = 0.0
         self._changes = 0
 
-    def note(self, changes: int, seconds: float, now: float) -> None:
-        """Take how many changes a batch had, how long it took, and when it was stored."""
-        self.stored_at, self._seconds, self._changes = now, seconds, changes
+    def note(self, changes: int, seconds: float) -> None:
+        """Take how many changes a batch had, and how long it took."""
+        self._seconds, self._changes = seconds, changes
 
-    def seconds_left(self, apply_due_at: float, now: float) -> float:
-        """Return for how long to let changes gather; 0 after a batch that had many.
-
-        `apply_due_at` is when the next build may begin. `now` is on the same clock.
-        """
+    def seconds_left(self, now: float) -> float:
+        """Return for how long to let changes gather; 0 after a batch that had many."""
         if self._changes > _FEW_CHANGES:
             return 0.0
-        until = min(apply_due_at - self._seconds, self.stored_at + _LONGEST_GATHERING)
+        state = self._run_state
+        until = min(state.apply_due_at - self._seconds, state.stored_at + _LONGEST_GATHERING)
         return max(0.0, until - now)
 
 
 class Idle:
     """When the position moves although no change came."""
 
-    def __init__(self, stream: Stream, position: Position, pace: Pace) -> None:
+    def __init__(self, stream: Stream, run_state: RunState) -> None:
         self._monitor = stream.monitor
-        self._position = position
-        self._pace = pace
+        self._run_state = run_state
         self.own_wal_end = 0
         """Where the WAL of the source ended after our own last write to it; 0 where none was."""
 
@@ -296,7 +292,8 @@ class Idle:
         writes for ever. But where the slot holds much back, what comes next may be the small record
         after which it lets go.
         """
-        step = self._position.received - max(self._position.stored, self.own_wal_end)
+        position = self._run_state.position
+        step = position.received - max(position.stored, self.own_wal_end)
         least = 0 if self._monitor.answer.holds_much else _IDLE_BYTES
-        is_due = time.monotonic() - self._pace.stored_at >= _IDLE_SECONDS
+        is_due = time.monotonic() - self._run_state.stored_at >= _IDLE_SECONDS
         return step > MUCH_WAL or (step > least and is_due)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from loader.capture.events import BuildBroke, Built, Committed, Event, Failed, Following, RunState
+from loader.capture.events import BuildBroke, Built, Event, Failed, Following, RunState
 from waltally.errors import LoaderError
 from waltally.units import plural
 
@@ -53,16 +53,12 @@ class Health:
         self._not_following = "the slot is not streamed yet"
         self._has_built = False
         self._failed_build = ""
-        self._stored_at = 0.0
 
     def __call__(self, event: Event) -> None:
         """Take an event."""
         match event:
             case Following():
                 self._not_following = ""
-                self._stored_at = self._clock()
-            case Committed():
-                self._stored_at = self._clock()
             case Failed(error, _):
                 self._not_following = f"the slot is not streamed ({_meaning(error)})"
             case Built():
@@ -100,7 +96,7 @@ class Health:
         open_since = self._run_state.open_since
         if open_since is not None and now - open_since > STALLED_SECONDS:
             return f"a batch has been open for {now - open_since:.0f} s"
-        stored, lag = now - self._stored_at, self._lag_seconds() or 0.0
+        stored, lag = now - self._run_state.stored_at, self._lag_seconds() or 0.0
         if min(stored, lag) > STALLED_SECONDS:
             return f"nothing was stored for {stored:.0f} s, and the source has written since"
         return ""

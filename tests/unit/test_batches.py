@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loader.capture.altered_tables import altered_tables
 from loader.capture.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
 from loader.capture.copy_rows import CopyRows, Stopped
+from loader.capture.events import RunState
 from loader.capture.position import Position
 from loader.capture.session import Pace
 from loader.capture.wal2json import Altered, Begin, Change, Commit, Keepalive, Message, action
@@ -224,14 +225,17 @@ def test_a_held_position_is_confirmed_once_its_record_has_come_back() -> None:
 
 
 def test_changes_gather_until_the_next_build_can_take_them() -> None:
-    pace = Pace()
-    assert pace.seconds_left(apply_due_at=0, now=100) == 0, "nobody applies here"
-    pace.note(changes=20, seconds=0.004, now=100)
-    assert pace.seconds_left(apply_due_at=100.012, now=100.001) == pytest.approx(0.007)
-    assert pace.seconds_left(apply_due_at=100.012, now=101) == 0, "after a rest the first is taken"
-    assert pace.seconds_left(apply_due_at=103, now=100) == pytest.approx(0.03), "never for long"
-    pace.note(changes=5_000, seconds=0.1, now=100)
-    assert pace.seconds_left(apply_due_at=100.2, now=100) == 0, "a backlog is not held up"
+    state = RunState()
+    pace = Pace(state)
+    assert pace.seconds_left(now=100) == 0, "nobody applies here"
+    pace.note(changes=20, seconds=0.004)
+    state.stored_at, state.apply_due_at = 100, 100.012
+    assert pace.seconds_left(now=100.001) == pytest.approx(0.007)
+    assert pace.seconds_left(now=101) == 0, "after a rest the first is taken"
+    state.apply_due_at = 103
+    assert pace.seconds_left(now=100) == pytest.approx(0.03), "never for long"
+    pace.note(changes=5_000, seconds=0.1)
+    assert pace.seconds_left(now=100) == 0, "a backlog is not held up"
 
 
 def test_to_receive_only_up_to_a_position_takes_the_first_record_in() -> None:

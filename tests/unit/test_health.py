@@ -106,11 +106,11 @@ def test_an_idle_source_is_no_stall() -> None:
 def test_a_source_that_writes_while_nothing_is_stored_is_a_stall() -> None:
     run = Run()
     run.health(Following())
-    run.lag = LONG
+    run.state.stored_at, run.lag = run.now, LONG
     assert run.why_not_ready() == "", "it has just begun to catch up"
     run.now += LONG
     assert run.why_not_ready() == "nothing was stored for 61 s, and the source has written since"
-    run.health(Committed(0, 0, 0.1))
+    run.state.stored_at = run.now
     assert run.why_not_ready() == "", "the backlog gets smaller"
 
 
