@@ -14,13 +14,12 @@ from loader.source.slot_admin import (
     another_name,
     create_slot,
     drop_slot,
-    enable_failover,
     foreign_slot_finding,
 )
 from loader.staging import registration
 from loader.staging.registration import Difference
 from waltally import lsn
-from waltally.database import Connection
+from waltally.database import Connection, replication_command
 from waltally.errors import SlotInUse, SlotMoved
 from waltally.facts import Fact, digits_of, source_tables
 from waltally.settings import Settings
@@ -112,7 +111,8 @@ def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:
             "change it meanwhile",
             "stop the loader, run `loader setup --failover`, start the loader",
         )
-    enable_failover(settings.source, settings.slot)
+    command = f'ALTER_REPLICATION_SLOT "{settings.slot}" (FAILOVER true)'
+    replication_command(settings.source, command)
     return [f"standbys may keep a copy of the slot {settings.slot} from now on; {_CHECK_STANDBYS}"]
 
 

@@ -118,11 +118,6 @@ def _creation_blocked(source: Connection, timeout: int) -> SlotCreationBlocked:
     )
 
 
-def enable_failover(dsn: str, name: str) -> None:
-    """Let standbys keep a copy of the slot, once nobody follows it. Raises LoaderError."""
-    replication_command(dsn, f'ALTER_REPLICATION_SLOT "{name}" (FAILOVER true)')
-
-
 def creation_finding(
     error: psycopg2.Error, source: extensions.connection, provider: Provider | None = None
 ) -> LoaderError | None:

@@ -21,7 +21,7 @@ from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 log = logging.getLogger("loader")
 
 if TYPE_CHECKING:
-    from loader.capture.events import Event, Notify, RunState
+    from loader.capture.events import Event, Notify
 
 
 def run_command(
@@ -81,7 +81,7 @@ def run_command(
     Example: loader run --build
     """
     from loader.applying import applier
-    from loader.capture.events import Failed, RunState
+    from loader.capture.events import Failed, RunState, ignore
     from loader.capture.follow import follow
     from loader.monitoring.progress import Progress
 
@@ -90,7 +90,6 @@ def run_command(
     progress = Progress(run_state)
     with stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
-        port = 0 if once else metrics_port
         threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
         observers: list[Notify] = [progress]
 
@@ -98,10 +97,14 @@ def run_command(
             for observer in observers:
                 observer(event)
 
-        with (
-            _served(settings, run_state, stop, threads, metrics_address, port) as serve,
-            progress,
-        ):
+        serving: AbstractContextManager[Notify] = nullcontext(ignore)
+        if metrics_port and not once:
+            # Only here: a loader without metrics starts faster without the client's modules.
+            from loader.monitoring import metrics
+
+            place = (metrics_address, metrics_port)
+            serving = metrics.served(settings, run_state, stop, threads, *place)
+        with serving as serve, progress:
             observers.append(serve)
             try:
                 if with_build and not once:
@@ -122,25 +125,6 @@ def run_command(
             except LoaderError as error:
                 notify(Failed(error, retried=False))
                 raise
-
-
-def _served(
-    settings: Settings,
-    run_state: RunState,
-    stop: threading.Event,
-    threads: list[str],
-    address: str,
-    port: int,
-) -> AbstractContextManager[Notify]:
-    """Return what serves metrics and probes while it is entered; nothing where the port is 0."""
-    if not port:
-        from loader.capture.events import ignore
-
-        return nullcontext(ignore)
-    # Only here: a loader without metrics starts faster without the client's modules.
-    from loader.monitoring import metrics
-
-    return metrics.served(settings, run_state, stop, threads, address, port)
 
 
 def _log_to_stderr(verbose: bool) -> None:
