@@ -34,10 +34,6 @@ class Poller(Generic[T]):
         seconds: float,
     ) -> None:
         """`ask` is called once in so many `seconds`. Both callables may raise LoaderError."""
-        self.failed: Callable[[LoaderError, bool], None] = lambda error, is_last: None
-        """Gets what `connect` and `ask` raise, and whether this ends the thread."""
-        self.finish: Callable[[Connection], object] = lambda connection: None
-        """The last question. It may raise LoaderError."""
         self._connect = connect
         self._ask = ask
         self._seconds = seconds
@@ -50,6 +46,12 @@ class Poller(Generic[T]):
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def failed(self, error: LoaderError, is_last: bool) -> None:
+        """Take what `connect` and `ask` raise, and whether this ends the thread."""
+
+    def finish(self, connection: Connection) -> None:
+        """Ask the last question. Raises LoaderError."""
 
     @property
     def connection(self) -> Connection:

@@ -62,7 +62,7 @@ class Session:
             resources.callback(reader.close)
             reader.start()
             plain = () if stream.partitions.roots else stream.registration.tables
-            stream.monitor.start(stream.found.pid, reader.stop, plain)
+            stream.monitor.watch(stream.found.pid, reader.stop, plain)
             self._resources = resources.pop_all()
 
     def _hold_last_record(self) -> bool:

@@ -81,7 +81,7 @@ class Answer(NamedTuple):
         return self.wal_end - self.restart_lsn > MUCH_WAL
 
 
-class SourceMonitor:
+class SourceMonitor(Poller[Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
     def __init__(self, dsn: str, slot: str, timeline: Timeline, is_standby: bool) -> None:
@@ -100,21 +100,15 @@ class SourceMonitor:
         self._query = ""
         self._woken_lsn = 0
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
-        self._poller = Poller(
+        super().__init__(
             "source monitor", lambda: connect(dsn, "source"), self._check, CHECK_SECONDS
         )
-        self._poller.failed, self._poller.finish = self._note_failure, self._release
         ((ddl_trigger,),) = self.connection.ask(f"select {ddl_notes.INSTALLED}")
         self._ddl_trigger: int | None = ddl_trigger
         self.answer = Answer(False, True, 0, 0, False, ddl_trigger)
         """The newest one; that of a sound stream before there is one."""
 
-    @property
-    def connection(self) -> Connection:
-        """The connection, for questions before the thread is started."""
-        return self._poller.connection
-
-    def start(
+    def watch(
         self, pid: int, stop: Callable[[LoaderError], None], plain: Sequence[Table] = ()
     ) -> None:
         """Begin to check the walsender `pid`; `stop` gets the reason where its stream must end.
@@ -126,33 +120,24 @@ class SourceMonitor:
         is_partitioned = leaf_catalog.has_partitioned(plain).replace("%", "%%")
         self._query = _CHECK.replace("HAS_PARTITIONED", is_partitioned)
         self._stop_stream = stop
-        self._poller.start()
+        self.start()
 
     @property
     def has_other_ddl_notes(self) -> bool:
         """Whether the source began or ceased to tell of DDL since this was made."""
         return self.answer.ddl_trigger != self._ddl_trigger
 
-    @property
-    def seconds_without_answer(self) -> float:
-        """How long ago the server last answered here."""
-        return self._poller.seconds_without_answer
-
     def ask_timeline(self) -> Timeline:
         """Return a timeline of a standby whose history holds all that the stream has sent by now.
 
         Raises CannotConnect, Interrupted and other LoaderErrors where it does not answer here.
         """
-        if not self._poller.ask_now(_ASK_SECONDS).has_slot:
+        if not self.ask_now(_ASK_SECONDS).has_slot:
             raise Interrupted("The source streams the slot no longer")
         return self.timeline
 
-    def close(self) -> None:
-        """Make sure that the slot is free, if the server answers, and end the connection."""
-        self._poller.close()
-
     def _check(self, connection: Connection) -> Answer:
-        ((said,),) = self._ask(connection, self._query)
+        ((said,),) = self._read(connection, self._query)
         answer = Answer(**said)
         if answer.wal_end == self.answer.wal_end and answer.holds_much and not self.is_standby:
             self._wake_server(connection, answer.restart_lsn)
@@ -185,18 +170,19 @@ class SourceMonitor:
         if int(number) != self.timeline.number:
             self.timeline = read_timeline(int(number), lambda command: connection.ask(command)[0])
 
-    def _note_failure(self, error: LoaderError, is_last: bool) -> None:
+    def failed(self, error: LoaderError, is_last: bool) -> None:
+        """End a stream of which this connection knows nothing for too long."""
         if is_last or self.seconds_without_answer > MAX_SECONDS_WITHOUT_ANSWER:
             self._stop_stream(error)
 
-    def _release(self, connection: Connection) -> None:
+    def finish(self, connection: Connection) -> None:
         """End a walsender that is too busy to notice that we are gone."""
         deadline = time.monotonic() + _RELEASE_SECONDS
-        while self._ask(connection, _HAS_SLOT):
+        while self._read(connection, _HAS_SLOT):
             if time.monotonic() > deadline:
-                self._ask(connection, _TERMINATE)
+                self._read(connection, _TERMINATE)
                 return
             time.sleep(0.02)
 
-    def _ask(self, connection: Connection, query: str) -> list[Any]:
+    def _read(self, connection: Connection, query: str) -> list[Any]:
         return connection.ask(query, {"slot": self._slot, "pid": self._pid})
