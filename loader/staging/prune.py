@@ -9,7 +9,7 @@ for a second at most, and between two tries everybody goes on.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import resources
@@ -134,100 +134,93 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
             )
         if not target.ask("select 1 from {}.slot_position limit 1", None, schema):
             raise NotSetUp(f"No slot is set up in schema {schema}", "run `loader setup`")
-        planned = _plan(target, schema, keep)
-        if dry_run:
-            return list(planned)
-        return list(_apply(_Dropper(target, schema, keep, timeout), planned))
+        pruner = _Pruner(target, schema, keep, timeout)
+        return list(pruner.plan() if dry_run else pruner.prune())
 
 
-def _plan(target: Connection, schema: str, keep: float) -> Iterator[Outcome]:
-    """Yield of each partition, the oldest first, whether it may be dropped.
+@dataclass(frozen=True)
+class _Pruner:
+    """Judges the partitions of one log, and drops one after another."""
 
-    A partition is dropped only when all older ones are, so that the log has no gap.
-    """
-    partitions = sorted(_read_partitions(target, schema), key=lambda partition: partition.block)
-    found = _find_blockers(target, schema, keep, partitions)
-    is_held = False
-    for partition in partitions:
-        blockers = found[partition.name]
-        if partition is partitions[-1]:
-            what = " and empty" if partition.age is None else ""
-            blockers = [Blocker(f"it is the newest partition{what}: the log goes on in it")]
-        elif is_held and not blockers:
-            blockers = [Blocker("an older partition is kept")]
-        is_held = is_held or bool(blockers)
-        yield Outcome(partition, "kept" if blockers else "would drop", blockers)
+    target: Connection
+    schema: str
+    keep: float
+    timeout: int
 
+    def plan(self) -> Iterator[Outcome]:
+        """Yield of each partition, the oldest first, whether it may be dropped.
 
-def _read_partitions(target: Connection, schema: str) -> Iterator[Partition]:
-    log = f"{quoted(schema)}.change_log"
-    for name, size, bounds in target.ask(_PARTITIONS, (log, PARTITION_NAME)):
-        block = Block.named(name)
-        if bounds.lower() != f"for values {block.bounds}".lower():
-            continue
-        ((age,),) = target.ask(_AGE, None, schema, name)
-        yield Partition(block, size, age)
+        A partition is dropped only when all older ones are, so that the log has no gap.
+        """
+        partitions = sorted(self._read_partitions(), key=lambda partition: partition.block)
+        found = self._find_blockers(partitions)
+        is_held = False
+        for partition in partitions:
+            blockers = found[partition.name]
+            if partition is partitions[-1]:
+                what = " and empty" if partition.age is None else ""
+                blockers = [Blocker(f"it is the newest partition{what}: the log goes on in it")]
+            elif is_held and not blockers:
+                blockers = [Blocker("an older partition is kept")]
+            is_held = is_held or bool(blockers)
+            yield Outcome(partition, "kept" if blockers else "would drop", blockers)
 
+    def prune(self) -> Iterator[Outcome]:
+        """Yield what became of each partition."""
+        first_blocker: Blocker | None = None
+        for outcome in self.plan():
+            partition = outcome.partition
+            if outcome.status == "kept":
+                yield outcome
+                continue
+            if first_blocker is not None:
+                yield Outcome(partition, "left", [first_blocker])
+                continue
+            try:
+                # The blockers are read again just before: they may have changed since the plan.
+                blockers = self._drop(partition)
+                yield Outcome(partition, "kept" if blockers else "dropped", blockers)
+            except Interrupted as error:
+                blockers = [Blocker(f"another session still uses the log ({error})", _WHEN_IT_ENDS)]
+                yield Outcome(partition, "left", blockers)
+            if blockers:
+                first_blocker = Blocker(f"{partition.name} goes first")
 
-def _find_blockers(
-    target: Connection, schema: str, keep: float, partitions: Sequence[Partition]
-) -> dict[str, list[Blocker]]:
-    """Return what keeps which partition, by its name."""
-    parts = [
-        {
-            "name": partition.name,
-            "from_lsn": lsn.show(partition.block.from_lsn),
-            "to_lsn": lsn.show(partition.block.to_lsn),
-        }
-        for partition in partitions
-    ]
-    blockers: dict[str, list[Blocker]] = {partition.name: [] for partition in partitions}
-    values = {"partitions": Json(parts), "schema": quoted(schema)}
-    for name, reason, remedy in target.ask(_BLOCKERS, values, schema):
-        blockers[name].append(Blocker(reason, remedy))
-    for partition in partitions:
-        if partition.age is not None and partition.age < keep:
-            said = f"its newest row is {duration(partition.age)} old, --keep is {duration(keep)}"
-            blockers[partition.name].append(Blocker(said))
-    return blockers
+    def _read_partitions(self) -> Iterator[Partition]:
+        log = f"{quoted(self.schema)}.change_log"
+        for name, size, bounds in self.target.ask(_PARTITIONS, (log, PARTITION_NAME)):
+            block = Block.named(name)
+            if bounds.lower() != f"for values {block.bounds}".lower():
+                continue
+            ((age,),) = self.target.ask(_AGE, None, self.schema, name)
+            yield Partition(block, size, age)
 
+    def _find_blockers(self, partitions: Sequence[Partition]) -> dict[str, list[Blocker]]:
+        """Return what keeps which partition, by its name."""
+        parts = [
+            {
+                "name": partition.name,
+                "from_lsn": lsn.show(partition.block.from_lsn),
+                "to_lsn": lsn.show(partition.block.to_lsn),
+            }
+            for partition in partitions
+        ]
+        blockers: dict[str, list[Blocker]] = {partition.name: [] for partition in partitions}
+        values = {"partitions": Json(parts), "schema": quoted(self.schema)}
+        for name, reason, remedy in self.target.ask(_BLOCKERS, values, self.schema):
+            blockers[name].append(Blocker(reason, remedy))
+        for partition in partitions:
+            if partition.age is not None and partition.age < self.keep:
+                said = f"its newest row is {duration(partition.age)} old"
+                blockers[partition.name].append(Blocker(f"{said}, --keep is {duration(self.keep)}"))
+        return blockers
 
-def _apply(dropper: _Dropper, planned: Iterable[Outcome]) -> Iterator[Outcome]:
-    first_blocker: Blocker | None = None
-    for outcome in planned:
-        partition = outcome.partition
-        if outcome.status == "kept":
-            yield outcome
-            continue
-        if first_blocker is not None:
-            yield Outcome(partition, "left", [first_blocker])
-            continue
-        try:
-            # The blockers are read again just before: they may have changed since the plan.
-            blockers = dropper.drop(partition)
-            yield Outcome(partition, "kept" if blockers else "dropped", blockers)
-        except Interrupted as error:
-            blockers = [Blocker(f"another session still uses the log ({error})", _WHEN_IT_ENDS)]
-            yield Outcome(partition, "left", blockers)
-        if blockers:
-            first_blocker = Blocker(f"{partition.name} goes first")
-
-
-class _Dropper:
-    """Drops one partition after another."""
-
-    def __init__(self, target: Connection, schema: str, keep: float, timeout: int) -> None:
-        self._target = target
-        self._schema = schema
-        self._keep = keep
-        self._timeout = timeout
-
-    def drop(self, partition: Partition) -> list[Blocker]:
+    def _drop(self, partition: Partition) -> list[Blocker]:
         """Drop the partition, or return its blockers. Raises Interrupted."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while True:
             try:
-                with self._target.transaction():
+                with self.target.transaction():
                     return self._try(partition)
             except Interrupted:
                 if time.monotonic() > deadline:
@@ -239,23 +232,19 @@ class _Dropper:
         self._lock("{0}.{1} in share update exclusive mode", _PATIENCE_SECONDS, partition)
         # The first reading takes the locks of all tables that it needs. So the second one, while
         # everybody waits for us, waits for nobody.
-        if blockers := self._needed(partition):
+        if blockers := self._find_blockers([partition])[partition.name]:
             return blockers
         self._lock("only {0}.change_log in access exclusive mode", _TRY_SECONDS, partition)
-        self._target.ask(_LOCK_SLOTS, None, self._schema)
-        if blockers := self._needed(partition):
+        self.target.ask(_LOCK_SLOTS, None, self.schema)
+        if blockers := self._find_blockers([partition])[partition.name]:
             return blockers
         end = {"end": lsn.show(partition.block.to_lsn)}
-        self._target.ask(_MOVE_START, end, self._schema)
+        self.target.ask(_MOVE_START, end, self.schema)
         failpoints.reach("start-moved")
-        self._target.ask("drop table {}.{}", None, self._schema, partition.name)
+        self.target.ask("drop table {}.{}", None, self.schema, partition.name)
         return []
 
     def _lock(self, what: str, seconds: int, partition: Partition) -> None:
         """Lock a table until the transaction ends. Raises Interrupted."""
-        self._target.ask(f"set local lock_timeout = '{min(seconds, self._timeout)}s'")
-        self._target.ask(f"lock table {what}", None, self._schema, partition.name)
-
-    def _needed(self, partition: Partition) -> list[Blocker]:
-        found = _find_blockers(self._target, self._schema, self._keep, [partition])
-        return found[partition.name]
+        self.target.ask(f"set local lock_timeout = '{min(seconds, self.timeout)}s'")
+        self.target.ask(f"lock table {what}", None, self.schema, partition.name)
