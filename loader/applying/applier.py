@@ -41,9 +41,12 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
     notify(Building())
     started = time.monotonic()
     with closing(_connect(settings)) as connection:
-        before = newest_rejections(connection, settings.schema, settings.slot)
-        states = _apply_all(connection, settings)
-        _say_rejections(before, newest_rejections(connection, settings.schema, settings.slot))
+        place = (connection, settings.schema, settings.slot)
+        before = newest_rejections(*place)
+        states = apply(*place)
+        while any(each.is_behind for each in states):
+            states = apply(*place)
+        _say_rejections(before, newest_rejections(*place))
     for each in states:
         if each.state == "waits":
             log.info("%s waits: %s\nTry: %s", each.name, each.reason, each.remedy)
@@ -51,13 +54,6 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
     for each in states:
         if each.state == "failed":
             raise BuildFailed(f"{each.name}: {each.reason}", each.remedy or "")
-
-
-def _apply_all(connection: Connection, settings: Settings) -> list[ModelState]:
-    while True:
-        states = apply(connection, settings.schema, settings.slot, "all")
-        if not any(each.is_behind for each in states):
-            return states
 
 
 class Applier:
