@@ -123,7 +123,8 @@ select encode(convert_to(
     '"schema":' || to_json(schema)::text || ',"table":' || to_json(name)::text,
     getdatabaseencoding()
 ), 'hex')
-from jsonb_to_recordset(%(tables)s) as listed (place int, schema text, name text)
+from rows from (jsonb_to_recordset(%(tables)s) as (schema text, name text))
+    with ordinality as listed (schema, name, place)
 order by place
 """
 
@@ -167,11 +168,7 @@ class LeafCatalog:
 
     def spell(self, tables: Sequence[Table]) -> list[bytes]:
         """Return how changes name the tables."""
-        listed = [
-            {"place": place, "schema": table.schema, "name": table.name}
-            for place, table in enumerate(tables)
-        ]
-        rows = self._connection.ask(_SPELL, {"tables": json.dumps(listed)})
+        rows = self._connection.ask(_SPELL, {"tables": _listed(tables)})
         return [bytes.fromhex(spelled) for (spelled,) in rows]
 
     def lasting_keys(self) -> dict[str, tuple[str, ...]]:
