@@ -13,7 +13,7 @@ from psycopg2 import extensions
 
 from loader.source.remedies import Provider, slot_finding
 from loader.source.server import ask_server
-from loader.source.slot import Server, SlotInfo, read_server, read_state, read_timeline
+from loader.source.slot import Server, SlotInfo, Timeline, read_server, read_state, read_timeline
 from loader.staging import migrate
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
@@ -37,22 +37,17 @@ def read_slot(settings: Settings, source: Connection, target: Connection) -> Slo
     if migrate.version(target, settings.schema):
         record = read_slot_position(target, settings.schema, settings.slot)
     server = read_server(source)
-    if record is not None:
-        server = _with_history(settings, server)
+    if record is not None and server.timeline is not None:
+        server = replace(server, timeline=_history(settings.source, server.timeline.number))
     return SlotInfo(settings.slot, state, record, server)
 
 
-def _with_history(settings: Settings, server: Server) -> Server:
-    """Return the server with where it left the former timelines."""
-    if server.timeline is None:
-        return server
+def _history(dsn: str, number: int) -> Timeline | None:
+    """Return the timeline with where it left the former ones; None where it cannot be asked."""
     try:
-        timeline = read_timeline(
-            server.timeline.number, lambda command: replication_command(settings.source, command)
-        )
+        return read_timeline(number, lambda command: replication_command(dsn, command))
     except LoaderError:
-        return replace(server, timeline=None)
-    return replace(server, timeline=timeline)
+        return None
 
 
 def writable(server: Server, source: Connection, target: Connection) -> Connection:
