@@ -45,20 +45,16 @@ on conflict (slot_name, fact_name) do update set
     relation_name = excluded.relation_name,
     registered_at = now()
 """
-_FORGET_MODELS = """
-with forgotten as (
-    select fact.relation_schema || '.' || fact.relation_name as model_name from {0}.fact
-    where fact.slot_name = %(slot)s and fact.fact_name = %(fact)s
-    union
-    select installed.model_name from {0}.installed_model as installed
-    where installed.slot_name = %(slot)s and installed.fact_name = %(fact)s
-)
-
-delete from {0}.{1} as stored
-where stored.slot_name = %(slot)s and stored.model_name in (select model_name from forgotten)
+_MODELS = """
+select fact.relation_schema || '.' || fact.relation_name from {0}.fact
+where fact.slot_name = %(slot)s and fact.fact_name = %(fact)s
+union
+select installed.model_name from {0}.installed_model as installed
+where installed.slot_name = %(slot)s and installed.fact_name = %(fact)s
 """
+_FORGET = "delete from {}.{} where slot_name = %(slot)s and "
 _OF_MODELS = ("model_watermark", "archived_delete", "computed_group", "installed_model")
-"""What is stored for each relation of a fact; in this order, as the last names the relations."""
+"""What is stored for each relation of a fact."""
 _OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
 _WRITE_PROJECT = """
@@ -169,12 +165,12 @@ def register(
             known = (slot, fact.name, Json(fact.declaration), Json(fact.needed))
             target.ask(_REGISTER, (*known, *relation), schema)
     for fact in found.removed:
-        values = {"slot": slot, "fact": fact.name}
+        values: dict[str, object] = {"slot": slot, "fact": fact.name}
+        values["models"] = [name for (name,) in target.ask(_MODELS, values, schema)]
         for table in _OF_MODELS:
-            target.ask(_FORGET_MODELS, values, schema, table)
+            target.ask(f"{_FORGET}model_name = any(%(models)s)", values, schema, table)
         for table in _OF_FACTS:
-            forget = "delete from {}.{} where slot_name = %(slot)s and fact_name = %(fact)s"
-            target.ask(forget, values, schema, table)
+            target.ask(f"{_FORGET}fact_name = %(fact)s", values, schema, table)
     target.ask(_BUMP, (slot,), schema)
 
 
