@@ -41,7 +41,10 @@ forgotten as (
     where
         old.slot_name = $2
         and old.model_name = {{ waltally.quote_literal(waltally.get_model_key()) }}
-        and old.part in (select deltas.part from deltas where deltas.action = 'T' and deltas.rejected_reason is null)
+        -- An array is made once; a semi-join would go through all deltas for each row.
+        and old.part = any(array(
+            select deltas.part from deltas where deltas.action = 'T' and deltas.rejected_reason is null
+        ))
 ),
 
 written_down as (
