@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from loader.capture import session, source_monitor
+from loader.capture.events import RunState
+from loader.capture.follow import follow
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.following import end, following
-from testkit.in_process import background
+from testkit.following import end, following, is_followed
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import other_slot
 from testkit.servers import Cluster
@@ -64,11 +69,14 @@ def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Pat
         running.end()
 
 
+CHECK_SECONDS = 0.05
+
+
 @pytest.fixture
-def quiet(make_pipeline: MakePipeline, spare: Cluster, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+def quiet(make_pipeline: MakePipeline, spare: Cluster) -> Pipeline:
     """A source on a server where nobody else writes; nothing is seeded."""
-    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.05)
     pipeline = make_pipeline(spare)
+    pipeline.limits["loader.capture.source_monitor.CHECK_SECONDS"] = CHECK_SECONDS
     pipeline.must("setup")
     return pipeline
 
@@ -89,14 +97,25 @@ def is_at(pipeline: Pipeline, column: str, position: str) -> bool:
     )
 
 
-def test_a_burst_of_others_is_confirmed_at_once(
-    quiet: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "_IDLE_SECONDS", 3600.0)
-    with background(quiet) as loader:
-        loader.wait_until_following()
+def test_a_burst_of_others_is_confirmed_at_once(quiet: Pipeline) -> None:
+    quiet.limits["loader.capture.session._IDLE_SECONDS"] = 3600.0
+    with quiet.follow():
         reached = burst(quiet)
         wait_until(lambda: is_at(quiet, "confirmed_flush_lsn", reached), "it is confirmed")
+
+
+@contextmanager
+def followed_here(pipeline: Pipeline) -> Iterator[None]:
+    """Let a loader follow in a thread, whose limits the block can change meanwhile."""
+    stop = Event()
+    with ThreadPoolExecutor() as pool:
+        loader = pool.submit(follow, pipeline.loader_settings, stop, RunState(), once=False)
+        try:
+            wait_until(lambda: is_followed(pipeline.source), "it follows")
+            yield
+        finally:
+            stop.set()
+        loader.result()
 
 
 def test_a_slot_that_holds_much_follows_although_nothing_more_is_written(
@@ -115,8 +134,8 @@ def test_a_slot_that_holds_much_follows_although_nothing_more_is_written(
             )
         )
 
-    with background(quiet) as loader:
-        loader.wait_until_following()
+    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", CHECK_SECONDS)
+    with followed_here(quiet):
         with monkeypatch.context() as patch:
             # Nothing is confirmed meanwhile, so no record lets the slot go before the message.
             patch.setattr(session, "_IDLE_SECONDS", 3600.0)

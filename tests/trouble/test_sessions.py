@@ -21,7 +21,6 @@ from loader.staging.target_state import ModelState
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import MakePipeline
-from testkit.in_process import background
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect
 from waltally.errors import BuildFailed, LoaderError, SlotMoved
@@ -140,18 +139,16 @@ def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.must("setup")
-    with background(pipeline) as loader:
-        loader.wait_until_following()
 
-        def broken(*_: object) -> None:
-            raise ZeroDivisionError("nobody foresaw this")
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("nobody foresaw this")
 
-        monkeypatch.setattr(reader.SlotReader, "_keep_up", broken)
-        wait_until(lambda: loader.failure is not None, "it ends")
-    assert loader.failure is not None
-    assert type(loader.failure) is LoaderError
-    assert "ZeroDivisionError (nobody foresaw this)" in loader.failure.sentence
-    assert re.search(r"\nTry: .*--verbose", loader.failure.sentence)
+    monkeypatch.setattr(reader.SlotReader, "_keep_up", broken)
+    with pytest.raises(LoaderError) as failed:
+        follow(pipeline.loader_settings, threading.Event(), RunState(), once=False)
+    assert type(failed.value) is LoaderError
+    assert "ZeroDivisionError (nobody foresaw this)" in failed.value.sentence
+    assert re.search(r"\nTry: .*--verbose", failed.value.sentence)
 
 
 def test_a_build_that_breaks_is_said_and_tried_again(

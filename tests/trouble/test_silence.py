@@ -6,30 +6,22 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
-from loader.capture import reader, source_monitor
 from testkit.commands import SHORT_PAUSES, RunningLoader, wait_until
-from testkit.in_process import background
 from testkit.pipeline import Pipeline
 from testkit.proxy import Proxy
 
+WATCHFUL = {"loader.capture.source_monitor.CHECK_SECONDS": 0.1}
+SECONDS_WITHOUT_ANSWER = "loader.capture.source_monitor.MAX_SECONDS_WITHOUT_ANSWER"
 IMPATIENT = {
-    "loader.capture.source_monitor.CHECK_SECONDS": 0.1,
-    "loader.capture.source_monitor.MAX_SECONDS_WITHOUT_ANSWER": 1.0,
+    **WATCHFUL,
+    "loader.capture.reader._SILENCE_TO_ASK": 0.1,
+    "loader.capture.reader._SILENCE_TO_EXPLAIN": 0.2,
+    "loader.capture.reader._EXPLAIN_AGAIN": 0.2,
+    SECONDS_WITHOUT_ANSWER: 5.0,
 }
+"""Limits of seconds instead of a minute."""
 
 BUSY = "busy with a transaction that has no changes for us"
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits of seconds instead of a minute."""
-    monkeypatch.setattr(reader, "_SILENCE_TO_ASK", 0.1)
-    monkeypatch.setattr(reader, "_SILENCE_TO_EXPLAIN", 0.2)
-    monkeypatch.setattr(reader, "_EXPLAIN_AGAIN", 0.2)
-    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(source_monitor, "MAX_SECONDS_WITHOUT_ANSWER", 5.0)
 
 
 def walsender(pipeline: Pipeline) -> int:
@@ -40,11 +32,10 @@ def walsender(pipeline: Pipeline) -> int:
     )
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None:
+    pipeline.limits |= IMPATIENT
     pipeline.must("setup")
-    with background(pipeline) as loader:
-        loader.wait_until_following()
+    with pipeline.follow() as loader:
         pipeline.source.insert(2)
         pipeline.wait_for_staged(2)
         pid = walsender(pipeline)
@@ -56,27 +47,28 @@ def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None
             os.kill(pid, signal.SIGCONT)
         pipeline.wait_for_staged(5)
         assert walsender(pipeline) == pid
-    assert (loader.sessions, loader.failure) == (1, None)
+        loader.end()
+    assert loader.said().count("following the slot") == 1
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     """The plugin says nothing while it skips it; a new session would skip it from the start."""
+    apart.limits |= IMPATIENT
     apart.must("setup")
-    with background(apart) as loader:
-        loader.wait_until_following()
+    with apart.follow() as loader:
         apart.source.execute(
             "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
         )
         apart.source.insert(3)
         loader.wait_for(BUSY)
         apart.wait_for_staged(3)
-        said = loader.said.count(BUSY)
+        said = loader.said().count(BUSY)
         apart.source.execute(
             "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
         )
         loader.wait_for(BUSY, said + 1)
-    assert (loader.sessions, loader.failure) == (1, None)
+        loader.end()
+    assert loader.said().count("following the slot") == 1
     # The loader that stopped has freed the slot although its walsender was busy.
     apart.source.insert(3)
     apart.must("run", "--once")
@@ -89,8 +81,8 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
     # A loader in a process of its own: the proxy must go on while it connects.
     with Proxy(pipeline.source.cluster.port) as proxy:
         environment = pipeline.environment(PGPORT=str(proxy.port), PGCONNECT_TIMEOUT="2")
-        log = tmp_path / "log"
-        with RunningLoader(environment, log, limits={**SHORT_PAUSES, **IMPATIENT}) as loader:
+        limits = {**SHORT_PAUSES, **WATCHFUL, SECONDS_WITHOUT_ANSWER: 1.0}
+        with RunningLoader(environment, tmp_path / "log", limits=limits) as loader:
             pipeline.source.insert(1)
             pipeline.wait_for_staged(1)
             proxy.blackhole()
@@ -102,17 +94,16 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
             loader.end()
 
 
-def test_the_watch_connects_again(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_watch_connects_again(pipeline: Pipeline) -> None:
     """Its end alone does not end the stream."""
-    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 0.1)
+    pipeline.limits |= WATCHFUL
     pipeline.must("setup")
     watchers = (
         "select pid from pg_stat_activity where application_name = 'waltally loader' "
         "and backend_type = 'client backend' and query like '%synchronous_standby_names%' "
         "and pid <> pg_backend_pid() and datname = current_database()"
     )
-    with background(pipeline) as loader:
-        loader.wait_until_following()
+    with pipeline.follow() as loader:
         wait_until(lambda: pipeline.source.execute(watchers), "it looks")
         before = pipeline.source.value(watchers)
         pipeline.source.execute("select pg_terminate_backend(%s)", before)
@@ -121,4 +112,5 @@ def test_the_watch_connects_again(pipeline: Pipeline, monkeypatch: pytest.Monkey
         )
         pipeline.source.insert(2)
         pipeline.wait_for_staged(2)
-    assert (loader.sessions, loader.failure) == (1, None)
+        loader.end()
+    assert loader.said().count("following the slot") == 1

@@ -11,11 +11,9 @@ from contextlib import contextmanager
 import psycopg2
 import pytest
 
-from loader.capture import source_monitor
 from testkit.commands import wait_until
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.in_process import background
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
 from testkit.standbys import Family
@@ -151,15 +149,14 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
 
 
 def test_an_unwatched_moment_holds_no_commit_up(
-    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline
 ) -> None:
     """Between the server's reload and the loader's next look it streams, and is not waited for."""
     pipeline = make_pipeline(family.primary)
     pipeline.must("setup")
     standby = standby_of(family)
-    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", 3600.0)
-    with background(pipeline) as loader, Writer(pipeline.source) as writer:
-        loader.wait_until_following()
+    pipeline.limits["loader.capture.source_monitor.CHECK_SECONDS"] = 3600.0
+    with pipeline.follow() as running, Writer(pipeline.source) as writer:
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
         standby.start()
@@ -174,7 +171,8 @@ def test_an_unwatched_moment_holds_no_commit_up(
                     "the loader is no candidate",
                 )
             writer.some_more()
-    assert loader.sessions == 1
+        running.end()
+    assert running.said().count("following the slot") == 1
     assert writer.longest < BUSY_STANDBY_SECONDS
 
 
