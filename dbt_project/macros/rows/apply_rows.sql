@@ -143,10 +143,10 @@ select
 from (
     select
         keyed.*,
-        is_special or exists (
-            select from hard
-            where ({{ 'hard.' ~ keys | join(', hard.') }}) = ({{ 'keyed.' ~ keys | join(', keyed.') }})
-        ) as is_hard
+        -- IN is hashed, whatever the planner expects; EXISTS would go through all of them for each change.
+        is_special or (
+            ({{ 'keyed.' ~ keys | join(', keyed.') }}) in (select {{ 'hard.' ~ keys | join(', hard.') }} from hard)
+        ) is true as is_hard
     from keyed
 ) as judged
 {% endmacro %}
