@@ -3,6 +3,8 @@
 {% macro apply_delta(resolved, derived, hidden, delta) %}
 {%- set places = waltally.number_names('d', resolved.dimensions | length) -%}
 {%- set keys = waltally.quote_names(resolved.dimensions | map(attribute='name')) -%}
+{%- set sums = [] -%}
+{%- for measure in resolved.measures if measure.kind == 'sum' -%}{%- do sums.append('s' ~ loop.index0) -%}{%- endfor -%}
 {%- set names = resolved.measures | map(attribute='name') | list -%}
 {%- set all_names = waltally.quote_names(names + derived.keys() | list) -%}
 {%- set expressions = waltally.quote_names(names) ~ (', ' ~ derived.values() | join(', ') if derived else '') -%}
@@ -26,45 +28,67 @@ changed_{{ loop.index0 }} as (
     select
         added.id,
         -- The hidden table holds the delta already.
-        sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change
-    from ({{ waltally.count_values(resolved, loop.index0) }}) as added
+        sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
+        {{ waltally.number_names('added.d', resolved.dimensions | length) }}
+    from ({{ waltally.count_values(resolved, loop.index0, places) }}) as added
     cross join lateral (
         select coalesce((
             select stored.group_count from {{ table }} as stored where stored.id = added.id and stored.value = added.value
         ), 0) as group_count
     ) as now
-    group by added.id
+    group by added.id, {{ waltally.number_names('added.d', resolved.dimensions | length) }}
 ),
 {%- endfor %}
 
-summed as (
+-- Added and not joined: the routine's settings allow no hash join, and a nested loop would go through all groups for
+-- each one.
+parts as (
     select
         id,
-        {%- for measure in resolved.measures if measure.kind == 'sum' %}
-        sum(s{{ loop.index0 }}) as s{{ loop.index0 }},
+        {%- for sum in sums %}
+        {{ sum }},
+        {%- endfor %}
+        {%- for table in hidden %}
+        0 as c{{ loop.index0 }},
+        false as h{{ loop.index0 }},
         {%- endfor %}
         {{ places }}
     from delta
-    group by id, {{ places }}
+    {%- for table in hidden %}
+    {%- set place = loop.index0 %}
+    union all
+    select
+        id,
+        {%- for sum in sums %}
+        0,
+        {%- endfor %}
+        {%- for other in hidden %}
+        {{ 'change, true' if loop.index0 == place else '0, false' }},
+        {%- endfor %}
+        {{ places }}
+    from changed_{{ place }}
+    {%- endfor %}
 ),
 
 totals as (
     select
-        {%- for table in hidden %}
-        coalesce(changed_{{ loop.index0 }}.change, 0) as c{{ loop.index0 }},
-        changed_{{ loop.index0 }}.id is not null as h{{ loop.index0 }},
-        {%- endfor %}
-        summed.*
-    from summed
-    {%- for table in hidden %}
-    left join changed_{{ loop.index0 }} on changed_{{ loop.index0 }}.id = summed.id
-    {%- endfor %}
-    where
-        {%- for measure in resolved.measures if measure.kind == 'sum' %}
-        summed.s{{ loop.index0 }} <> 0 or
+        id,
+        {%- for sum in sums %}
+        sum({{ sum }}) as {{ sum }},
         {%- endfor %}
         {%- for table in hidden %}
-        changed_{{ loop.index0 }}.id is not null or
+        sum(c{{ loop.index0 }}) as c{{ loop.index0 }},
+        bool_or(h{{ loop.index0 }}) as h{{ loop.index0 }},
+        {%- endfor %}
+        {{ places }}
+    from parts
+    group by id, {{ places }}
+    having
+        {%- for sum in sums %}
+        sum({{ sum }}) <> 0 or
+        {%- endfor %}
+        {%- for table in hidden %}
+        bool_or(h{{ loop.index0 }}) or
         {%- endfor %}
         false
 )
@@ -88,13 +112,14 @@ set ({{ all_names }}) = (
 );
 {% endmacro %}
 
-{# A query: how often the delta adds each value of a hidden table to each group. #}
-{% macro count_values(resolved, place) -%}
+{# A query: how often the delta adds each value of a hidden table to each group; with `places`, the group's dimensions
+   too. #}
+{% macro count_values(resolved, place, places=none) -%}
     {%- set value = 'v' ~ place ~ (' collate "C"' if resolved['values'][place].type == 'text' else '') -%}
-select id, {{ value }} as value, sum(group_count) as group_count, sum(weight) as weight
+select id, {{ value }} as value, sum(group_count) as group_count, sum(weight) as weight{{ ', ' ~ places if places }}
     from delta
     where v{{ place }} is not null
-    group by id, {{ value }}
+    group by id, {{ value }}{{ ', ' ~ places if places }}
     having sum(group_count) <> 0 or sum(weight) <> 0
 {%- endmacro %}
 
