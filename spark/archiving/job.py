@@ -204,7 +204,7 @@ def store_baselines(
         stored = files.read_groups(spark, folder, names)
         count, sums = exact_sums.measured(stored, each.fact, "sums")
         totals = tuple(sums["sums"])
-        archived_count = len(archived) and files.read_groups(spark, folder, archived).count()
+        archived_count = files.read_groups(spark, folder, archived).count() if archived else 0
         if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(
                 f"the files of the baseline {each.baseline_id} of {each.fact.name} have"

@@ -98,9 +98,6 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         found = read_facts(spark, target, settings, facts)
         found, counts, end = count(spark, source, settings, found, refused)
         loader_progress.wait_for_position(target, settings, end)
-        # Only now the loader has seen the partitions that went before the tables were counted.
-        emptied = target.emptied()
-        found = [replace(each, built=replace(each.built, emptied=emptied)) for each in found]
         reports = compared(spark, target, settings, found, counts, end, refused, limit)
         # After the read: changes that are pruned meanwhile are missing without an error.
         for each in found:
@@ -251,6 +248,8 @@ def compared(
     """
     begin = min(each.built.position for each in stored)
     print_status(f"reading the changes from {lsn.show(begin)} on")
+    # Only now the loader has seen the partitions that went before the tables were counted.
+    emptied = target.emptied()
     reports = []
     with spark_errors(settings.work):
         log = read_log(spark, target, begin, end, [each.built for each in stored])
@@ -260,7 +259,7 @@ def compared(
             own = counts.where(sql.col("fact") == name)
             print_status(f"comparing {each.built.fact.relation}")
             try:
-                report = compare(settings, each, own, log, limit)
+                report = compare(settings, each, own, log, emptied, limit)
                 reports.append(replace(report, left_out=left_out[name]))
             except AuditIncomplete as error:
                 refused[name] = error
@@ -283,9 +282,17 @@ def read_log(
 
 
 def compare(
-    settings: Settings, found: StoredFact, counts: DataFrame, log: Log, limit: int
+    settings: Settings,
+    found: StoredFact,
+    counts: DataFrame,
+    log: Log,
+    emptied: Mapping[str, int],
+    limit: int,
 ) -> FactReport:
-    """Bring one fact to the snapshot's position and compare it with the counts there."""
+    """Bring one fact to the snapshot's position and compare it with the counts there.
+
+    `emptied` has by table a position after its last partition that went.
+    """
     built, fact = found.built, found.built.fact
     forward, archived, rejected = found.rows, found.archived, built.rejected
     change_count = log.change_counts[fact.name]
@@ -296,7 +303,7 @@ def compare(
         rejected = rejected.and_then(evaluation.rejected(later))
         forward = evaluation.brought_forward(found.rows, later)
         archived = later.untruncated(archived).unionByName(later.archived_deletes())
-    unseen = why_unseen(built)
+    unseen = why_unseen(built, emptied)
     return FactReport(
         fact.name,
         str(fact.relation),
@@ -312,13 +319,13 @@ def compare(
     )
 
 
-def why_unseen(built: Built) -> dict[str, str]:
+def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
     """Return by measure why the fact may count more purged rows than were written down."""
     found: dict[str, str] = {}
-    for part in built.emptied_parts:
+    for part in built.emptied_parts(emptied):
         why = (
             f"a partition of {part.table} was dropped or truncated before"
-            f" {lsn.show(built.emptied[str(part.table)])}, and nothing says what it held; after"
+            f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; after"
             f" `spark-submit spark/seed.py --fact {built.fact.name}`, then `dbt build`, its rows"
             " are known"
         )

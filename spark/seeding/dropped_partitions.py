@@ -46,7 +46,7 @@ def write(
         with open_facts(target, [fact]) as [built]:
             found = {
                 part.name: _beyond(spark, target, settings, built, part, position).persist()
-                for part in built.emptied_parts
+                for part in built.emptied_parts(emptied)
             }
             for rows in found.values():
                 # Read now: the snapshot ends with the block, and what it has is read only.

@@ -103,9 +103,6 @@ def from_tables(
         )
     # Again: a fact may have been built for the first time meanwhile.
     remembering = archived.remembering(target, settings, facts)
-    if remembering and source is not None:
-        # An idle loader would not come to the position by itself.
-        loader_progress.emit_message(source)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
     with spark_errors("seed"):
         dropped_partitions.write(spark, target, settings, remembering, counted.snapshot_lsn, gaps)

@@ -39,26 +39,22 @@ class Built:
     archived_query: str
     counted: TableIdentities
     rejected: Rejected
-    emptied: Mapping[str, int]
-    """By source table, a position after the last drop or TRUNCATE of a partition that the fact
-    ignores as it ignores deletes."""
 
     @property
     def is_whole(self) -> bool:
         """Whether its baseline and the changes since then are stored, so that it can be rebuilt."""
         return self.baseline_lsn is not None and self.log_start <= self.baseline_lsn
 
-    @property
-    def emptied_parts(self) -> list[FactTable]:
-        """The tables of which a partition went after the baseline, and its rows are still counted.
+    def emptied_parts(self, emptied: Mapping[str, int]) -> list[FactTable]:
+        """Return the tables of which a partition went after the baseline; its rows still count.
 
-        No change said which rows these were.
+        No change said which rows these were. `emptied` is what the target session's `emptied` said
+        once the loader had come to where the tables were counted.
         """
         return [
             part
             for part in self.fact.tables
-            if part.ignores_deletes
-            and self.emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
+            if part.ignores_deletes and emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
         ]
 
     def stored(self, spark: SparkSession) -> DataFrame:
@@ -109,7 +105,6 @@ def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
         groups.archived_query(fact, target),
         identities or {},
         _rejected(target, fact),
-        target.emptied(),
     )
 
 

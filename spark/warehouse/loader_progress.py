@@ -78,22 +78,27 @@ def not_followed(settings: Settings, otherwise: str | None = None) -> AuditIncom
 def wait_for_position(target: TargetSession, settings: Settings, position: int) -> None:
     """Return when the change log holds every change below the position.
 
+    A lock tells the loader that somebody waits, as in cdc.wait_for: it then stores the position
+    also where the source has written little.
     Raises AuditIncomplete after `settings.timeout` seconds, and after a few where nobody follows
     the slot.
     """
     wait = _Wait(settings)
     followed = time.monotonic()
-    while (reached := target.position().position_lsn) < position:
-        now = time.monotonic()
-        if is_followed(target):
-            followed = now
-        elif now - followed > _FOLLOWER_SECONDS:
-            raise not_followed(settings)
-        behind = (
-            f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"
-            f" {lsn.show(position)}"
-        )
-        wait.once_more(behind, "that `loader run` gets on", f"waiting: {behind}")
+    with target.transaction():
+        lock = f"{target.table('lock_key')}('wait', %s)"
+        target.ask(f"select pg_advisory_xact_lock_shared({lock})", (target.slot,))
+        while (reached := target.position().position_lsn) < position:
+            now = time.monotonic()
+            if is_followed(target):
+                followed = now
+            elif now - followed > _FOLLOWER_SECONDS:
+                raise not_followed(settings)
+            behind = (
+                f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"
+                f" {lsn.show(position)}"
+            )
+            wait.once_more(behind, "that `loader run` gets on", f"waiting: {behind}")
 
 
 def wait_until_followed(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> None:

@@ -265,6 +265,17 @@ def test_the_wait_says_how_far_the_loader_is_and_what_the_fact_stands_on(
     assert messages[0].startswith("waiting: the loader is at ")
 
 
+def test_a_loader_that_would_rest_stores_the_position_that_somebody_waits_for(
+    audited: Audited,
+) -> None:
+    audited.limits["loader.capture.session._IDLE_SECONDS"] = 3600.0
+    settings = audited.settings(timeout=20.0)
+    with audited.follow(), closing(connect_target(settings, "audit")) as target:
+        audited.source.execute("select pg_logical_emit_message(true, 'test', '')")
+        end = lsn.parse(audited.source.value("select pg_current_wal_insert_lsn()"))
+        loader_progress.wait_for_position(target, settings, end)
+
+
 # Slow: pruned meanwhile, killed, and what mends a fact.
 
 

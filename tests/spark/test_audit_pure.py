@@ -153,7 +153,6 @@ STORED = Built(
     "",
     identified(1),
     Rejected(0, None),
-    {},
 )
 
 
@@ -166,11 +165,11 @@ def test_a_fact_of_other_tables_or_of_a_lost_future_is_refused() -> None:
 
 
 def test_only_rows_that_went_with_a_partition_are_not_known() -> None:
-    assert why_unseen(STORED) == {}
-    dropped = replace(STORED, emptied={"public.notification_history": 21})
-    assert "was dropped or truncated before 0/15" in why_unseen(dropped)["archived_count"]
-    assert why_unseen(replace(dropped, baseline_lsn=21)) == {}
-    assert why_unseen(replace(STORED, emptied={"public.notifications": 21})) == {}
+    assert why_unseen(STORED, {}) == {}
+    dropped = {"public.notification_history": 21}
+    assert "was dropped or truncated before 0/15" in why_unseen(STORED, dropped)["archived_count"]
+    assert why_unseen(replace(STORED, baseline_lsn=21), dropped) == {}
+    assert why_unseen(STORED, {"public.notifications": 21}) == {}
 
 
 REPORT = FactReport(
