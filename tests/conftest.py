@@ -34,20 +34,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadfile`, let the tests of Spark share two JVMs.
 
     One JVM would be at work for longer than all other tests together. Those of other folders that
-    run Spark's jobs share a third.
+    run Spark's jobs share a third, and the tests of dbt the databases that dbt installed into.
     """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class FewJvms(LoadFileScheduling):  # type: ignore[misc]
+    class FewStarts(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
             if file.startswith("tests/spark/"):
                 return f"tests/spark, {'first' if file < SECOND_JVM else 'second'} half"
+            if file.startswith(("tests/dbt/", "tests/properties/")):
+                return "tests/dbt"
             return "jobs of Spark" if _runs_jobs(file) else file
 
-    return FewJvms(config, log)
+    return FewStarts(config, log)
 
 
 SECOND_JVM = "tests/spark/test_rules.py"

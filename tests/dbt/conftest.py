@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from testkit.servers import Cluster
-from tests.dbt.project import Project
+from tests.dbt.project import Project, shared_project
 from tests.dbt.staged import STAGING, Warehouse, set_environment
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return Project(tmp_path_factory.mktemp("project"))
+def project() -> Project:
+    return shared_project()
 
 
 @pytest.fixture

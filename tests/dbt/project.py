@@ -6,9 +6,11 @@ import copy
 import os
 import re
 import shutil
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,6 +133,12 @@ class Project:
             manifest = cast(Manifest, parsed.result)
             self._manifests[key] = manifest, copy.deepcopy(dict(manifest.nodes))
         return self._manifests[key]
+
+
+@cache
+def shared_project() -> Project:
+    """Return the one project of this process: what dbt has parsed and installed stays."""
+    return Project(Path(tempfile.mkdtemp()))
 
 
 def messages(done: dbtRunnerResult) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from testkit.servers import Server
-from tests.dbt.project import Project
+from testkit.servers import Cluster
+from tests.dbt.project import shared_project
 from tests.dbt.staged import Warehouse, set_environment
 
 FACTS = ("ft_service_stats", "ft_orders", "ft_hours", "ft_kinds", "ft_clock")
@@ -15,10 +15,10 @@ FACTS = ("ft_service_stats", "ft_orders", "ft_hours", "ft_kinds", "ft_clock")
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    with pytest.MonkeyPatch.context() as patch, Server({"fsync": "off"}) as cluster:
+def warehouse(cluster: Cluster) -> Iterator[Warehouse]:
+    with pytest.MonkeyPatch.context() as patch:
         set_environment(cluster, patch)
-        made = Warehouse(cluster, Project(tmp_path_factory.mktemp("project")))
+        made = Warehouse(cluster, shared_project())
         made.build(*FACTS)
         yield made
         made.close()
