@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from testkit.commands import LOADER, ROOT, run
+from testkit.commands import LOADER, ROOT, run, run_dbt, run_loader
 
 
 class SoakFailed(AssertionError):
@@ -45,7 +45,20 @@ def environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 def run_to_end(command: tuple[str, ...], environment: Mapping[str, str]) -> None:
     """Run a command. Raises SoakFailed where it fails."""
-    done = run(list(command), environment)
+    _must_succeed(command, run(list(command), environment))
+
+
+def run_here(command: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    """Run loader or dbt in this process, while nothing else of it reads the environment.
+
+    A process of its own would import for seconds. Raises SoakFailed where it fails.
+    """
+    program, *arguments = command
+    runs = {"loader": run_loader, "dbt": run_dbt}
+    _must_succeed(command, runs[program](tuple(arguments), environment))
+
+
+def _must_succeed(command: tuple[str, ...], done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode:
         raise SoakFailed(
             f"{' '.join(command)} ended with exit code {done.returncode}:\n"

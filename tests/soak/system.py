@@ -115,11 +115,11 @@ class System:
         )
 
     def _make_slots(self) -> None:
-        self.run("loader", "setup")
-        self.run("dbt", "run")
+        programs.run_here(("loader", "setup"), self.environment)
+        programs.run_here(("dbt", "run"), self.environment)
         tables = ("public.notifications", "public.notification_history", self.odd.logged_name)
         self.comparison = Comparison(self.dsn, SLOT, self.target_dsn, tables)
-        self.run("loader", "setup", more=self.second)
+        programs.run_here(("loader", "setup"), self.environment | self.second)
         self.second_comparison = Comparison(
             self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
         )
