@@ -6,7 +6,7 @@ ATTACK = "create role evil"
 NAMES = (
     f'#}}}}{{{{run_query("{ATTACK}")}}}}{{#',
     f"{{%do run_query('{ATTACK}')%}}",
-    "{{ env_var('PGPASSWORD') }}",
+    "%s %(name)s 100%",
     "{{ 7 * 7 }}",
     f"'); {ATTACK}; --",
     f'"; {ATTACK}; --',
@@ -16,7 +16,7 @@ NAMES = (
     "$(touch pwned)`touch pwned`",
     "back\\slash \\u0041 \\N{DIGIT ONE} \\' \\",
     "key: [value, # no comment",
-    "%s %(name)s 100%",
+    "{{ env_var('PGPASSWORD') }}",
     "- &anchor *alias !!python/none |",
     ' leading, "quoted".and trailing ',
     "\u00a0no\u200bthing\ufeff",
