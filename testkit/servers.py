@@ -19,7 +19,9 @@ from pathlib import Path
 
 import psycopg2
 
-from waltally.database import Connection
+from waltally import database
+from waltally.database import Connection, Target
+from waltally.settings import SlotSettings
 
 _HERE = Path(__file__).parent
 _FOUND = subprocess.run([_HERE.parent / "ops" / "find-postgres"], capture_output=True, text=True)
@@ -214,6 +216,11 @@ def connect(dsn: str) -> Connection:
     connection = psycopg2.connect(dsn, connection_factory=Connection)
     connection.autocommit = True
     return connection
+
+
+def connect_target(dsn: str, slot: str = "any", schema: str = "cdc") -> Target:
+    """Open a session at the target as the loader does."""
+    return database.connect_target(SlotSettings(dsn, slot, schema))
 
 
 def administer(cluster: Cluster, *statements: str) -> None:

@@ -12,6 +12,8 @@ from psycopg2 import extensions, sql
 
 from waltally import server_errors, session_settings
 from waltally.server_errors import ServerError
+from waltally.settings import SlotSettings, complete_conninfo
+from waltally.tables import Table
 
 Row = tuple[Any, ...]
 Values = Sequence[object] | Mapping[str, object] | None
@@ -44,7 +46,23 @@ class Connection(extensions.connection):
             yield
 
 
+class Target(Connection):
+    """A session at the target that knows the staging schema and the slot it is for."""
+
+    schema: str
+    slot: str
+
+    def table(self, name: str) -> str:
+        """Return a table, view or function of the staging schema, as SQL says it."""
+        return Table(self.schema, name).quoted
+
+    def ask_staging(self, query: str, values: Values = None, *names: str) -> list[Row]:
+        """As `ask`, with the staging schema for the first place {}. Raises LoaderError."""
+        return self.ask(query, values, self.schema, *names)
+
+
 _Kind = TypeVar("_Kind", bound=Connection)
+_TargetKind = TypeVar("_TargetKind", bound=Target)
 
 
 def connect(dsn: str, place: str) -> Connection:
@@ -52,11 +70,28 @@ def connect(dsn: str, place: str) -> Connection:
 
     Raises LoginRefused or CannotConnect.
     """
-    return open_session(Connection, dsn, place)
+    return _open(Connection, dsn, place)
 
 
-def open_session(kind: type[_Kind], dsn: str, place: str) -> _Kind:
-    """As `connect`, for a connection that knows more."""
+def open_target(
+    kind: type[_TargetKind], settings: SlotSettings, work: str = "loader"
+) -> _TargetKind:
+    """As `connect`, to where a slot's log is; the session names itself after `work`.
+
+    Raises SettingError too.
+    """
+    dsn = complete_conninfo(settings.target, "LOADER_TARGET_DSN", work)
+    target = _open(kind, dsn, "target")
+    target.schema, target.slot = settings.schema, settings.slot
+    return target
+
+
+def connect_target(settings: SlotSettings) -> Target:
+    """As `open_target`, for the loader."""
+    return open_target(Target, settings)
+
+
+def _open(kind: type[_Kind], dsn: str, place: str) -> _Kind:
     pinned = session_settings.pinned(dsn)
     try:
         connection = psycopg2.connect(pinned, connection_factory=kind)

@@ -30,13 +30,22 @@ _DETECT_DEAD_PEER = {
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What every command needs to know; `source` and `target` are libpq connection strings."""
+class SlotSettings:
+    """Where a slot's log is; the connection string may hold a password. Raises SettingError."""
 
-    source: str = field(repr=False)
     target: str = field(repr=False)
     slot: str
     schema: str
+
+    def __post_init__(self) -> None:
+        check_names(self.slot, self.schema)
+
+
+@dataclass(frozen=True)
+class Settings(SlotSettings):
+    """What every command needs to know; `source` and `target` are libpq connection strings."""
+
+    source: str = field(repr=False)
     columns: tuple[str, ...] = ()
     """Columns to keep beside what the facts need and the keys; empty keeps every column."""
 
@@ -47,12 +56,11 @@ class Settings:
         An empty connection string leaves everything to libpq's PG* variables.
         Raises SettingError, naming the setting.
         """
-        check_names(slot, schema)
         return cls(
-            complete_conninfo(source, "LOADER_SOURCE_DSN"),
             complete_conninfo(target or source, "LOADER_TARGET_DSN"),
             slot,
             schema,
+            complete_conninfo(source, "LOADER_SOURCE_DSN"),
             parse_names(columns, "LOADER_COLUMNS", "--columns"),
         )
 

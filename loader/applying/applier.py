@@ -19,7 +19,7 @@ from loader.capture.events import (
 )
 from loader.staging.target_state import ModelState, apply, newest_age, newest_rejections
 from waltally import lsn
-from waltally.database import Connection, connect
+from waltally.database import Target, connect_target
 from waltally.errors import BuildFailed, LoaderError, unexpected
 from waltally.settings import Settings
 
@@ -40,13 +40,12 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
     """Apply what is staged. Raises LoaderError; BuildFailed where a model failed."""
     notify(Building())
     started = time.monotonic()
-    with closing(_connect(settings)) as connection:
-        place = (connection, settings.schema, settings.slot)
-        before = newest_rejections(*place)
-        states = apply(*place)
+    with closing(_connect(settings)) as target:
+        before = newest_rejections(target)
+        states = apply(target)
         while any(each.is_behind for each in states):
-            states = apply(*place)
-        _say_rejections(before, newest_rejections(*place))
+            states = apply(target)
+        _say_rejections(before, newest_rejections(target))
     for each in states:
         if each.state == "waits":
             log.info("%s waits: %s\nTry: %s", each.name, each.reason, each.remedy)
@@ -139,7 +138,7 @@ class Applier:
         while not self._stop.is_set():
             try:
                 is_more = self._apply_behind()
-                before, self._rejected = self._rejected, newest_rejections(*self._behind.place)
+                before, self._rejected = self._rejected, newest_rejections(self._behind.target)
                 _say_rejections(before, self._rejected)
                 pause = 0.0 if is_more else _LOOK_SECONDS
             except Exception as failure:
@@ -152,12 +151,12 @@ class Applier:
         self._notify(Building())
         started = time.monotonic()
         self._run_state.apply_due_at = started + self._round
-        states = apply(*self._front.place, "front")
+        states = apply(self._front.target, "front")
         busy = time.monotonic() - started
         applied = max((each.applied_lsn or 0 for each in states), default=0)
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
-            age = newest_age(*self._front.place, self._applied, applied)
+            age = newest_age(self._front.target, self._applied, applied)
             ages = {} if age is None else {each.name: age for each in states}
             self._age_due = started + _AGE_SECONDS
         self._applied = applied
@@ -172,7 +171,7 @@ class Applier:
 
     def _apply_behind(self) -> bool:
         """Return whether there is more to apply."""
-        states = apply(*self._behind.place, "behind")
+        states = apply(self._behind.target, "behind")
         for each in states:
             before = self._said.get(each.name, ("follows", None))
             self._said[each.name] = (each.state, each.reason)
@@ -203,14 +202,14 @@ class _Session:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connection: Connection | None = None
+        self._connection: Target | None = None
 
     @property
-    def place(self) -> tuple[Connection, str, str]:
-        """The connection, the schema and the slot, by which the target is asked."""
+    def target(self) -> Target:
+        """The session, opened where there is none."""
         if self._connection is None:
             self._connection = _connect(self._settings)
-        return self._connection, self._settings.schema, self._settings.slot
+        return self._connection
 
     def cancel(self) -> None:
         """Cancel what runs, from another thread."""
@@ -228,13 +227,13 @@ class _Session:
         self._connection = None
 
 
-def _connect(settings: Settings) -> Connection:
-    connection = connect(settings.target, "target")
+def _connect(settings: Settings) -> Target:
+    target = connect_target(settings)
     # Facts and watermarks are one transaction: a server that loses the last commits loses both, and
     # the log still has the changes. What relies on a watermark commits later in the same WAL.
-    connection.ask("set synchronous_commit to off")
-    connection.ask("set application_name to 'waltally apply'")
-    return connection
+    target.ask("set synchronous_commit to off")
+    target.ask("set application_name to 'waltally apply'")
+    return target
 
 
 def _say(model: ModelState) -> None:

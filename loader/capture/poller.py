@@ -18,26 +18,27 @@ from waltally.errors import CannotConnect, LoaderError, unexpected
 
 log = logging.getLogger("loader")
 
+C = TypeVar("C", bound=Connection)
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 3.0
 
 
-class Poller(Generic[T]):
+class Poller(Generic[C, T]):
     """Keeps the newest answer, which can be read without waiting for the server."""
 
     def __init__(
         self,
         name: str,
-        connect: Callable[[], Connection],
-        ask: Callable[[Connection], T],
+        connect: Callable[[], C],
+        ask: Callable[[C], T],
         seconds: float,
     ) -> None:
         """`ask` is called once in so many `seconds`. Both callables may raise LoaderError."""
         self._connect = connect
         self._ask = ask
         self._seconds = seconds
-        self._connection: Connection | None = None
+        self._connection: C | None = None
         self._asked = threading.Condition()
         self._begun = 0
         self._ended = 0
@@ -50,11 +51,11 @@ class Poller(Generic[T]):
     def failed(self, error: LoaderError, is_last: bool) -> None:
         """Take what `connect` and `ask` raise, and whether this ends the thread."""
 
-    def finish(self, connection: Connection) -> None:
+    def finish(self, connection: C) -> None:
         """Ask the last question. Raises LoaderError."""
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> C:
         """The connection, for the thread itself and for questions before it is started."""
         if self._connection is None:
             self._connection = self._connect()

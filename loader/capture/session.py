@@ -43,7 +43,7 @@ class Session:
         self._run_state = run_state
         self._slot = settings.slot
         with ExitStack() as resources:
-            self._log = ChangeLog(settings.target, settings.schema, settings.slot)
+            self._log = ChangeLog(settings)
             resources.callback(self._log.close)
             stream = open_stream(settings, self._log, run_state.check_encoding_to, resources)
             self._stream = stream

@@ -81,7 +81,7 @@ class Answer(NamedTuple):
         return self.wal_end - self.restart_lsn > MUCH_WAL
 
 
-class SourceMonitor(Poller[Answer]):
+class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
     def __init__(self, dsn: str, slot: str, timeline: Timeline, is_standby: bool) -> None:

@@ -205,7 +205,7 @@ def _check_tables(
     for table in registered.tables:
         if str(table) not in current:
             raise table_identity.missing_finding(table)
-    counted = table_identity.read_counted(change_log.connection, settings.schema, settings.slot)
+    counted = table_identity.read_counted(change_log.connection)
     for finding in table_identity.replaced_findings(registered.facts, counted, current):
         log.warning(finding.sentence)
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
-from psycopg.conninfo import make_conninfo
 
 from loader.capture.events import RunState
 from loader.capture.poller import Poller
@@ -18,7 +17,7 @@ from loader.monitoring.wal_clock import WalClock
 from loader.source.slot import Server, SlotState, read_server, read_state
 from loader.staging import target_state
 from loader.staging.records import TargetState
-from waltally.database import Connection, connect
+from waltally.database import Connection, Target, connect, connect_target
 from waltally.settings import Settings
 
 REFRESH_SECONDS = 5.0
@@ -112,8 +111,10 @@ class GaugeCollector(Collector):
         self._settings = settings
         self._run_state = run_state
         self._clock = WalClock()
-        self._source = _poller(settings.source, "source", self._ask_source)
-        self._target = _poller(settings.target, "target", self._ask_target)
+        self._source = _poller(
+            "source", lambda: connect(settings.source, "source"), self._ask_source
+        )
+        self._target = _poller("target", lambda: connect_target(settings), self._ask_target)
 
     def lag_seconds(self) -> float | None:
         """Return how far the position is behind the source; None where that does not answer."""
@@ -178,20 +179,20 @@ class GaugeCollector(Collector):
         self._clock.add(now, server.wal_end)
         return SourceSample(state, server, position, self._clock.seconds_behind(position, now))
 
-    def _ask_target(self, connection: Connection) -> TargetState | None:
-        return target_state.read_target_state(
-            connection, self._settings.schema, self._settings.slot
-        )
+    def _ask_target(self, target: Target) -> TargetState | None:
+        return target_state.read_target_state(target)
 
 
+C = TypeVar("C", bound=Connection)
 T = TypeVar("T")
 
 
-def _poller(dsn: str, place: str, ask: Callable[[Connection], T]) -> Poller[T]:
+def _poller(place: str, open_: Callable[[], C], ask: Callable[[C], T]) -> Poller[C, T]:
     """Return what asks the source or the target, over a connection that waits for no long query."""
 
-    def connected() -> Connection:
-        connection = connect(make_conninfo(dsn, application_name="waltally metrics"), place)
+    def connected() -> C:
+        connection = open_()
+        connection.ask("set application_name to 'waltally metrics'")
         connection.ask("set statement_timeout to '5s'")
         return connection
 

@@ -17,7 +17,7 @@ from loader.source.slot_admin import read_slot
 from loader.staging import target_state
 from loader.staging.records import TargetState
 from waltally import lsn
-from waltally.database import connect
+from waltally.database import connect, connect_target
 from waltally.errors import LoaderError, NotSetUp
 from waltally.settings import Settings
 
@@ -32,18 +32,14 @@ def report(settings: Settings, thresholds: Thresholds) -> dict[str, Any]:
     """
     findings: list[LoaderError] = []
     with closing(connect(settings.source, "source")) as source:
-        with closing(connect(settings.target, "target")) as target:
+        with closing(connect_target(settings)) as target:
             facts = read_slot(settings, source, target)
             state, server = facts.state, facts.server
-            found = (
-                target_state.read_target_state(target, settings.schema, settings.slot)
-                if facts.record
-                else None
-            )
+            found = target_state.read_target_state(target) if facts.record else None
             if found is not None:
                 registered = found.registration
                 findings += table_findings(registered.facts, source)
-                findings += tables_replaced(settings, source, target, registered.facts)
+                findings += tables_replaced(source, target, registered.facts)
         synchronous = synchronous_finding(source)
         findings += [synchronous] if synchronous else []
         if state is not None and state.is_failover:

@@ -8,7 +8,7 @@ from contextlib import closing
 from loader.source.slot import read_server
 from loader.staging.records import say_state
 from waltally import lsn
-from waltally.database import Connection, Row, connect
+from waltally.database import Row, Target, connect, connect_target
 from waltally.errors import NotReached, NotSetUp, combine
 from waltally.settings import Settings
 from waltally.units import duration
@@ -30,29 +30,29 @@ def wait(settings: Settings, position: int | None, timeout: float) -> None:
     seconds, NotSetUp, MissingRight, CannotConnect.
     """
     deadline = time.monotonic() + timeout
-    with closing(connect(settings.target, "target")) as target:
-        _states(target, settings)
+    with closing(connect_target(settings)) as target:
+        _states(target)
         if position is None:
             with closing(connect(settings.source, "source")) as source:
                 position = read_server(source).wal_end
         while True:
             left = max(0.0, deadline - time.monotonic())
-            values = (settings.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS))
-            if target.ask(_WAIT, values, settings.schema) == [(True,)]:
+            values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS))
+            if target.ask_staging(_WAIT, values) == [(True,)]:
                 return
             if left == 0.0:
-                raise _not_reached(_states(target, settings), settings.slot, position, timeout)
+                raise _not_reached(_states(target), settings.slot, position, timeout)
 
 
-def _states(target: Connection, settings: Settings) -> list[Row]:
+def _states(target: Target) -> list[Row]:
     """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
     try:
-        found = target.ask(_STATES, (settings.slot,), settings.schema)
+        found = target.ask_staging(_STATES, (target.slot,))
     except NotSetUp:
         found = []
     if not found:
         raise NotSetUp(
-            f"No model of the slot {settings.slot} is registered in schema {settings.schema} of "
+            f"No model of the slot {target.slot} is registered in schema {target.schema} of "
             "the target",
             "run `loader setup`",
         )

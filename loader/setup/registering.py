@@ -19,7 +19,7 @@ from loader.source.slot_admin import (
 from loader.staging import registration
 from loader.staging.registration import Difference
 from waltally import lsn
-from waltally.database import Connection, replication_command
+from waltally.database import Connection, Target, replication_command
 from waltally.errors import SlotInUse, SlotMoved
 from waltally.facts import Fact, digits_of, source_tables
 from waltally.settings import Settings
@@ -34,7 +34,7 @@ def begin_log(
     declared: Declared,
     slot: SlotInfo,
     source: Connection,
-    target: Connection,
+    target: Target,
     timeout: int,
     renew: bool,
     failover: bool,
@@ -50,7 +50,7 @@ def begin_log(
         failover = failover or state.is_failover
         state = None
     # Read before the slot is made, so that a table renamed during the wait is noticed.
-    tables = read_tables(source, settings, declared)
+    tables = read_tables(source, settings.slot, declared)
     if state is None:
         if slot.server.in_recovery:
             log.warning(
@@ -69,8 +69,8 @@ def begin_log(
     # One transaction: nobody finds a slot without its facts, or a fact without its log. It writes
     # to the log before the record, so a prune, which locks the log, ends before or sees the record.
     with target.transaction():
-        write_record(target, settings, slot.server, start)
-        done += register_facts(target, settings, declared, tables)
+        write_record(target, slot.server, start)
+        done += register_facts(target, declared, tables)
     return done
 
 
@@ -157,21 +157,21 @@ on conflict (slot_name) do update set
 """
 
 
-def write_record(target: Connection, settings: Settings, server: Server, start: int) -> None:
+def write_record(target: Target, server: Server, start: int) -> None:
     """Begin the log at `start`, in the open transaction."""
     timeline = server.timeline
     began_at = None if timeline is None else timeline.began_at
     for statement in _DELETE_FROM_START:
         values = {
-            "slot": settings.slot,
+            "slot": target.slot,
             "start": lsn.show(start),
             "system": server.system_identifier,
         }
-        target.ask(statement, values, settings.schema)
-    target.ask(
+        target.ask_staging(statement, values)
+    target.ask_staging(
         _WRITE,
         (
-            settings.slot,
+            target.slot,
             server.system_identifier,
             server.database,
             None if timeline is None else timeline.number,
@@ -179,20 +179,17 @@ def write_record(target: Connection, settings: Settings, server: Server, start: 
             lsn.show(start),
             lsn.show(start),
         ),
-        settings.schema,
     )
 
 
-def read_tables(
-    source: Connection, settings: Settings, declared: Declared
-) -> list[dict[str, object]]:
+def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[str, object]]:
     """Return the rows of logged_table for the declared facts. Raises LoaderError."""
     tables = source_tables(declared.facts)
     identities = table_identity.read_current(source, declared.facts)
     roots = LeafCatalog(source, tables, {}).roots
     return [
         registration.logged_row(
-            *(settings.slot, table, roots.get(table)),
+            *(slot, table, roots.get(table)),
             **identities.get(str(table), {"column_numbers": {}}),
             held_since={},
         )
@@ -201,22 +198,19 @@ def read_tables(
 
 
 def register_facts(
-    target: Connection, settings: Settings, declared: Declared, tables: list[dict[str, object]]
+    target: Target, declared: Declared, tables: list[dict[str, object]]
 ) -> list[str]:
     """Register what differs, in the open transaction; return what to say.
 
     `tables` is what `read_tables` returned.
     """
-    place = (target, settings.schema, settings.slot)
-    registered = registration.read_registration(*place)
+    registered = registration.read_registration(target)
     changes = registration.difference(registered, declared.facts)
-    registration.register_tables(*place, tables)
+    registration.register_tables(target, tables)
     if changes:
-        registration.register(*place, declared.facts, changes)
-    registration.write_project(*place, declared.project)
-    forgotten = registration.forget_roll_ups(
-        target, settings.schema, declared.project, declared.roll_ups
-    )
+        registration.register(target, declared.facts, changes)
+    registration.write_project(target, declared.project)
+    forgotten = registration.forget_roll_ups(target, declared.project, declared.roll_ups)
     said = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
     said += _said(changes, is_first=not registered.facts)
     written = {*changes.new, *changes.changed}

@@ -25,7 +25,7 @@ from loader.source.slot_admin import create_slot, make_origin, read_slot, writab
 from loader.staging import migrate, registration
 from loader.staging.records import Registration
 from waltally import locks
-from waltally.database import Connection, connect
+from waltally.database import Connection, Target, connect, connect_target
 from waltally.errors import (
     EncodingUnfit,
     IsStandby,
@@ -84,20 +84,18 @@ def zone_findings(facts: Sequence[Fact], target: Connection) -> list[LoaderError
     ]
 
 
-def other_slot_findings(
-    settings: Settings, facts: Sequence[Fact], target: Connection
-) -> list[LoaderError]:
+def other_slot_findings(facts: Sequence[Fact], target: Target) -> list[LoaderError]:
     """Return a finding for each fact that another slot feeds and that cannot tell them apart."""
-    if not migrate.version(target, settings.schema):
+    if not migrate.version(target):
         return []
     others = {
-        fact.name: registration.other_slot(target, settings.schema, settings.slot, fact)
+        fact.name: registration.other_slot(target, fact)
         for fact in facts
         if all(each.kind != "slot" for each in fact.dimensions)
     }
     return [
         SettingError(
-            f"The fact {name} is fed by the slot {other}: the slot {settings.slot} would mix its "
+            f"The fact {name} is fed by the slot {other}: the slot {target.slot} would mix its "
             "rows with those",
             "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the sources "
             f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
@@ -173,7 +171,7 @@ def check(settings: Settings, declared: Declared, failover: bool = False) -> lis
             except LoaderError as error:
                 findings.append(error)
         with closing(_target(settings, findings)) as target:
-            findings += _target_findings(settings, declared, source, target)
+            findings += _target_findings(declared, source, target)
             if any(isinstance(finding, IsStandby) for finding in findings):
                 return findings
             slot = read_slot(settings, source, target)
@@ -192,8 +190,8 @@ def check(settings: Settings, declared: Declared, failover: bool = False) -> lis
                         "stop the loader, run `loader setup --failover`, start the loader",
                     )
                 )
-            registered = registration.read_registration(target, settings.schema, settings.slot)
-            findings += _record_findings(settings, declared, source, target, slot, registered)
+            registered = registration.read_registration(target)
+            findings += _record_findings(declared, source, target, slot, registered)
             if foreign := foreign_findings(declared, registered):
                 return findings + foreign
             if changes := registration.difference(registered, declared.facts):
@@ -221,29 +219,26 @@ def _source_findings(
     ]
 
 
-def _target(settings: Settings, findings: list[LoaderError]) -> Connection:
+def _target(settings: Settings, findings: list[LoaderError]) -> Target:
     """Connect to the target. Where that fails, raise it together with the source's findings."""
     try:
-        return connect(settings.target, "target")
+        return connect_target(settings)
     except LoaderError as error:
         raise combine([*findings, error]) from None
 
 
-def _target_findings(
-    settings: Settings, declared: Declared, source: Connection, target: Connection
-) -> list[LoaderError]:
+def _target_findings(declared: Declared, source: Connection, target: Target) -> list[LoaderError]:
     return [
         *encoding_findings(source, target),
         *zone_findings(declared.facts, target),
-        *other_slot_findings(settings, declared.facts, target),
+        *other_slot_findings(declared.facts, target),
     ]
 
 
 def _record_findings(
-    settings: Settings,
     declared: Declared,
     source: Connection,
-    target: Connection,
+    target: Target,
     slot: SlotInfo,
     registered: Registration,
 ) -> list[LoaderError]:
@@ -257,7 +252,7 @@ def _record_findings(
     unchanged = [
         fact for fact in registered.facts if declarations.get(fact.name) == fact.declaration
     ]
-    return tables_replaced(settings, source, target, unchanged)
+    return tables_replaced(source, target, unchanged)
 
 
 def set_up(
@@ -272,22 +267,19 @@ def set_up(
     with closing(connect(settings.source, "source")) as source:
         findings = _source_findings(settings, declared, source, failover)
         with closing(_target(settings, findings)) as target:
-            _refuse(findings + _target_findings(settings, declared, source, target))
-            done = [
-                f"applied {name} in schema {settings.schema}"
-                for name in migrate.upgrade(target, settings.schema)
-            ]
+            _refuse(findings + _target_findings(declared, source, target))
+            done = [f"applied {name} in schema {target.schema}" for name in migrate.upgrade(target)]
             # Two slots at once could each find that no other one feeds a fact. So we look again.
             locks.hold(target, "registration", settings.schema)
-            _refuse(other_slot_findings(settings, declared.facts, target))
+            _refuse(other_slot_findings(declared.facts, target))
             slot = read_slot(settings, source, target)
-            registered = registration.read_registration(target, settings.schema, settings.slot)
+            registered = registration.read_registration(target)
             _refuse(foreign_findings(declared, registered))
             if slot.record is not None and not renew:
-                _refuse(_record_findings(settings, declared, source, target, slot, registered))
-                tables = read_tables(source, settings, declared)
+                _refuse(_record_findings(declared, source, target, slot, registered))
+                tables = read_tables(source, settings.slot, declared)
                 with target.transaction():
-                    done += register_facts(target, settings, declared, tables)
+                    done += register_facts(target, declared, tables)
                 if failover:
                     done += keep_on_standbys(settings, slot.state)
                 return _with_notes(done, source, failover)

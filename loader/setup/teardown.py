@@ -15,7 +15,7 @@ from loader.source.slot_admin import (
     writable,
 )
 from loader.staging import migrate
-from waltally.database import Connection, connect
+from waltally.database import Target, connect, connect_target
 from waltally.errors import LoaderError, NotOurs, SlotInUse
 from waltally.settings import Settings, jobs_schema
 from waltally.tables import quoted
@@ -87,7 +87,7 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
     done = []
     with (
         closing(connect(settings.source, "source")) as source,
-        closing(connect(settings.target, "target")) as target,
+        closing(connect_target(settings)) as target,
     ):
         slot = read_slot(settings, source, target)
         if (other := foreign_slot_finding(slot)) is not None:
@@ -97,9 +97,9 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
                 f"The slot {settings.slot} is in use by pid {slot.state.active_pid}",
                 "stop the loader first",
             )
-        is_staged = bool(migrate.version(target, settings.schema))
+        is_staged = bool(migrate.version(target))
         with target.transaction():
-            said = _clear(target, settings, purge) if is_staged else []
+            said = _clear(target, purge) if is_staged else []
             # After the tables were dropped and before that is committed: if the slot cannot be
             # dropped, it keeps its row and the command can be repeated.
             if slot.state is not None:
@@ -113,39 +113,39 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
     return done + said
 
 
-def _clear(target: Connection, settings: Settings, purge: bool) -> list[str]:
+def _clear(target: Target, purge: bool) -> list[str]:
     """Delete the slot's row, or what is staged for it, or all of it; return what to say."""
     # Readers are not ended, and new readers wait behind this lock for 30 s at most.
     target.ask("set local lock_timeout to '30s'")
     if not purge:
-        _delete(target, settings, ("slot_position",))
+        _delete(target, ("slot_position",))
         return []
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
-    if others := [name for (name,) in target.ask(query, (settings.slot,), settings.schema)]:
-        _delete(target, settings, _OF_A_SLOT)
+    if others := [name for (name,) in target.ask_staging(query, (target.slot,))]:
+        _delete(target, _OF_A_SLOT)
         return [
-            f"deleted what schema {settings.schema} held for the slot; it still holds "
+            f"deleted what schema {target.schema} held for the slot; it still holds "
             + ", ".join(others)
         ]
-    jobs = jobs_schema(settings.schema)
+    jobs = jobs_schema(target.schema)
     for (table,) in target.ask(_LEFT_BY_JOBS, (jobs,)):
         target.ask("drop table {}.{}", None, jobs, table)
-    _drop_tables(target, settings.schema)
-    return [_drop_schema(target, name) for name in (settings.schema, jobs)]
+    _drop_tables(target)
+    return [_drop_schema(target, name) for name in (target.schema, jobs)]
 
 
-def _delete(target: Connection, settings: Settings, tables: tuple[str, ...]) -> None:
+def _delete(target: Target, tables: tuple[str, ...]) -> None:
     for table in tables:
         delete = "delete from {}.{} where slot_name = %s"
-        target.ask(delete, (settings.slot,), settings.schema, table)
+        target.ask_staging(delete, (target.slot,), table)
 
 
-def _drop_tables(target: Connection, schema: str) -> None:
+def _drop_tables(target: Target) -> None:
     """Drop what the migrations have noted that they made. Raises NotOurs."""
     made: dict[str, list[str]] = {"view": [], "table": [], "function": [], "type": []}
-    for ((kind, identity),) in target.ask(_MADE, None, schema):
+    for ((kind, identity),) in target.ask_staging(_MADE):
         made[kind].append(identity)
-    place = {"schema": quoted(schema)}
+    place = {"schema": quoted(target.schema)}
     made["function"] += [signature for (signature,) in target.ask(_INSTALLED, place)]
     for kind, identity in target.ask(_KEEPING, place):
         if kind == "trigger":
@@ -160,7 +160,7 @@ def _drop_tables(target: Connection, schema: str) -> None:
                 target.ask(f"drop {kind} if exists {', '.join(objects)}")
     except LoaderError as error:
         if isinstance(error.__cause__, pg.DependentObjectsStillExist):
-            raise _still_needed(error.__cause__, schema) from None
+            raise _still_needed(error.__cause__, target.schema) from None
         raise
 
 
@@ -174,7 +174,7 @@ def _still_needed(error: psycopg2.Error, schema: str) -> NotOurs:
     )
 
 
-def _drop_schema(target: Connection, schema: str) -> str:
+def _drop_schema(target: Target, schema: str) -> str:
     """Drop the schema where setup made it and it is empty; return what to say."""
     comment = "select obj_description(oid, 'pg_namespace') from pg_namespace where nspname = %s"
     if target.ask(comment, (schema,)) != [(migrate.MADE_BY_SETUP,)]:

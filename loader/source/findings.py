@@ -9,10 +9,9 @@ from loader.source.leaf_catalog import LeafCatalog
 from loader.source.table import ask_table
 from loader.source.table_checks import identity_change
 from loader.staging.logged_tables import Root
-from waltally.database import Connection
+from waltally.database import Connection, Target
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, identity_columns, source_tables
-from waltally.settings import Settings
 from waltally.tables import Table
 
 
@@ -27,13 +26,10 @@ def table_findings(facts: Sequence[Fact], source: Connection) -> list[LoaderErro
 
 
 def tables_replaced(
-    settings: Settings,
-    source: Connection,
-    target: Connection,
-    counted: Sequence[Fact],
+    source: Connection, target: Target, counted: Sequence[Fact]
 ) -> list[LoaderError]:
     """Return which tables or columns are no longer those that the facts counted."""
-    before = table_identity.read_counted(target, settings.schema, settings.slot)
+    before = table_identity.read_counted(target)
     now = table_identity.read_current(source, counted)
     return table_identity.replaced_findings(counted, before, now)
 

@@ -17,14 +17,14 @@ from loader.source.slot import Server, SlotInfo, Timeline, read_server, read_sta
 from loader.staging import migrate
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
-from waltally.database import Connection, replication_command
+from waltally.database import Connection, Target, replication_command
 from waltally.errors import LoaderError, NotOurs, SlotCreationBlocked, SlotInUse
 from waltally.server_errors import ServerError
 from waltally.settings import Settings
 from waltally.tables import literal
 
 
-def read_slot(settings: Settings, source: Connection, target: Connection) -> SlotInfo:
+def read_slot(settings: Settings, source: Connection, target: Target) -> SlotInfo:
     """Ask both sides. Raises LoaderError where one cannot be asked.
 
     What has become of former timelines is asked over a replication connection, only where there are
@@ -34,8 +34,8 @@ def read_slot(settings: Settings, source: Connection, target: Connection) -> Slo
     # record, and the record is never ahead of the end of the WAL.
     state = read_state(source, settings.slot)
     record = None
-    if migrate.version(target, settings.schema):
-        record = read_slot_position(target, settings.schema, settings.slot)
+    if migrate.version(target):
+        record = read_slot_position(target)
     server = read_server(source)
     if record is not None and server.timeline is not None:
         server = replace(server, timeline=_history(settings.source, server.timeline.number))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from waltally.database import Connection
+from waltally.database import Connection, Target
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
 from waltally.facts import Fact, needed_columns, source_tables
 from waltally.tables import Table
@@ -82,9 +82,9 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
     }
 
 
-def read_counted(target: Connection, schema: str, slot: str) -> dict[str, TableIdentities]:
+def read_counted(target: Target) -> dict[str, TableIdentities]:
     """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
-    rows = target.ask(COUNTED, (slot,), schema)
+    rows = target.ask_staging(COUNTED, (target.slot,))
     return {name: identities or {} for name, _, identities in rows}
 
 

@@ -14,9 +14,10 @@ from loader.staging.partitions import COLUMNS, Block, make_partition
 from loader.staging.records import Registration, SlotPosition
 from loader.staging.target_state import require_slot_position
 from waltally import failpoints, locks, lsn
-from waltally.database import connect, explained
+from waltally.database import connect_target, explained
 from waltally.errors import Interrupted, LoaderError
-from waltally.tables import Table, quoted
+from waltally.settings import SlotSettings
+from waltally.tables import Table
 
 _PATIENCE = 15.0
 
@@ -32,18 +33,15 @@ class Rows(Protocol):
 class ChangeLog:
     """One session at the target, writing for one slot."""
 
-    def __init__(self, dsn: str, schema: str, slot: str) -> None:
+    def __init__(self, settings: SlotSettings) -> None:
         """Connect. Raises LoginRefused, CannotConnect."""
-        self._slot = slot
-        self._schema = schema
+        self.connection = connect_target(settings)
         self._partitions: tuple[Block, ...] = ()
         """Those that `ensure_partitions` found or made last."""
-        self.connection = connect(dsn, "target")
-        self._copy = (
-            f"copy {quoted(schema)}.change_log ({', '.join(COLUMNS)}) from stdin (format binary)"
-        )
+        log = self.connection.table("change_log")
+        self._copy = f"copy {log} ({', '.join(COLUMNS)}) from stdin (format binary)"
         self._move = (
-            f"update {quoted(schema).replace('%', '%%')}.slot_position set position_lsn = %s, "
+            f"update {self.connection.table('slot_position')} set position_lsn = %s, "
             "moved_at = now(), stored_changes = stored_changes + %s "
             "where slot_name = %s and position_lsn = %s returning registration"
         )
@@ -60,24 +58,23 @@ class ChangeLog:
 
     def record(self) -> SlotPosition:
         """Return the slot's row. Raises NotSetUp where there is none."""
-        return require_slot_position(self.connection, self._schema, self._slot)
+        return require_slot_position(self.connection)
 
     def registration(self) -> Registration:
         """Return which facts are registered and which tables are to be followed."""
-        return registration.read_registration(self.connection, self._schema, self._slot)
+        return registration.read_registration(self.connection)
 
     def look(self) -> tuple[int, bool]:
         """Return the number of the newest registration, and whether somebody waits for a position.
 
         Who calls cdc.wait_for holds a lock meanwhile. It writes nothing.
         """
-        rows = self.connection.ask(
+        rows = self.connection.ask_staging(
             "select registration, case when pg_try_advisory_lock(wait.key) "
             "then not pg_advisory_unlock(wait.key) else true end "
             "from {0}.slot_position "
             "cross join lateral {0}.lock_key('wait', slot_name) as wait (key) where slot_name = %s",
-            (self._slot,),
-            self._schema,
+            (self.connection.slot,),
         )
         return rows[0] if rows else (0, False)
 
@@ -89,8 +86,7 @@ class ChangeLog:
         Raises Interrupted where another registration has come since this one was read.
         """
         self._begin()
-        place = (self.connection, self._schema, self._slot)
-        registration.write_followed(*place, registered, followed, leaves)
+        registration.write_followed(self.connection, registered, followed, leaves)
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.
@@ -109,12 +105,12 @@ class ChangeLog:
         session is ended, because its transaction could block ours or commit late.
         """
         # Two sources may have slots of the same name, each with its own schema in this database.
-        place = (self._schema, self._slot)
+        place = (self.connection.schema, self.connection.slot)
         if not locks.acquire(
             self.connection, "loader", *place, seconds=_PATIENCE, ends_holders=True
         ):
             raise Interrupted(
-                f"Another session still writes for the slot {self._slot}",
+                f"Another session still writes for the slot {self.connection.slot}",
                 "end it with pg_terminate_backend; pg_locks shows it as advisory",
             )
 
@@ -149,7 +145,7 @@ class ChangeLog:
                 return block
         log_size = position - self.record().start_lsn
         with self.connection.transaction():
-            return make_partition(self.connection, self._schema, position, log_size)
+            return make_partition(self.connection, position, log_size)
 
     def append(self, rows: Rows) -> None:
         """Copy the rows into the change log, in a transaction that `commit_position` ends.
@@ -175,12 +171,12 @@ class ChangeLog:
         """
         self._begin()
         moved = self.connection.ask(
-            self._move, (lsn.show(after), changes, self._slot, lsn.show(before))
+            self._move, (lsn.show(after), changes, self.connection.slot, lsn.show(before))
         )
         if not moved:
             self.rollback()
             raise Interrupted(
-                f"The position of {self._slot} is no longer {lsn.show(before)}",
+                f"The position of {self.connection.slot} is no longer {lsn.show(before)}",
                 "see that only one loader runs; this one goes on from the new position",
             )
         failpoints.reach("before-commit")
@@ -200,13 +196,13 @@ class ChangeLog:
             "is distinct from (%(timeline)s::bigint, %(began_at)s::pg_lsn, %(on_standby)s)"
         )
         values = {
-            "slot": self._slot,
+            "slot": self.connection.slot,
             "timeline": timeline,
             "began_at": None if began_at is None else lsn.show(began_at),
             "on_standby": on_standby,
         }
         self._begin()
-        self.connection.ask(update, values, self._schema)
+        self.connection.ask_staging(update, values)
 
     def commit(self) -> None:
         """End the transaction that `write_source` or `write_followed` has begun."""

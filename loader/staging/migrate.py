@@ -6,7 +6,7 @@ import re
 from importlib import resources
 
 from waltally import locks
-from waltally.database import Connection
+from waltally.database import Target
 from waltally.errors import StagingTooNew
 from waltally.settings import jobs_schema
 from waltally.tables import quoted
@@ -70,7 +70,7 @@ def in_schema(text: str, schema: str) -> str:
     return _TOKEN.sub(replaced, text)
 
 
-def upgrade(target: Connection, schema: str) -> list[str]:
+def upgrade(target: Target) -> list[str]:
     """Bring the staging schema to the newest version; return the names of what was applied.
 
     Safe to repeat and to run concurrently. Raises StagingTooNew, MissingRight.
@@ -78,35 +78,33 @@ def upgrade(target: Connection, schema: str) -> list[str]:
     applied = []
     with target.transaction():
         # Two concurrent setups would both see no schema. The lock ends with the transaction.
-        locks.wait(target, "setup", schema)
-        for name in (schema, jobs_schema(schema)):
+        locks.wait(target, "setup", target.schema)
+        for name in (target.schema, jobs_schema(target.schema)):
             if not target.ask("select 1 from pg_namespace where nspname = %s", (name,)):
                 target.ask("create schema {}", None, name)
                 target.ask("comment on schema {} is %s", (MADE_BY_SETUP,), name)
         # A migration makes its tables where search_path points. The bodies of functions run later,
         # in any session: they say `cdc.`, in place of which the schema is written.
-        target.ask("set local search_path to {}", None, schema)
-        if not (present := version(target, schema)):
+        target.ask_staging("set local search_path to {}")
+        if not (present := version(target)):
             target.ask(_LEDGER)
         for number, name, text in migrations():
             if number > present:
-                target.ask(in_schema(text, schema))
+                target.ask(in_schema(text, target.schema))
                 target.ask(
                     "insert into schema_migration (version, name) values (%s, %s)", (number, name)
                 )
                 applied.append(name)
         if applied:
-            target.ask(_MADE, {"schema": quoted(schema), "version": migrations()[-1][0]})
+            target.ask(_MADE, {"schema": quoted(target.schema), "version": migrations()[-1][0]})
     return applied
 
 
-def version(target: Connection, schema: str) -> int:
+def version(target: Target) -> int:
     """Return the newest migration the schema has, 0 where it has none. Raises StagingTooNew."""
-    if target.ask("select to_regclass(%s)", (f"{quoted(schema)}.schema_migration",)) == [(None,)]:
+    if target.ask("select to_regclass(%s)", (target.table("schema_migration"),)) == [(None,)]:
         return 0
-    ((present,),) = target.ask(
-        "select coalesce(max(version), 0) from {}.schema_migration", None, schema
-    )
+    ((present,),) = target.ask_staging("select coalesce(max(version), 0) from {}.schema_migration")
     known = migrations()[-1][0]
     if present > known:
         raise StagingTooNew(

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waltally import locks, lsn
 from waltally.errors import NotSetUp
-from waltally.tables import Table
 
 if TYPE_CHECKING:
-    from waltally.database import Connection
+    from waltally.database import Target
 
 COLUMNS = ("slot_name", "commit_lsn", "xid", "committed_at", "ordinal", "action", "payload")
 """The columns of change_log in the order of `Batcher`'s rows; staged_at has its default."""
@@ -120,40 +119,39 @@ class _Table(NamedTuple):
     is_like_the_log: bool
 
 
-def make_partition(target: Connection, schema: str, position: int, log_size: int) -> Block:
+def make_partition(target: Target, position: int, log_size: int) -> Block:
     """Return the partition that holds the position; make it where it is missing, in a transaction.
 
     A slot's log that goes back by `log_size` bytes of WAL decides the size. Raises NotSetUp where
     somebody detached the partition or another program's table has its name.
     """
-    if (there := _attached(_find(target, schema, position), position)) is not None:
+    if (there := _attached(_find(target, position), position)) is not None:
         return there
     target.ask("set local lock_timeout to '5s'")
     # The loader of a second slot may be making the same partition.
-    locks.wait(target, "partitions", schema)
-    tables = _find(target, schema, position)
+    locks.wait(target, "partitions", target.schema)
+    tables = _find(target, position)
     if (there := _attached(tables, position)) is not None:
         return there
     for block, table in tables.items():
         if block.holds(position) and table.is_like_the_log:
-            raise _detached_by_hand(schema, block)
+            raise _detached_by_hand(target, block)
     others = [block for block, table in tables.items() if table.is_like_the_log]
     block = choose_block(position, log_size, others)
     if block in tables:
-        raise _in_the_way(schema, block.name)
-    names = (schema, block.name)
+        raise _in_the_way(target, block.name)
     # CREATE TABLE ... PARTITION OF would lock out readers of the whole log; ATTACH does not.
-    target.ask("create table {0}.{1} (like {0}.change_log including all)", None, *names)
-    target.ask(
+    target.ask_staging("create table {0}.{1} (like {0}.change_log including all)", None, block.name)
+    target.ask_staging(
         "alter table {0}.change_log attach partition {0}.{1} for values from (%s) to (%s)",
         (lsn.show(block.from_lsn), lsn.show(block.to_lsn)),
-        *names,
+        block.name,
     )
     return block
 
 
-def _find(target: Connection, schema: str, position: int) -> dict[Block, _Table]:
-    rows = target.ask(_TABLES, (schema, blocks_at(position)[-1].name))
+def _find(target: Target, position: int) -> dict[Block, _Table]:
+    rows = target.ask(_TABLES, (target.schema, blocks_at(position)[-1].name))
     return {Block.named(name): _Table(*rest) for name, *rest in rows}
 
 
@@ -164,8 +162,8 @@ def _attached(tables: Mapping[Block, _Table], position: int) -> Block | None:
     )
 
 
-def _detached_by_hand(schema: str, block: Block) -> NotSetUp:
-    table, log = (Table(schema, name).quoted for name in (block.name, "change_log"))
+def _detached_by_hand(target: Target, block: Block) -> NotSetUp:
+    table, log = target.table(block.name), target.table("change_log")
     return NotSetUp(
         f"The partition {block.name} was detached from the change log, and not by `loader prune`",
         f"alter table {log} attach partition {table} for values {block.bounds}; "
@@ -173,9 +171,9 @@ def _detached_by_hand(schema: str, block: Block) -> NotSetUp:
     )
 
 
-def _in_the_way(schema: str, name: str) -> NotSetUp:
+def _in_the_way(target: Target, name: str) -> NotSetUp:
     return NotSetUp(
-        f"Another program's {name} in schema {schema} has the name of a partition that "
+        f"Another program's {name} in schema {target.schema} has the name of a partition that "
         "the change log needs now",
-        f"alter table {Table(schema, name).quoted} rename to {name}_other;",
+        f"alter table {target.table(name)} rename to {name}_other;",
     )

@@ -20,7 +20,7 @@ from psycopg2.extras import Json
 from loader.staging import migrate
 from loader.staging.partitions import PARTITION_NAME, Block
 from waltally import failpoints, locks, lsn
-from waltally.database import Connection, connect
+from waltally.database import Target, connect_target
 from waltally.errors import Interrupted, NotSetUp
 from waltally.settings import Settings
 from waltally.tables import quoted
@@ -121,8 +121,8 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
     prune goes on.
     """
     schema = settings.schema
-    with closing(connect(settings.target, "target")) as target:
-        if migrate.version(target, schema) < migrate.migrations()[-1][0]:
+    with closing(connect_target(settings)) as target:
+        if migrate.version(target) < migrate.migrations()[-1][0]:
             raise NotSetUp(
                 f"The staging schema {schema} is not there or not up to date", "run `loader setup`"
             )
@@ -132,9 +132,9 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
                 f"Another prune of schema {schema} is running",
                 "let it end; pg_locks shows it as advisory",
             )
-        if not target.ask("select 1 from {}.slot_position limit 1", None, schema):
+        if not target.ask_staging("select 1 from {}.slot_position limit 1"):
             raise NotSetUp(f"No slot is set up in schema {schema}", "run `loader setup`")
-        pruner = _Pruner(target, schema, keep, timeout)
+        pruner = _Pruner(target, keep, timeout)
         return list(pruner.plan() if dry_run else pruner.prune())
 
 
@@ -142,8 +142,7 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
 class _Pruner:
     """Judges the partitions of one log, and drops one after another."""
 
-    target: Connection
-    schema: str
+    target: Target
     keep: float
     timeout: int
 
@@ -187,12 +186,12 @@ class _Pruner:
                 first_blocker = Blocker(f"{partition.name} goes first")
 
     def _read_partitions(self) -> Iterator[Partition]:
-        log = f"{quoted(self.schema)}.change_log"
-        for name, size, bounds in self.target.ask(_PARTITIONS, (log, PARTITION_NAME)):
+        places = (self.target.table("change_log"), PARTITION_NAME)
+        for name, size, bounds in self.target.ask(_PARTITIONS, places):
             block = Block.named(name)
             if bounds.lower() != f"for values {block.bounds}".lower():
                 continue
-            ((age,),) = self.target.ask(_AGE, None, self.schema, name)
+            ((age,),) = self.target.ask_staging(_AGE, None, name)
             yield Partition(block, size, age)
 
     def _find_blockers(self, partitions: Sequence[Partition]) -> dict[str, list[Blocker]]:
@@ -206,8 +205,8 @@ class _Pruner:
             for partition in partitions
         ]
         blockers: dict[str, list[Blocker]] = {partition.name: [] for partition in partitions}
-        values = {"partitions": Json(parts), "schema": quoted(self.schema)}
-        for name, reason, remedy in self.target.ask(_BLOCKERS, values, self.schema):
+        values = {"partitions": Json(parts), "schema": quoted(self.target.schema)}
+        for name, reason, remedy in self.target.ask_staging(_BLOCKERS, values):
             blockers[name].append(Blocker(reason, remedy))
         for partition in partitions:
             if partition.age is not None and partition.age < self.keep:
@@ -235,16 +234,16 @@ class _Pruner:
         if blockers := self._find_blockers([partition])[partition.name]:
             return blockers
         self._lock("only {0}.change_log in access exclusive mode", _TRY_SECONDS, partition)
-        self.target.ask(_LOCK_SLOTS, None, self.schema)
+        self.target.ask_staging(_LOCK_SLOTS)
         if blockers := self._find_blockers([partition])[partition.name]:
             return blockers
         end = {"end": lsn.show(partition.block.to_lsn)}
-        self.target.ask(_MOVE_START, end, self.schema)
+        self.target.ask_staging(_MOVE_START, end)
         failpoints.reach("start-moved")
-        self.target.ask("drop table {}.{}", None, self.schema, partition.name)
+        self.target.ask_staging("drop table {}.{}", None, partition.name)
         return []
 
     def _lock(self, what: str, seconds: int, partition: Partition) -> None:
         """Lock a table until the transaction ends. Raises Interrupted."""
         self.target.ask(f"set local lock_timeout = '{min(seconds, self.timeout)}s'")
-        self.target.ask(f"lock table {what}", None, self.schema, partition.name)
+        self.target.ask_staging(f"lock table {what}", None, partition.name)

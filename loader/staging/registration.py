@@ -10,7 +10,7 @@ from psycopg2.extras import Json
 from loader.staging.logged_tables import Followed, Root, from_row, to_row
 from loader.staging.records import Registration
 from waltally import lsn
-from waltally.database import Connection
+from waltally.database import Target
 from waltally.errors import Interrupted
 from waltally.facts import Fact, parse
 from waltally.tables import Table
@@ -111,19 +111,17 @@ def difference(registered: Registration, declared: Sequence[Fact]) -> Difference
     )
 
 
-def forget_roll_ups(
-    target: Connection, schema: str, project: str, declared: Sequence[str]
-) -> list[str]:
+def forget_roll_ups(target: Target, project: str, declared: Sequence[str]) -> list[str]:
     """Forget the roll-ups of a dbt project that it no longer declares; return their names."""
     forget = (
         "delete from {}.roll_up where project = %s and fact_name <> all (%s) returning fact_name"
     )
-    return sorted(name for (name,) in target.ask(forget, (project, list(declared)), schema))
+    return sorted(name for (name,) in target.ask_staging(forget, (project, list(declared))))
 
 
-def read_registration(target: Connection, schema: str, slot: str) -> Registration:
+def read_registration(target: Target) -> Registration:
     """Return what is registered for the slot; nothing where it has no row. Raises LoaderError."""
-    rows = target.ask(_REGISTRATION, (slot,), schema)
+    rows = target.ask_staging(_REGISTRATION, (target.slot,))
     if not rows:
         return Registration(0, (), {})
     number, stored = rows[0][:2]
@@ -147,36 +145,34 @@ def read_registration(target: Connection, schema: str, slot: str) -> Registratio
     )
 
 
-def other_slot(target: Connection, schema: str, slot: str, fact: Fact) -> str | None:
+def other_slot(target: Target, fact: Fact) -> str | None:
     """Return another slot that feeds the fact, None where there is none. Raises LoaderError."""
-    values = {"name": fact.name, "relation": str(fact.relation), "slot": slot}
-    rows = target.ask(_OTHER_SLOTS, values, schema)
+    values = {"name": fact.name, "relation": str(fact.relation), "slot": target.slot}
+    rows = target.ask_staging(_OTHER_SLOTS, values)
     return str(rows[0][0]) if rows else None
 
 
-def register(
-    target: Connection, schema: str, slot: str, declared: Sequence[Fact], found: Difference
-) -> None:
+def register(target: Target, declared: Sequence[Fact], found: Difference) -> None:
     """Write the difference down, in the open transaction; forget what is removed."""
     written = {*found.new, *found.changed, *found.moved}
     for fact in declared:
         if fact.name in written:
             relation = (fact.relation.schema, fact.relation.name)
-            known = (slot, fact.name, Json(fact.declaration), Json(fact.needed))
-            target.ask(_REGISTER, (*known, *relation), schema)
+            known = (target.slot, fact.name, Json(fact.declaration), Json(fact.needed))
+            target.ask_staging(_REGISTER, (*known, *relation))
     for fact in found.removed:
-        values: dict[str, object] = {"slot": slot, "fact": fact.name}
-        values["models"] = [name for (name,) in target.ask(_MODELS, values, schema)]
+        values: dict[str, object] = {"slot": target.slot, "fact": fact.name}
+        values["models"] = [name for (name,) in target.ask_staging(_MODELS, values)]
         for table in _OF_MODELS:
-            target.ask(f"{_FORGET}model_name = any(%(models)s)", values, schema, table)
+            target.ask_staging(f"{_FORGET}model_name = any(%(models)s)", values, table)
         for table in _OF_FACTS:
-            target.ask(f"{_FORGET}fact_name = %(fact)s", values, schema, table)
-    target.ask(_BUMP, (slot,), schema)
+            target.ask_staging(f"{_FORGET}fact_name = %(fact)s", values, table)
+    target.ask_staging(_BUMP, (target.slot,))
 
 
-def write_project(target: Connection, schema: str, slot: str, project: str) -> None:
+def write_project(target: Target, project: str) -> None:
     """Write down that a dbt project declares all facts that are registered for the slot."""
-    target.ask(_WRITE_PROJECT, {"slot": slot, "project": project}, schema)
+    target.ask_staging(_WRITE_PROJECT, {"slot": target.slot, "project": project})
 
 
 # Who writes the rows locks the slot's row first, so that setup and loader never wait in a circle.
@@ -213,21 +209,14 @@ def logged_row(slot: str, table: Table, root: Root | None, **values: object) -> 
     return {**name, **({} if root is None else to_row(root)), **values}
 
 
-def register_tables(
-    target: Connection, schema: str, slot: str, rows: list[dict[str, object]]
-) -> None:
+def register_tables(target: Target, rows: list[dict[str, object]]) -> None:
     """Make these the slot's tables, in the open transaction; forget all others."""
     for statement in (_LOCK, _FORGET_TABLES, _REGISTER_TABLES):
-        target.ask(statement, {"slot": slot, "rows": Json(rows)}, schema)
+        target.ask_staging(statement, {"slot": target.slot, "rows": Json(rows)})
 
 
 def write_followed(
-    target: Connection,
-    schema: str,
-    slot: str,
-    registered: Registration,
-    followed: Followed,
-    roots: Mapping[Table, Root],
+    target: Target, registered: Registration, followed: Followed, roots: Mapping[Table, Root]
 ) -> None:
     """Write down what a session follows, in the open transaction.
 
@@ -238,11 +227,11 @@ def write_followed(
         for table, columns in followed.items()
     }
     rows = [
-        logged_row(slot, each, roots.get(each), held_since=held.get(each, {}))
+        logged_row(target.slot, each, roots.get(each), held_since=held.get(each, {}))
         for each in registered.tables
     ]
-    if target.ask(_LOCK, {"slot": slot}, schema) != [(registered.number,)]:
+    if target.ask_staging(_LOCK, {"slot": target.slot}) != [(registered.number,)]:
         raise Interrupted(
             "`loader setup` has registered other facts meanwhile", "nothing; it starts anew"
         )
-    target.ask(_FOLLOW, {"slot": slot, "rows": Json(rows)}, schema)
+    target.ask_staging(_FOLLOW, {"slot": target.slot, "rows": Json(rows)})

@@ -11,9 +11,8 @@ from psycopg2 import errors as pg
 from loader.staging.records import SlotPosition, TargetState, rejection_remedy
 from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
-from waltally.database import Connection
+from waltally.database import Connection, Target
 from waltally.errors import NotSetUp
-from waltally.tables import Table
 
 SETUP_REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
 
@@ -59,39 +58,41 @@ where slot_name = %s
 _RECORD = f"select {_SLOT_POSITION} from {{0}}.slot_position where slot_name = %s"
 
 
-def read_target_state(target: Connection, schema: str, slot: str) -> TargetState | None:
+def read_target_state(target: Target) -> TargetState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
     with target.transaction():
-        rows = target.ask(_STATE, (slot,), schema)
+        rows = target.ask_staging(_STATE, (target.slot,))
         if not rows:
             return None
-        registered = read_registration(target, schema, slot)
-        facts = _read_facts(target, schema, slot)
+        registered = read_registration(target)
+        facts = _read_facts(target)
     record, *times = rows[0]
     return TargetState(SlotPosition(**record), registered, facts, *times)
 
 
-def read_slot_position(target: Connection, schema: str, slot: str) -> SlotPosition | None:
+def read_slot_position(target: Target) -> SlotPosition | None:
     """Return a slot's row in slot_position, None where it has none. Raises NotSetUp."""
     try:
-        rows = target.ask(_RECORD, (slot,), schema)
+        rows = target.ask_staging(_RECORD, (target.slot,))
     except NotSetUp as error:
         if isinstance(error.__cause__, pg.UndefinedColumn):
             raise NotSetUp(
-                f"The schema {schema} was made by an older loader", "run `loader setup`"
+                f"The schema {target.schema} was made by an older loader", "run `loader setup`"
             ) from None
         raise NotSetUp(
-            f"Nothing is set up in schema {schema} of the target",
+            f"Nothing is set up in schema {target.schema} of the target",
             "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
         ) from None
     return SlotPosition(**rows[0][0]) if rows else None
 
 
-def require_slot_position(target: Connection, schema: str, slot: str) -> SlotPosition:
+def require_slot_position(target: Target) -> SlotPosition:
     """Return a slot's row in slot_position. Raises NotSetUp where it has none."""
-    position = read_slot_position(target, schema, slot)
+    position = read_slot_position(target)
     if position is None:
-        raise NotSetUp(f"The slot {slot} has no row in {schema}.slot_position", SETUP_REMEDY)
+        raise NotSetUp(
+            f"The slot {target.slot} has no row in {target.schema}.slot_position", SETUP_REMEDY
+        )
     return position
 
 
@@ -209,13 +210,13 @@ where slot_name = %s group by fact_name, reason order by fact_name, reason
 """
 
 
-def _read_facts(target: Connection, schema: str, slot: str) -> list[dict[str, Any]]:
+def _read_facts(target: Target) -> list[dict[str, Any]]:
     """Return the registered facts of a slot, and what other dbt targets have installed of them."""
-    uncounted = _rejected_rows(target, schema, slot)
+    uncounted = _rejected_rows(target)
     found: list[dict[str, Any]] = []
-    for name, fact in target.ask(_FACTS, {"slot": slot}, schema):
+    for name, fact in target.ask_staging(_FACTS, {"slot": target.slot}):
         is_rejected = fact["rejected_lsn"] is not None
-        reasons = rejected_reasons(target, fact["relation"], slot) if is_rejected else {}
+        reasons = rejected_reasons(target, fact["relation"], target.slot) if is_rejected else {}
         if fact["baseline"] is not None:
             of_rows = None if uncounted is None else uncounted.get(name, {})
             fact["baseline"] |= _rejected(of_rows)
@@ -229,12 +230,12 @@ def _rejected(reasons: Mapping[str, int] | None) -> dict[str, object]:
     return {"rejected_count": count, "rejected_reasons": reasons}
 
 
-def _rejected_rows(target: Connection, schema: str, slot: str) -> dict[str, dict[str, int]] | None:
+def _rejected_rows(target: Target) -> dict[str, dict[str, int]] | None:
     """Return by fact and reason how many rows the baselines could not count."""
-    if target.ask(_MAY_READ, (Table(schema, "baseline_rejection").quoted,)) != [(True,)]:
+    if target.ask(_MAY_READ, (target.table("baseline_rejection"),)) != [(True,)]:
         return None
     found: dict[str, dict[str, int]] = {}
-    for name, reason, count in target.ask(_REJECTED_ROWS, (slot,), schema):
+    for name, reason, count in target.ask_staging(_REJECTED_ROWS, (target.slot,)):
         found.setdefault(name, {})[reason] = count
     return found
 
@@ -265,7 +266,7 @@ class ModelState:
     is_behind: bool
 
 
-def apply(connection: Connection, schema: str, slot: str, part: Part = "all") -> list[ModelState]:
+def apply(target: Target, part: Part = "all") -> list[ModelState]:
     """Apply what is staged, in one transaction: the call itself, which saves two messages.
 
     Raises LoaderError.
@@ -273,7 +274,7 @@ def apply(connection: Connection, schema: str, slot: str, part: Part = "all") ->
     Front tells of the models that follow alone.
     """
     call = "select model_name, state, reason, remedy, applied_lsn, is_behind from {}.apply(%s, %s)"
-    rows = connection.ask(call, (slot, part), schema)
+    rows = target.ask_staging(call, (target.slot, part))
     failpoints.reach("applied")
     return [
         ModelState(name, state, reason, remedy, lsn.parse(at) if at else None, is_behind)
@@ -281,29 +282,25 @@ def apply(connection: Connection, schema: str, slot: str, part: Part = "all") ->
     ]
 
 
-def newest_rejections(connection: Connection, schema: str, slot: str) -> dict[str, int]:
+def newest_rejections(target: Target) -> dict[str, int]:
     """Return, by model, the newest change that it could not count; nothing where it counted all."""
-    rows = connection.ask(
+    rows = target.ask_staging(
         "select model_name, rejected_lsn from {}.model_watermark "
         "where slot_name = %s and rejected_lsn is not null",
-        (slot,),
-        schema,
+        (target.slot,),
     )
     return {model: lsn.parse(rejected) for model, rejected in rows}
 
 
-def newest_age(
-    connection: Connection, schema: str, slot: str, begin: int, end: int
-) -> float | None:
+def newest_age(target: Target, begin: int, end: int) -> float | None:
     """Return how long ago, in seconds, the newest change between two positions was committed.
 
     None where there is none. Raises LoaderError.
     """
-    rows = connection.ask(
+    rows = target.ask_staging(
         "select extract(epoch from clock_timestamp() - committed_at)::float8 from {}.change_log "
         "where slot_name = %s and commit_lsn >= %s and commit_lsn < %s "
         "order by slot_name desc, commit_lsn desc, ordinal desc limit 1",
-        (slot, lsn.show(begin), lsn.show(end)),
-        schema,
+        (target.slot, lsn.show(begin), lsn.show(end)),
     )
     return max(0.0, rows[0][0]) if rows else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from common import arrow, changes, session
 from common.arrow import Written
 from common.command import DEFAULT_TIMEOUT
-from common.connections import SlotSettings, TargetSession
+from common.connections import TargetSession
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -23,6 +23,7 @@ from warehouse.fact import STATE_COLUMNS, FactState, state_of
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
+from waltally.settings import SlotSettings
 from waltally.tables import Table
 
 MAX_CHANGES = 2_000_000

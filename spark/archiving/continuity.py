@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.connections import SlotSettings, TargetSession
+from common.connections import TargetSession
 from common.errors import AnotherArchive, ArchiveIncomplete
 
 from archiving.manifests import Contents, Origin
 from loader.staging.records import SlotPosition
 from waltally import locks, lsn
 from waltally.errors import SourceBehind
+from waltally.settings import SlotSettings
 
 CHANGES_PER_SLICE = 3_200_000
 """One or two minutes of work; a killed run loses at most one slice."""

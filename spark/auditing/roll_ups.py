@@ -43,7 +43,7 @@ def compare(
 
     `reports` say what the `facts` differ in from the tables.
     """
-    rows = target.ask(_ROLL_UPS, (target.slot,), target.schema, target.schema)
+    rows = target.ask_staging(_ROLL_UPS, (target.slot,), target.schema)
     recounts: Recounts = {}
     reasons: dict[str, str] = dict.fromkeys(refused, "could not be compared")
     by_name = {fact.name: fact for fact in facts}

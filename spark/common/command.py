@@ -14,10 +14,10 @@ import typer
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from common.connections import SlotSettings
 from common.errors import first_line
 from common.progress import print_lines
 from waltally.errors import LoaderError, SettingError
+from waltally.settings import SlotSettings
 
 DEFAULT_TIMEOUT = 300.0
 

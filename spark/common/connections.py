@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
@@ -15,10 +14,10 @@ from loader.staging.records import SlotPosition
 from loader.staging.registration import read_registration
 from loader.staging.target_state import SETUP_REMEDY, require_slot_position
 from waltally import database, lsn, session_settings
-from waltally.database import Connection
+from waltally.database import Connection, Target
 from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
 from waltally.facts import Fact, needed_columns, source_tables
-from waltally.settings import check_names, complete_conninfo, jobs_schema
+from waltally.settings import SlotSettings, complete_conninfo, jobs_schema
 from waltally.tables import Table
 
 
@@ -55,15 +54,8 @@ def resolved(connection: Connection) -> str:
     return make_conninfo("", **parts)
 
 
-class TargetSession(Connection):
-    """A session at the target that knows the staging schema and the slot it is for."""
-
-    schema: str
-    slot: str
-
-    def table(self, name: str) -> str:
-        """Return a table, view or function of the staging schema, as SQL says it."""
-        return Table(self.schema, name).quoted
+class TargetSession(Target):
+    """A session at the target that knows what a slot's jobs ask there."""
 
     @property
     def incoming(self) -> Table:
@@ -73,14 +65,14 @@ class TargetSession(Connection):
 
     def position(self) -> SlotPosition:
         """Return the slot's row in slot_position. Raises NotSetUp where it has none."""
-        return require_slot_position(self, self.schema, self.slot)
+        return require_slot_position(self)
 
     def registered_facts(self, names: Sequence[str] = ()) -> list[Fact]:
         """Return the slot's facts with these names, all without names, in their names' order.
 
         Raises NotSetUp where no fact is registered, SettingError for a name that is not.
         """
-        facts = read_registration(self, self.schema, self.slot).facts
+        facts = read_registration(self).facts
         if not facts:
             raise NotSetUp(
                 f"no fact is registered for the slot {self.slot} in {self.schema}.fact",
@@ -119,7 +111,7 @@ class TargetSession(Connection):
 
         Tables of which none went are left out.
         """
-        roots = read_registration(self, self.schema, self.slot).leaves
+        roots = read_registration(self).leaves
         return {
             str(table): root.emptied_lsn
             for table, root in roots.items()
@@ -127,24 +119,9 @@ class TargetSession(Connection):
         }
 
 
-@dataclass(frozen=True)
-class SlotSettings:
-    """Where a slot's log is; the connection string may hold a password. Raises SettingError."""
-
-    target: str = field(repr=False)
-    slot: str
-    schema: str
-
-    def __post_init__(self) -> None:
-        check_names(self.slot, self.schema)
-
-
 def connect_target(settings: SlotSettings, work: str = "seed") -> TargetSession:
     """Open a session at the target. Raises SettingError, CannotConnect, LoginRefused."""
-    conninfo = complete_conninfo(settings.target, "LOADER_TARGET_DSN", work)
-    target = database.open_session(TargetSession, conninfo, "target")
-    target.schema, target.slot = settings.schema, settings.slot
-    return target
+    return database.open_target(TargetSession, settings, work)
 
 
 @contextlib.contextmanager

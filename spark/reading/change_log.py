@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from archiving import manifests
 from archiving.manifests import Contents
 from common import arrow, changes
-from common.connections import SlotSettings, connect_target, resolved
+from common.connections import connect_target, resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from pyarrow import fs
 from pyspark.sql.datasource import (
@@ -36,7 +36,7 @@ from pyspark.sql.types import StructType
 from waltally import lsn
 from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
 from waltally.options import parse_lsn
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, parse_conninfo
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings, parse_conninfo
 from waltally.tables import Table, literal
 
 _MOMENT = pa.timestamp("us", "UTC")

@@ -17,7 +17,7 @@ from archiving.manifests import Baseline, Contents
 from common import exact_sums, session
 from common.arrow import Snapshot
 from common.command import AsJson, Facts, Job
-from common.connections import SlotSettings, connect_target, exported_snapshot, resolved
+from common.connections import connect_target, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
 from common.progress import print_lines, print_status
 from deltas.rules import FactChanges
@@ -31,7 +31,7 @@ from waltally import lsn
 from waltally.errors import SettingError, combine
 from waltally.facts import Fact
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings
 from waltally.units import plural
 
 

@@ -87,7 +87,7 @@ def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
     position = applied_lsn(target, fact)
     [(_, baseline_lsn, identities)] = [
         row
-        for row in target.ask(table_identity.COUNTED, (target.slot,), target.schema)
+        for row in target.ask_staging(table_identity.COUNTED, (target.slot,))
         if row[0] == fact.name
     ]
     queries = [

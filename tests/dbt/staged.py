@@ -25,7 +25,7 @@ from loader.staging.migrate import upgrade
 from loader.staging.target_state import ModelState, Part
 from testkit.commands import wait_until
 from testkit.facts import register
-from testkit.servers import APPLICATION, Cluster, administer, connect
+from testkit.servers import APPLICATION, Cluster, administer, connect, connect_target
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
 from waltally import facts, lsn
@@ -74,9 +74,9 @@ from kept.roll_up where %(facts)s = '{}' or fact_name = any (%(facts)s)
 def make_templates(cluster: Cluster, project: Project) -> None:
     """Make the databases that warehouses are copied from, once for each server."""
     administer(cluster, f"create database {STAGING} template {APPLICATION}")
-    with closing(connect(cluster.dsn(STAGING))) as connection:
-        upgrade(connection, "cdc")
-        connection.cursor().execute(
+    with closing(connect_target(cluster.dsn(STAGING))) as target:
+        upgrade(target)
+        target.cursor().execute(
             "create table cdc.change_log_all partition of cdc.change_log "
             "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
         )
@@ -122,7 +122,7 @@ class Warehouse:
     def reconnect(self) -> None:
         """Open the sessions, also after the server was stopped."""
         self.connection = self.connect()
-        self._applying = self.connect()
+        self._applying = connect_target(self.cluster.dsn(DATABASE))
 
     def close(self) -> None:
         self._applying.close()
@@ -305,14 +305,15 @@ class Warehouse:
                 return models
 
     def apply_once(self, part: Part = "all") -> list[ModelState]:
-        return target_state.apply(self._applying, "cdc", self.slot, part)
+        self._applying.slot = self.slot
+        return target_state.apply(self._applying, part)
 
     def apply_apart(self, part: Part = "all") -> list[ModelState]:
         """Call cdc.apply once, in a session of its own."""
         # What waits for a lock that this test holds would wait for ever.
         dsn = f"{self.cluster.dsn(DATABASE)} options='-c lock_timeout=120s'"
-        with closing(connect(dsn)) as connection:
-            return target_state.apply(connection, "cdc", self.slot, part)
+        with closing(connect_target(dsn, self.slot)) as target:
+            return target_state.apply(target, part)
 
     def watch(self, statement: str) -> list[Any]:
         """Execute a statement in the session that applies."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import datetime
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from loader.staging.migrate import upgrade
 from testkit.databases import Database
 from testkit.pipeline import Pipeline
+from testkit.servers import connect_target
 
 HOSTILE = [
     'quote " and \\ backslash \\" \\\\',
@@ -144,7 +146,8 @@ TIMES = [
 
 @pytest.fixture
 def staging(database: Database) -> Database:
-    upgrade(database.connection, "cdc")
+    with closing(connect_target(database.cluster.dsn(database.name))) as target:
+        upgrade(target)
     return database
 
 

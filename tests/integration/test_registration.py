@@ -17,6 +17,7 @@ from testkit.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of, 
 from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.facts import Declaration
+from waltally.settings import SlotSettings
 from waltally.tables import Table
 
 ORDERS = declare("shop.orders", ("shop_id", "uuid"), ("Channel", "text"))
@@ -309,7 +310,7 @@ def test_a_session_that_read_an_older_registration_begins_anew(source: Database)
     source.execute("alter table unrelated replica identity full")
     source.must("setup")
     dsn = source.cluster.dsn(source.name)
-    with closing(ChangeLog(dsn, "cdc", source.slot)) as log:
+    with closing(ChangeLog(SlotSettings(dsn, source.slot, "cdc"))) as log:
         read = log.registration()
         source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
         source.must("setup")

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from loader.staging import migrate
-from loader.staging.change_log import ChangeLog
 from loader.staging.prune import Outcome, prune
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, empty_database, paste
 from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, connect
+from testkit.servers import Cluster, connect, connect_target
 from tests.operations.prune.windows import (
     DAYS_OLD,
     make_window,
@@ -201,8 +200,8 @@ def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline, t
             wait_until_it_waits(pipeline, table)
             other.cursor().execute("set lock_timeout to '10s'")
             other.cursor().execute("select count(*) from cdc.change_log")
-            with closing(ChangeLog(dsn, "cdc", pipeline.slot)) as log:
-                make_window(log, number)
+            with closing(connect_target(dsn)) as target:
+                make_window(target, number)
             pipeline.source.insert(2, "sent")
             pipeline.goes_on()
 
@@ -309,10 +308,9 @@ def test_a_partition_that_somebody_detached_is_asked_for(pipeline: Pipeline) -> 
 
 def test_any_name_of_a_schema_has_partitions(database: Database) -> None:
     schema = 'Cdc "prod".1'
-    dsn = database.cluster.dsn(database.name)
-    migrate.upgrade(database.connection, schema)
-    for _ in range(2):
-        with closing(ChangeLog(dsn, schema, "any")) as log:
-            make_window(log, 1, schema)
+    with closing(connect_target(database.cluster.dsn(database.name), schema=schema)) as target:
+        migrate.upgrade(target)
+        for _ in range(2):
+            make_window(target, 1)
     attached = "select count(*) from pg_inherits where inhparent = %s::regclass"
     assert database.value(attached, '"Cdc ""prod"".1".change_log') == 1

@@ -6,13 +6,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from loader.staging.change_log import ChangeLog
 from loader.staging.partitions import PARTITION_NAME, make_partition
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, Server, connect
-from waltally.database import Connection
+from testkit.servers import Cluster, Server, connect, connect_target
+from waltally.database import Connection, Target
 
 DAYS_OLD = {1: 30, 2: 20, 3: 8, 4: 3}
 """The newest row of each partition that `backfill` makes."""
@@ -33,10 +32,9 @@ def server(segment: str) -> Iterator[Cluster]:
 
 def backfill(pipeline: Pipeline) -> None:
     """Let the log have begun at 1/0, with a change in each partition below the present one."""
-    dsn = pipeline.target.cluster.dsn(pipeline.target.name)
-    with closing(ChangeLog(dsn, "cdc", pipeline.slot)) as log:
+    with closing(connect_target(pipeline.target.cluster.dsn(pipeline.target.name))) as target:
         for number in DAYS_OLD:
-            make_window(log, number)
+            make_window(target, number)
     for number, days in DAYS_OLD.items():
         pipeline.target.execute(
             "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, "
@@ -49,10 +47,10 @@ def backfill(pipeline: Pipeline) -> None:
     pipeline.target.execute("update cdc.slot_position set start_lsn = '1/0'")
 
 
-def make_window(log: ChangeLog, number: int, schema: str = "cdc") -> None:
+def make_window(target: Target, number: int) -> None:
     """Make the partition of 4 GiB with this number, as a long log has them."""
-    with log.connection.transaction():
-        make_partition(log.connection, schema, number << 32, 16 << 32)
+    with target.transaction():
+        make_partition(target, number << 32, 16 << 32)
 
 
 def partitions(database: Database) -> list[str]:
