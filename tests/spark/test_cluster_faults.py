@@ -64,7 +64,7 @@ def closed_incoming_table(source: Source) -> Iterator[None]:
     """Keep tasks from writing their groups: within the block two of them wait for it."""
     with source.session() as gate, gate.transaction():
         [(table,)] = gate.ask(INCOMING)
-        gate.ask(f"lock table cdc.{table} in exclusive mode")
+        gate.ask(f"lock table cdc_jobs.{table} in exclusive mode")
         yield
 
 
