@@ -17,10 +17,11 @@ from loader.capture.events import (
     RunState,
     ignore,
 )
-from loader.staging.target_state import ModelState, apply, newest_age, newest_rejections
+from loader.staging.records import ModelState
+from loader.staging.target_state import apply, newest_age, newest_rejections
 from waltally import lsn
 from waltally.database import Target, connect_target
-from waltally.errors import BuildFailed, LoaderError, unexpected
+from waltally.errors import LoaderError, unexpected
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -51,8 +52,8 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
             log.info("%s waits: %s\nTry: %s", each.name, each.reason, each.remedy)
     notify(Built(time.monotonic() - started, {}))
     for each in states:
-        if each.state == "failed":
-            raise BuildFailed(f"{each.name}: {each.reason}", each.remedy or "")
+        if each.error and each.state == "failed":
+            raise each.error
 
 
 class Applier:

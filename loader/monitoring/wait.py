@@ -6,16 +6,16 @@ import time
 from contextlib import closing
 
 from loader.source.slot import read_server
-from loader.staging.records import say_state
+from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import lsn
-from waltally.database import Row, Target, connect, connect_target
+from waltally.database import Target, connect, connect_target
 from waltally.errors import NotReached, NotSetUp, combine
 from waltally.settings import Settings
 from waltally.units import duration
 
-_STATES = """
-select model_name, state, reason, remedy, applied_lsn from {}.fact_state
-where slot_name = %s order by applied_lsn, model_name
+_STATES = f"""
+select {STATE_COLUMNS} from {{}}.fact_state
+where slot_name = %s order by fact_state.applied_lsn, model_name
 """
 _WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second')"
 
@@ -44,10 +44,10 @@ def wait(settings: Settings, position: int | None, timeout: float) -> None:
                 raise _not_reached(_states(target), settings.slot, position, timeout)
 
 
-def _states(target: Target) -> list[Row]:
+def _states(target: Target) -> list[ModelState]:
     """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
     try:
-        found = target.ask_staging(_STATES, (target.slot,))
+        found = [ModelState.of(row) for row in target.ask_staging(_STATES, (target.slot,))]
     except NotSetUp:
         found = []
     if not found:
@@ -59,17 +59,15 @@ def _states(target: Target) -> list[Row]:
     return found
 
 
-def _not_reached(states: list[Row], slot: str, position: int, timeout: float) -> NotReached:
+def _not_reached(states: list[ModelState], slot: str, position: int, timeout: float) -> NotReached:
     standing = [
-        NotReached(say_state(name, state, reason), remedy or "")
-        for name, state, reason, remedy, _ in states
-        if state != "follows"
+        NotReached(str(each), each.remedy or "") for each in states if each.state != "follows"
     ]
     if standing:
         return combine(standing)
-    name, *_, applied = states[0]
+    last = states[0]
     return NotReached(
-        f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: {name} "
-        f"holds what was committed before {applied}",
+        f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: "
+        f"{last.name} holds what was committed before {lsn.show(last.applied_lsn or 0)}",
         "see that `loader run --build` runs; `loader status` says how far it is",
     )

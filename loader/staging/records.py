@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from loader.staging.logged_tables import Followed, Root
+from waltally import lsn
+from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact, source_tables
 from waltally.tables import Table
 
@@ -48,6 +50,40 @@ class Registration:
     def tables(self) -> tuple[Table, ...]:
         """Every table to be followed, each once."""
         return source_tables(self.facts)
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """A row of the view fact_state: what a model does, and what keeps it from following."""
+
+    name: str
+    state: str
+    """`follows`, `waits` or `failed`."""
+    reason: str | None
+    remedy: str | None
+    applied_lsn: int | None
+    is_behind: bool = False
+    """Whether another call of cdc.apply has more to do; not of the view."""
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> ModelState:
+        """Return the state of which a query selected STATE_COLUMNS, and is_behind where it has."""
+        name, state, reason, remedy, applied, *rest = row
+        return cls(name, state, reason, remedy, applied and lsn.parse(applied), *rest)
+
+    def __str__(self) -> str:
+        return say_state(self.name, self.state, self.reason)
+
+    @property
+    def error(self) -> LoaderError | None:
+        """What keeps it from following."""
+        if self.state == "follows":
+            return None
+        error = BuildFailed if self.state == "failed" else NotSetUp
+        return error(str(self), self.remedy or "")
+
+
+STATE_COLUMNS = "model_name, state, reason, remedy, applied_lsn::text"
 
 
 def say_state(name: str, state: str, reason: str | None) -> str:

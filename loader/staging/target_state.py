@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from psycopg2 import errors as pg
 
-from loader.staging.records import SlotPosition, TargetState, rejection_remedy
+from loader.staging.records import (
+    STATE_COLUMNS,
+    ModelState,
+    SlotPosition,
+    TargetState,
+    rejection_remedy,
+)
 from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
 from waltally.database import Connection, Target
@@ -253,19 +258,6 @@ Part = Literal["all", "front", "behind"]
 """The models that follow, at one position; those that are behind them, one at a call; or both."""
 
 
-@dataclass(frozen=True)
-class ModelState:
-    """A model after a call: a row of cdc.fact_state, and whether another call has more to do."""
-
-    name: str
-    state: str
-    """`follows`, `waits` or `failed`."""
-    reason: str | None
-    remedy: str | None
-    applied_lsn: int | None
-    is_behind: bool
-
-
 def apply(target: Target, part: Part = "all") -> list[ModelState]:
     """Apply what is staged, in one transaction: the call itself, which saves two messages.
 
@@ -273,13 +265,10 @@ def apply(target: Target, part: Part = "all") -> list[ModelState]:
 
     Front tells of the models that follow alone.
     """
-    call = "select model_name, state, reason, remedy, applied_lsn, is_behind from {}.apply(%s, %s)"
+    call = f"select {STATE_COLUMNS}, is_behind from {{}}.apply(%s, %s)"
     rows = target.ask_staging(call, (target.slot, part))
     failpoints.reach("applied")
-    return [
-        ModelState(name, state, reason, remedy, lsn.parse(at) if at else None, is_behind)
-        for name, state, reason, remedy, at, is_behind in rows
-    ]
+    return [ModelState.of(row) for row in rows]
 
 
 def newest_rejections(target: Target) -> dict[str, int]:

@@ -18,8 +18,8 @@ from common.connections import TargetSession
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from warehouse.fact import STATE_COLUMNS, FactState, state_of
 
+from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
@@ -53,7 +53,7 @@ class Plan:
     """
 
     fact: Fact
-    state: FactState
+    state: ModelState
     from_lsn: int
     position: int
     baseline_id: str | None
@@ -84,7 +84,7 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     found = [
         Plan(
             facts[name],
-            state_of(facts[name], state),
+            ModelState.of(state),
             lsn.parse(str(begin)),
             lsn.parse(str(position)),
             baseline,

@@ -32,7 +32,7 @@ from warehouse import loader_progress
 from warehouse.fact import read_state
 
 from loader.source import table_identity
-from loader.staging.records import SlotPosition
+from loader.staging.records import SlotPosition, say_state
 from seeding import archived, archived_facts, dropped_partitions, store
 from seeding.store import acquire_seed_lock, write
 from seeding.summary import FactSummary, Summary
@@ -137,9 +137,9 @@ def from_archive(
 def next_step(target: TargetSession, fact: Fact) -> str:
     """Return the fact's state after the seed, and what helps, as the end of a sentence."""
     found = read_state(target, fact)
-    if not found.reason:
-        return f"it {found.state}"
-    return f"it {found.state}: {found.reason}; {found.remedy}"
+    return say_state("it", found.state, found.reason) + (
+        f"; {found.remedy}" if found.reason else ""
+    )
 
 
 def count(

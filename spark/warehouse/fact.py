@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from common.arrow import Snapshot
 from common.connections import TargetSession, exported_snapshot, resolved
@@ -15,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
+from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import lsn
-from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact, FactTable
 from waltally.tables import Table, literal
 from warehouse import groups
@@ -121,42 +120,14 @@ def _rejected(target: TargetSession, fact: Fact) -> Rejected:
     return Rejected(count, None if first is None else lsn.parse(first))
 
 
-@dataclass(frozen=True)
-class FactState:
-    """`state` is follows, waits or failed; `reason` and `remedy` are empty where all is well."""
-
-    relation: Table
-    state: str
-    reason: str
-    remedy: str
-    applied_lsn: int | None
-
-    @property
-    def error(self) -> LoaderError | None:
-        """Return what keeps the fact from following."""
-        if self.state == "follows":
-            return None
-        error = BuildFailed if self.state == "failed" else NotSetUp
-        return error(f"{self.relation} {self.state}: {self.reason}", self.remedy)
-
-
-STATE_COLUMNS = "state, coalesce(reason, ''), coalesce(remedy, ''), applied_lsn::text"
-
-
-def state_of(fact: Fact, columns: Sequence[Any]) -> FactState:
-    """Return what STATE_COLUMNS say of a fact."""
-    state, reason, remedy, applied = columns
-    return FactState(fact.relation, state, reason, remedy, applied and lsn.parse(applied))
-
-
-def read_state(target: TargetSession, fact: Fact) -> FactState:
+def read_state(target: TargetSession, fact: Fact) -> ModelState:
     """Return the state of a registered fact."""
     (row,) = target.ask(
         f"select {STATE_COLUMNS} from {target.table('fact_state')}"
         " where slot_name = %s and model_name = %s",
         (target.slot, str(fact.relation)),
     )
-    return state_of(fact, row)
+    return ModelState.of(row)
 
 
 def is_rebuild_due(target: TargetSession, facts: Sequence[Fact]) -> bool:

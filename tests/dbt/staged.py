@@ -22,7 +22,8 @@ from psycopg2.extras import execute_values
 from loader.capture.wal2json import action
 from loader.staging import target_state
 from loader.staging.migrate import upgrade
-from loader.staging.target_state import ModelState, Part
+from loader.staging.records import ModelState
+from loader.staging.target_state import Part
 from testkit.commands import wait_until
 from testkit.facts import register
 from testkit.servers import APPLICATION, Cluster, administer, connect, connect_target

@@ -17,7 +17,7 @@ from loader.capture import reader, stream
 from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
 from loader.staging import target_state
-from loader.staging.target_state import ModelState
+from loader.staging.records import ModelState
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import MakePipeline
