@@ -334,7 +334,7 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
     environment = source.environment("odd Loader", LOADER_TARGET_DSN=warehouse)
     with RunningLoader(environment, home / "apart.log", "--build", "--verbose") as running:
         source.database.insert(1)
-        running.wait_for("applied in")
+        running.wait_for("built in")
         source.database.execute(
             "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = "
             "%s and active_pid is not null",
