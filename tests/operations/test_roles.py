@@ -332,9 +332,9 @@ def test_a_source_and_a_target_apart_and_an_older_installation(
     install("odd Dbt")
     warehouse = "dbname=apart user='odd Loader'"
     environment = source.environment("odd Loader", LOADER_TARGET_DSN=warehouse)
-    with RunningLoader(environment, home / "apart.log", "--build", "--verbose") as running:
+    with RunningLoader(environment, home / "apart.log", "--build") as running:
         source.database.insert(1)
-        running.wait_for("built in")
+        running.wait_for("following the slot")
         source.database.execute(
             "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = "
             "%s and active_pid is not null",
