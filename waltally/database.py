@@ -12,7 +12,7 @@ from psycopg2 import extensions, sql
 
 from waltally import server_errors, session_settings
 from waltally.server_errors import ServerError
-from waltally.settings import SlotSettings, complete_conninfo
+from waltally.settings import SlotSettings
 from waltally.tables import Table
 
 Row = tuple[Any, ...]
@@ -73,22 +73,16 @@ def connect(dsn: str, place: str) -> Connection:
     return _open(Connection, dsn, place)
 
 
-def open_target(
-    kind: type[_TargetKind], settings: SlotSettings, work: str = "loader"
-) -> _TargetKind:
-    """As `connect`, to where a slot's log is; the session names itself after `work`.
-
-    Raises SettingError too.
-    """
-    dsn = complete_conninfo(settings.target, "LOADER_TARGET_DSN", work)
+def open_target(kind: type[_TargetKind], dsn: str, settings: SlotSettings) -> _TargetKind:
+    """As `connect`, to where the settings say that a slot's log is."""
     target = _open(kind, dsn, "target")
     target.schema, target.slot = settings.schema, settings.slot
     return target
 
 
 def connect_target(settings: SlotSettings) -> Target:
-    """As `open_target`, for the loader."""
-    return open_target(Target, settings)
+    """As `open_target`, with the connection string of the settings."""
+    return open_target(Target, settings.target, settings)
 
 
 def _open(kind: type[_Kind], dsn: str, place: str) -> _Kind:

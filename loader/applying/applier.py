@@ -21,7 +21,7 @@ from loader.staging.records import ModelState
 from loader.staging.target_state import apply, newest_age, newest_rejections
 from waltally import lsn
 from waltally.database import Target, connect_target
-from waltally.errors import LoaderError, unexpected
+from waltally.errors import BuildFailed, LoaderError, unexpected
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -49,11 +49,11 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
         _say_rejections(before, newest_rejections(target))
     for each in states:
         if each.state == "waits":
-            log.info("%s waits: %s\nTry: %s", each.name, each.reason, each.remedy)
+            log.info("%s\nTry: %s", each, each.remedy)
     notify(Built(time.monotonic() - started, {}))
     for each in states:
-        if each.error and each.state == "failed":
-            raise each.error
+        if isinstance(error := each.error, BuildFailed):
+            raise error
 
 
 class Applier:
@@ -242,7 +242,7 @@ def _say(model: ModelState) -> None:
         log.info("%s follows%s", model.name, f"; {model.reason}" if model.reason else "")
         return
     level = logging.ERROR if model.state == "failed" else logging.WARNING
-    log.log(level, "%s %s: %s\nTry: %s", model.name, model.state, model.reason, model.remedy)
+    log.log(level, "%s\nTry: %s", model, model.remedy)
 
 
 def _say_rejections(before: dict[str, int], now: dict[str, int]) -> None:

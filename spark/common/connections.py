@@ -121,7 +121,8 @@ class TargetSession(Target):
 
 def connect_target(settings: SlotSettings, work: str = "seed") -> TargetSession:
     """Open a session at the target. Raises SettingError, CannotConnect, LoginRefused."""
-    return database.open_target(TargetSession, settings, work)
+    conninfo = complete_conninfo(settings.target, "LOADER_TARGET_DSN", work)
+    return database.open_target(TargetSession, conninfo, settings)
 
 
 @contextlib.contextmanager

@@ -212,7 +212,8 @@ class Soak:
         system.run("loader", "run", "--once")
         # Where a prune has taken changes since the baseline, a model cannot be built from it again.
         is_refresh = system.random.random() < 0.2 and not system.ask_target(_IS_PRUNED)
-        system.run("dbt", "run", *["--full-refresh"] * is_refresh)
+        options = ["--full-refresh"] if is_refresh else []
+        system.run("dbt", "run", *options)
 
     def _check_commits(self, system: System) -> None:
         self.commits = system.commit_timer.count
