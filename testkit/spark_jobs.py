@@ -15,6 +15,7 @@ from pathlib import Path
 import applying.job
 import archiving.job
 import auditing.job
+import pyspark
 import pytest
 import replaying.job
 import seeding.job
@@ -72,6 +73,17 @@ for _kind in (JVMView, JavaPackage, JavaClass):
     _kind.__getattr__ = functools.cache(_kind.__getattr__)
 
 
+def _without_zip() -> Path:
+    """Return a folder of Spark that has no zip of pyspark: from the environment it comes compiled.
+
+    ops/spark-submit hides its folder from the JVM; PySpark's own launcher needs one.
+    """
+    spark, home = Path(pyspark.__file__).parent, Path(tempfile.mkdtemp(prefix="spark-"))
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(spark / name)
+    return home
+
+
 @contextmanager
 def local_spark() -> Iterator[SparkSession]:
     """A session as the jobs have it, small and in this process."""
@@ -79,6 +91,8 @@ def local_spark() -> Iterator[SparkSession]:
         "PYSPARK_SUBMIT_ARGS",
         f"--driver-java-options '{FAST_START} {STORED_CLASSES}' pyspark-shell",
     )
+    if "SPARK_HOME" not in os.environ:
+        os.environ["SPARK_HOME"] = str(_without_zip())
     own = {
         **IN_PROCESS,
         "spark.master": "local[2]",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from common import arrow, changes, session
 from common.arrow import Written
 from common.command import DEFAULT_TIMEOUT
-from common.connections import TargetSession
+from common.connections import TargetSession, resolved
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -182,7 +182,7 @@ def compute(
     try:
         written = arrow.append(
             _rows(own, target.slot, batch),
-            target,
+            resolved(target),
             Table(target.schema, "computed_group"),
         )
         failpoints.reach("written")

@@ -10,6 +10,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -52,7 +53,10 @@ def send_code(spark: SparkSession) -> Path:
 
 
 def pack_code(archive: Path) -> None:
-    """Write the zip of all modules that the jobs and their tasks import."""
+    """Write the zip of all modules that the jobs and their tasks import, compiled where they are.
+
+    Python compiles what it finds uncompiled in a zip twice for each executor's process.
+    """
     beside, follower = Path(__file__).parents[1], Path(loader.__file__).parent
     homes = {
         Path(waltally.__file__).parent: Path("waltally"),
@@ -63,7 +67,11 @@ def pack_code(archive: Path) -> None:
         out.write(Path(loader.__file__), "loader/__init__.py")
         for home, name in homes.items():
             for file in sorted(home.rglob("*.py")):
-                out.write(file, name / file.relative_to(home))
+                place = name / file.relative_to(home)
+                out.write(file, place)
+                compiled = Path(cache_from_source(str(file)))
+                if compiled.exists():
+                    out.write(compiled, place.with_suffix(".pyc"))
 
 
 DEFAULTS = {

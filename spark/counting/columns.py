@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as compute
 from common.typed_values import LONGEST
 
 from counting.values import ROW_COUNT, Value, column_name
-from waltally.database import Connection
 from waltally.facts import Condition
 from waltally.tables import Table, literal, quoted
+
+if TYPE_CHECKING:
+    from waltally.database import Connection
 
 # A cast to text is the output function unless pg_cast has a function or a relabelling for it.
 # A domain has its base type's cast, but the plugin prints it by its own output function.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from common import arrow
 from common.command import Settings
-from common.connections import TargetSession
+from common.connections import TargetSession, resolved
 from common.errors import AnotherSeed, CountingFailed
 from common.progress import print_status
 from counting import checks
@@ -97,7 +97,7 @@ def write(groups: DataFrame, target: TargetSession) -> None:
 
     Only rows of the attempts that Spark reports are kept. Raises CountingFailed.
     """
-    written = arrow.append(groups.select(*COLUMNS), target, target.incoming)
+    written = arrow.append(groups.select(*COLUMNS), resolved(target), target.incoming)
     with target.transaction():
         target.ask(
             f"delete from {target.incoming.quoted} where attempt <> all(%s)", (written.attempts,)

@@ -3,8 +3,8 @@
    behind are transactions of their own, so that the models that follow do not wait for a rebuild. #}
 {% macro apply_model() %}
     {%- set apply = waltally.get_staging_schema() ~ '.apply(' ~ waltally.quote_literal(waltally.get_slot_name()) -%}
-    {%- set found = namespace(row=none, is_behind=true, waits=30) -%}
-    {%- for _ in range(100000) if found.is_behind -%}
+    {%- set found = namespace(row=none, waits=30) -%}
+    {%- for _ in range(100000) -%}
         {% call statement('front', fetch_result=true) %}
             {{ waltally.pin_transaction() }};
             select coalesce(bool_or(is_behind), false) as is_behind from {{ apply }}, 'front')
@@ -18,12 +18,12 @@
         {% endcall %}
         {%- do adapter.commit() -%}
         {%- set found.row = load_result('behind').table.rows[0] -%}
-        {%- set found.is_behind = found.row.is_behind or load_result('front').table.rows[0].is_behind -%}
         {%- if found.row.state == 'failed' and found.row.reason.startswith('it could not be locked') and found.waits -%}
             {% call statement('pause') %}select pg_catalog.pg_sleep(1){% endcall %}
             {%- do adapter.commit() -%}
             {%- set found.waits = found.waits - 1 -%}
-            {%- set found.is_behind = true -%}
+        {%- elif not found.row.is_behind and not load_result('front').table.rows[0].is_behind -%}
+            {%- break -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set row = found.row -%}
