@@ -17,12 +17,17 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
 
 from loader.cli import app
 from waltally import failpoints
+
+if TYPE_CHECKING:
+    from dbt.cli.main import dbtRunner
+    from dbt.contracts.graph.manifest import Manifest
 
 
 def wait_until(
@@ -90,16 +95,27 @@ def run_loader(
     return ended
 
 
+def dbt_runner(manifest: Manifest | None = None) -> dbtRunner:
+    """Return what runs dbt in this process, where it need not read the same macros again."""
+    # Every start of pytest imports this module, and few runs need dbt.
+    from dbt.cli.main import dbtRunner
+    from dbt_common.behavior_flags import BehaviorFlagRendered
+    from dbt_common.tests import enable_test_caching
+
+    enable_test_caching()
+    # Each start looks through all modules of the process for the one that made each of its flags.
+    BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")  # type: ignore[method-assign]
+    return dbtRunner(manifest)
+
+
 def run_dbt(
     arguments: tuple[str, ...], environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run dbt to its end, in this process: the imports take three seconds per process."""
-    from dbt.cli.main import dbtRunner
-
     # dbt never closes the log file that each invocation opens.
     options = ("--log-level-file", "none", "--no-send-anonymous-usage-stats")
     with only_environment(environment), redirect_stdout(io.StringIO()) as said:
-        done = dbtRunner().invoke([*arguments, *options])
+        done = dbt_runner().invoke([*arguments, *options])
     failure = str(done.exception or "")
     return subprocess.CompletedProcess(
         ["dbt", *arguments], int(not done.success), said.getvalue(), failure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, cast
 
+from testkit.commands import dbt_runner
 from testkit.databases import Database, paste
 from waltally.errors import BuildFailed
 
@@ -51,17 +52,14 @@ class Models:
 
     def install(self) -> None:
         """Run dbt once, in the environment of this process. Raises BuildFailed."""
-        # Every start of pytest imports this module, and few runs need dbt.
-        from dbt.cli.main import dbtRunner
-
         if self._manifest is None:
-            parsed = dbtRunner().invoke(["parse", *_QUIET])
+            parsed = dbt_runner().invoke(["parse", *_QUIET])
             assert parsed.success, parsed.exception
             self._manifest = cast("Manifest", parsed.result)
             self._nodes = copy.deepcopy(dict(self._manifest.nodes))
         # A run leaves its code in the nodes, and would not inline an ephemeral model again.
         self._manifest.nodes = copy.deepcopy(self._nodes)
-        done = dbtRunner(manifest=self._manifest).invoke(["run", *_SELECT, *_QUIET])
+        done = dbt_runner(self._manifest).invoke(["run", *_SELECT, *_QUIET])
         if not done.success:
             failed = [
                 f"{each.node.name}: {each.message}"

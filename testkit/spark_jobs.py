@@ -91,8 +91,6 @@ def local_spark() -> Iterator[SparkSession]:
         "PYSPARK_SUBMIT_ARGS",
         f"--driver-java-options '{FAST_START} {STORED_CLASSES}' pyspark-shell",
     )
-    if "SPARK_HOME" not in os.environ:
-        os.environ["SPARK_HOME"] = str(_without_zip())
     own = {
         **IN_PROCESS,
         "spark.master": "local[2]",
@@ -100,7 +98,8 @@ def local_spark() -> Iterator[SparkSession]:
         "spark.log.level": "FATAL",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
-    SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
+    with only_environment({"SPARK_HOME": str(_without_zip()), **os.environ}):
+        SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
     with _running("test") as spark:
         yield spark
 

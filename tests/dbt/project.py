@@ -18,14 +18,14 @@ from typing import Any, cast
 
 from dbt.adapters.exceptions.connection import InvalidConnectionError
 from dbt.adapters.factory import get_adapter, register_adapter
-from dbt.cli.main import dbtRunner, dbtRunnerResult
+from dbt.cli.main import dbtRunnerResult
 from dbt.config.runtime import RuntimeConfig
 from dbt.context.providers import generate_runtime_macro_context
 from dbt.contracts.graph.manifest import Manifest
 from dbt.flags import set_from_args
 from dbt.mp_context import get_mp_context
 
-from testkit.commands import ROOT
+from testkit.commands import ROOT, dbt_runner
 from waltally import facts
 from waltally.tables import Table
 
@@ -72,9 +72,9 @@ class Project:
     def invoke(self, *words: str) -> dbtRunnerResult:
         """Run dbt in this process, on a manifest that was parsed before where it needs no more."""
         if words[0] not in ("run", "build", "test", "ls"):
-            return dbtRunner().invoke(self.arguments(*words, *QUIET[:-1]))
+            return dbt_runner().invoke(self.arguments(*words, *QUIET[:-1]))
         variables = [value for name, value in pairwise(words) if name == "--vars"]
-        return dbtRunner(self._manifest(variables)).invoke(self.arguments(*words, *QUIET))
+        return dbt_runner(self._manifest(variables)).invoke(self.arguments(*words, *QUIET))
 
     def facts(self, *variables: str) -> list[facts.Fact]:
         """What the models declare, as the manifest holds it."""
@@ -128,7 +128,7 @@ class Project:
         key = (*parsed_by, *(os.environ.get(name, "") for name in names))
         if key not in self._manifests:
             options = [part for value in parsed_by for part in ("--vars", value)]
-            parsed = dbtRunner().invoke(self.arguments("parse", *options, *QUIET))
+            parsed = dbt_runner().invoke(self.arguments("parse", *options, *QUIET))
             assert parsed.success, messages(parsed)
             manifest = cast(Manifest, parsed.result)
             self._manifests[key] = manifest, copy.deepcopy(dict(manifest.nodes))

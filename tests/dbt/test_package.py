@@ -8,9 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dbt.cli.main import dbtRunner
 
-from testkit.commands import ROOT, SECRET, profiles, run_dbt
+from testkit.commands import ROOT, SECRET, dbt_runner, profiles, run_dbt
 from testkit.project import host_project
 from testkit.traps import traps
 from tests.dbt.project import QUIET, Project, messages
@@ -31,7 +30,7 @@ class HostProject(Project):
         (home / "packages.yml").write_text(f"packages:\n  - local: {ROOT}\n")
         shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
         places = ("--project-dir", str(home), "--profiles-dir", str(home))
-        done = dbtRunner().invoke(["deps", *places, *QUIET[:-1]])
+        done = dbt_runner().invoke(["deps", *places, *QUIET[:-1]])
         assert done.success, done.exception
 
 
