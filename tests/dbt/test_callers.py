@@ -10,6 +10,8 @@ from datetime import timedelta
 
 import pytest
 
+from testkit.commands import wait_until
+from tests.dbt.project import messages
 from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
 from waltally import lsn
@@ -158,6 +160,25 @@ def test_a_locked_model_that_is_tried_again_holds_up_no_front(
             assert built.value(front)
             behind.result()
     built.try_again()
+    must_be_exact(built, source)
+
+
+def test_dbt_ends_when_its_model_has_everything(built: Warehouse, source: Source) -> None:
+    """It calls as often as there are slices, and again for what somebody has locked."""
+
+    def runs() -> None:
+        done = built.dbt("run", "--select", "ft_key_types")
+        assert done.success, messages(done)
+        assert dict(built.execute(MOVED))["ft_key_types"] == lsn.show(built.position)
+
+    built.slice(5)
+    runs()
+    built.append(*(source.transaction() for _ in range(20)))
+    with built.interrupting(
+        "select from analytics.ft_key_types for update",
+        lambda: wait_until(lambda: built.states()["ft_key_types"] == "failed"),
+    ):
+        runs()
     must_be_exact(built, source)
 
 

@@ -3,8 +3,9 @@
    behind are transactions of their own, so that the models that follow do not wait for a rebuild. #}
 {% macro apply_model() %}
     {%- set apply = waltally.get_staging_schema() ~ '.apply(' ~ waltally.quote_literal(waltally.get_slot_name()) -%}
-    {%- set found = namespace(row=none, waits=30) -%}
-    {%- for _ in range(100000) -%}
+    {#- A round that leaves something to do adds another; each knows how often it may still pause. -#}
+    {%- set rounds, found = [30], namespace(row=none) -%}
+    {%- for pauses in rounds -%}
         {% call statement('front', fetch_result=true) %}
             {{ waltally.pin_transaction() }};
             select coalesce(bool_or(is_behind), false) as is_behind from {{ apply }}, 'front')
@@ -17,13 +18,14 @@
             where model_name = {{ waltally.quote_literal(waltally.get_model_key()) }}
         {% endcall %}
         {%- do adapter.commit() -%}
-        {%- set found.row = load_result('behind').table.rows[0] -%}
-        {%- if found.row.state == 'failed' and found.row.reason.startswith('it could not be locked') and found.waits -%}
+        {%- set row = load_result('behind').table.rows[0] -%}
+        {%- set found.row = row -%}
+        {%- if row.state == 'failed' and row.reason.startswith('it could not be locked') and pauses -%}
             {% call statement('pause') %}select pg_catalog.pg_sleep(1){% endcall %}
             {%- do adapter.commit() -%}
-            {%- set found.waits = found.waits - 1 -%}
-        {%- elif not found.row.is_behind and not load_result('front').table.rows[0].is_behind -%}
-            {%- break -%}
+            {%- do rounds.append(pauses - 1) -%}
+        {%- elif row.is_behind or load_result('front').table.rows[0].is_behind -%}
+            {%- do rounds.append(pauses) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set row = found.row -%}
