@@ -47,15 +47,16 @@ def send_code(spark: SparkSession) -> Path:
     # Java deletes this folder also where a signal ends the job, and Python could not.
     code = Path(spark.sparkContext._temp_dir) / "waltally.zip"
     if not code.exists():
-        pack_code(code)
+        pack_code(code, compiled=True)
         spark.sparkContext.addPyFile(str(code))
     return code
 
 
-def pack_code(archive: Path) -> None:
-    """Write the zip of all modules that the jobs and their tasks import, compiled where they are.
+def pack_code(archive: Path, *, compiled: bool = False) -> None:
+    """Write the zip of all modules that the jobs and their tasks import.
 
-    Python compiles what it finds uncompiled in a zip twice for each executor's process.
+    `compiled` adds what Python has compiled, which names the places of this machine. Else each
+    process of an executor compiles what it imports, twice.
     """
     beside, follower = Path(__file__).parents[1], Path(loader.__file__).parent
     homes = {
@@ -67,11 +68,10 @@ def pack_code(archive: Path) -> None:
         out.write(Path(loader.__file__), "loader/__init__.py")
         for home, name in homes.items():
             for file in sorted(home.rglob("*.py")):
-                place = name / file.relative_to(home)
+                place, cached = name / file.relative_to(home), Path(cache_from_source(str(file)))
                 out.write(file, place)
-                compiled = Path(cache_from_source(str(file)))
-                if compiled.exists():
-                    out.write(compiled, place.with_suffix(".pyc"))
+                if compiled and cached.exists():
+                    out.write(cached, place.with_suffix(".pyc"))
 
 
 DEFAULTS = {

@@ -26,8 +26,13 @@ pytestmark = pytest.mark.slow
 
 
 def executors(*workers: Worker) -> list[psutil.Process]:
-    """The executors' JVMs."""
-    return [child for worker in workers for child in psutil.Process(worker.process.pid).children()]
+    """The executors' JVMs; what the script that started the worker ran may be there as a zombie."""
+    return [
+        child
+        for worker in workers
+        for child in psutil.Process(worker.process.pid).children()
+        if child.name() == "java"
+    ]
 
 
 def kill_executor(workers: SparkCluster) -> None:
