@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from common.progress import print_lines, print_status
 from replaying.result import Difference, Replay, ReplayedFact
@@ -54,10 +55,11 @@ def test_an_error_of_spark_is_one_sentence(source: Source) -> None:
     assert intact == "The previous seed, if any, is intact."
 
 
-def test_spark_submit_hands_on_every_word(tmp_path: Path) -> None:
+def test_spark_submit_hands_on_every_word_and_imports_what_is_compiled(tmp_path: Path) -> None:
     script = tmp_path / "words.py"
     script.write_text(
-        "import json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['PGUSER']]))"
+        "import json, os, pyspark, sys\n"
+        "print(json.dumps([sys.argv[1:], os.environ['PGUSER'], pyspark.__file__]))"
     )
     words = ["", "two words", 'a "quote"', "line\nbreak", "$HOME"]
     done = subprocess.run(
@@ -68,4 +70,4 @@ def test_spark_submit_hands_on_every_word(tmp_path: Path) -> None:
         text=True,
     )
     assert done.stderr == ""
-    assert done.stdout == '[["", "two words", "a \\"quote\\"", "line\\nbreak", "$HOME"], "a b"]\n'
+    assert json.loads(done.stdout) == [words, "a b", pyspark.__file__]
