@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 
 # The caller's own Spark and a pip that installs for the user would both miss .venv.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
-# Without it each of the many processes would compile all of Python that it imports.
+# With it each of the many processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_USER := 0
 

@@ -96,7 +96,7 @@ def run_loader(
 
 
 def dbt_runner(manifest: Manifest | None = None) -> dbtRunner:
-    """Return what runs dbt in this process, where it need not read the same macros again."""
+    """Return what runs dbt in this process; a macro is parsed once, however many runs there are."""
     # Every start of pytest imports this module, and few runs need dbt.
     from dbt.cli.main import dbtRunner
     from dbt_common.behavior_flags import BehaviorFlagRendered

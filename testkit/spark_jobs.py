@@ -74,9 +74,9 @@ for _kind in (JVMView, JavaPackage, JavaClass):
 
 
 def _without_zip() -> Path:
-    """Return a folder of Spark that has no zip of pyspark: from the environment it comes compiled.
+    """Return a folder of Spark without the zip of pyspark: the environment has it compiled.
 
-    ops/spark-submit hides its folder from the JVM; PySpark's own launcher needs one.
+    ops/spark-submit unsets SPARK_HOME for this; PySpark's own launcher needs a folder.
     """
     spark, home = Path(pyspark.__file__).parent, Path(tempfile.mkdtemp(prefix="spark-"))
     for name in ("bin", "jars"):
@@ -87,10 +87,11 @@ def _without_zip() -> Path:
 @contextmanager
 def local_spark() -> Iterator[SparkSession]:
     """A session as the jobs have it, small and in this process."""
-    os.environ.setdefault(
-        "PYSPARK_SUBMIT_ARGS",
-        f"--driver-java-options '{FAST_START} {STORED_CLASSES}' pyspark-shell",
-    )
+    options = f"'{FAST_START} {STORED_CLASSES}'"
+    start = {
+        "PYSPARK_SUBMIT_ARGS": f"--driver-java-options {options} pyspark-shell",
+        "SPARK_HOME": str(_without_zip()),
+    }
     own = {
         **IN_PROCESS,
         "spark.master": "local[2]",
@@ -98,7 +99,7 @@ def local_spark() -> Iterator[SparkSession]:
         "spark.log.level": "FATAL",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
-    with only_environment({"SPARK_HOME": str(_without_zip()), **os.environ}):
+    with only_environment({**start, **os.environ}):
         SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
     with _running("test") as spark:
         yield spark

@@ -70,4 +70,4 @@ def test_spark_submit_hands_on_every_word_and_imports_what_is_compiled(tmp_path:
         text=True,
     )
     assert done.stderr == ""
-    assert json.loads(done.stdout) == [words, "a b", pyspark.__file__]
+    assert done.stdout == json.dumps([words, "a b", pyspark.__file__]) + "\n"
