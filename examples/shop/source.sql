@@ -23,9 +23,9 @@ create table "Web Shop"."Orders" (
     "placedAt" timestamptz not null,
     "Quantity" integer not null default 1,
     -- Null until the order is priced, as the total.
-    "Unit price" numeric(10, 2) check ("Unit price" <> 'NaN'),
+    "Unit price" numeric(10, 2),
     -- A refund is an order with a negative total.
-    "Total, gross" numeric(12, 4) check ("Total, gross" <> 'NaN'),
+    "Total, gross" numeric(12, 4),
     "Comment" text,
     primary key ("Shop id", "Order no")
 );
@@ -40,7 +40,7 @@ create table "Web Shop"."Parcels" (
 );
 
 -- An old row must say which day and channel lose how much. Some of these columns may be null, so no
--- unique index can carry them. And money may not be NaN, which a change could not say.
+-- unique index can carry them.
 alter table "Web Shop"."Orders" replica identity full;
 alter table "Web Shop"."Parcels" replica identity full;
 -- Customers keeps the default, its primary key: for current rows that is enough.

@@ -3,7 +3,7 @@
 create table projects (
     id bigint primary key,
     name text not null,
-    budget numeric(12, 2) check (budget <> 'NaN'),
+    budget numeric(12, 2),
     is_open boolean not null default true,
     brief text
 );
@@ -16,12 +16,11 @@ create table time_entries (
     -- UTC.
     started_at timestamp not null,
     -- A correction is negative. Null while the clock still runs.
-    hours numeric(8, 3) check (hours <> 'NaN')
+    hours numeric(8, 3)
 );
 
 create index on time_entries (project_id);
 
 -- An old row must say which project and month lose how many hours, and two columns may be null.
--- NaN, which a change could not say, is kept out of what is summed or copied.
 alter table time_entries replica identity full;
 -- projects keeps the default, its primary key: for current rows that is enough.

@@ -9,7 +9,7 @@ from contextlib import closing
 from loader.setup.dbt_project import Declared
 from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
 from loader.source.ddl_notes import missing_note
-from loader.source.findings import table_findings, tables_replaced
+from loader.source.findings import special_numbers_notes, table_findings, tables_replaced
 from loader.source.remedies import setting_remedy
 from loader.source.server import ask_server
 from loader.source.server_checks import (
@@ -282,12 +282,12 @@ def set_up(
                     done += register_facts(target, declared, tables)
                 if failover:
                     done += keep_on_standbys(settings, slot.state)
-                return _with_notes(done, source, failover)
+                return _with_notes(done, declared, source, failover)
             _refuse(keeping_findings(ask_server(source, settings.slot)))
             done += begin_log(settings, declared, slot, source, target, timeout, renew, failover)
             if make_origin(writable(slot.server, source, target), settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
-            return _with_notes(done, source, failover)
+            return _with_notes(done, declared, source, failover)
 
 
 def _refuse(findings: list[LoaderError]) -> None:
@@ -295,7 +295,9 @@ def _refuse(findings: list[LoaderError]) -> None:
         raise combine(findings)
 
 
-def _with_notes(done: list[str], source: Connection, failover: bool) -> list[str]:
+def _with_notes(
+    done: list[str], declared: Declared, source: Connection, failover: bool
+) -> list[str]:
     """Add what may make the slot end later, or be noticed by nobody, with the SQL against it."""
     server = ask_server(source, "")
     done += primary_note(server) if failover else []
@@ -308,6 +310,11 @@ def _with_notes(done: list[str], source: Connection, failover: bool) -> list[str
             f"the source gives the slot up once nobody has followed it for {timeout} "
             f"(idle_replication_slot_timeout). To keep it: {keep}"
         )
-    if done and (note := missing_note(source)) is not None:
-        done.append(note)
-    return done
+    if not done:
+        return []
+    note = missing_note(source)
+    return [
+        *done,
+        *special_numbers_notes(declared.facts, source),
+        *([] if note is None else [note]),
+    ]

@@ -20,25 +20,6 @@ BY_SESSION = (
 
 
 @dataclass(frozen=True)
-class Number:
-    """A column of type numeric, real or double precision."""
-
-    has_precision: bool
-    """A numeric with a precision takes NaN, and no infinity."""
-    checks: Sequence[Check] = ()
-
-
-@dataclass(frozen=True)
-class Check:
-    """A CHECK constraint of a column."""
-
-    name: str
-    expression: str
-    is_valid: bool
-    """Whether all rows are known to meet it."""
-
-
-@dataclass(frozen=True)
 class Writes:
     """What the server's statistics say was written to a table, and how much there is of it."""
 
@@ -71,17 +52,13 @@ class TableInfo:
     by_session: Mapping[str, str] = field(default_factory=dict)
     """By needed column, the type whose text differs between sessions: its own or one within it."""
     names_taken: Collection[str] = ()
-    """Names that a remedy may not give: those of the schema that end like its indexes', and those
-    of the table's constraints."""
+    """Names that a remedy may not give: those of the schema that end like its indexes'."""
     types: Mapping[str, str] = field(default_factory=dict)
     """By needed column, its type; of a domain the type that it is made of."""
     heirs: Sequence[str] = ()
     """The tables that inherit from this one, quoted as SQL needs them; partitions do not."""
     virtual: Mapping[str, str] = field(default_factory=dict)
     """By needed column that is computed when it is read, how it would be declared as stored."""
-    numbers: Mapping[str, Number] = field(default_factory=dict)
-    """By needed column whose type can have NaN, which the stream says as null; a domain's has not
-    the form of a number there."""
     writes: Writes = Writes(-1, 0)
 
 
@@ -187,9 +164,6 @@ select
     array(
         select o.relname::text from pg_class as o
         where o.relnamespace = c.relnamespace and o.relname ~ '_replica_identity[_0-9]*$'
-        union
-        select o.conname::text from pg_constraint as o
-        where o.conrelid = c.oid
     ),
     coalesce((
         select jsonb_object_agg(bases.attname, format_type(bases.type, null))
@@ -213,19 +187,6 @@ select
         from pg_attribute as a
         inner join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
         where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any(%(columns)s::text[])
-    ), '{}'),
-    coalesce((
-        select jsonb_object_agg(a.attname, jsonb_build_array(a.atttypmod > 0, coalesce((
-            select jsonb_agg(jsonb_build_array(
-                k.conname, pg_get_expr(k.conbin, k.conrelid), k.convalidated
-            ) order by k.conname)
-            from pg_constraint as k
-            where k.conrelid = c.oid and k.contype = 'c' and a.attnum = any(k.conkey)
-        ), '[]')))
-        from pg_attribute as a
-        where
-            a.attrelid = c.oid and a.attname = any(%(columns)s::text[]) and not a.attisdropped
-            and a.atttypid in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype)
     ), '{}'),
     array[
         c.reltuples,
@@ -260,9 +221,5 @@ def ask_table(
     rows = connection.ask(_TABLE, values)
     if not rows:
         return TableInfo(table)
-    *plain, numbers, writes = rows[0]
-    constrained = {
-        name: Number(has_precision, [Check(*check) for check in checks])
-        for name, (has_precision, checks) in numbers.items()
-    }
-    return TableInfo(table, *(*plain, constrained, Writes(*writes)))
+    *plain, writes = rows[0]
+    return TableInfo(table, *(*plain, Writes(*writes)))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import operator
-import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Collection, Iterator, Sequence
 
-from loader.source.table import Check, TableInfo, Writes
+from loader.source.table import TableInfo, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, FactTable, identity_columns
 from waltally.tables import quoted
@@ -23,22 +20,17 @@ _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return what is wrong with a table of these facts."""
-    if unfit := _unfit(info, facts):
+    if unfit := countable(info, facts):
         return unfit
-    mendable = [numbers_finite(info)]
     # The leaves of a partitioned table have the rows, and identities of their own.
-    if info.kind != "p":
-        mendable.append(identity_wide(info, identity_columns(facts, info.table)))
-    return [finding for finding in mendable if finding]
+    if info.kind == "p":
+        return []
+    narrow = identity_wide(info, identity_columns(facts, info.table))
+    return [narrow] if narrow else []
 
 
 def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return why the rows of a table cannot be counted for these facts; empty where they can."""
-    infinite = numbers_finite(info)
-    return _unfit(info, facts) or ([infinite] if infinite else [])
-
-
-def _unfit(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     feeds = [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
     first = table_fit(info) or without_heirs(info) or columns_present(info, feeds)
     if first is not None:
@@ -123,45 +115,22 @@ def columns_readable(info: TableInfo) -> LoaderError | None:
     )
 
 
-def numbers_finite(info: TableInfo) -> LoaderError | None:
-    """JSON has neither NaN nor an infinity: in a change they are null, and cannot be told from it.
-
-    A constraint of the table keeps them out. That a column is NOT NULL would tell only as long as
-    it is: a null of before or after would be taken for them.
-    """
-    unsure: list[str] = []
-    added: dict[str, str] = {}
-    validated: list[str] = []
-    for name, number in sorted(info.numbers.items()):
-        special = {"NaN"} if number.has_precision else SPECIAL
-        checks = [check for check in number.checks if kept_out(check.expression, name) & special]
-        if special <= _kept_out((check for check in checks if check.is_valid), name):
-            continue
-        unsure.append(name)
-        if special <= _kept_out(checks, name):
-            validated += [check.name for check in checks if not check.is_valid]
-        else:
-            taken = {*info.names_taken, *added}
-            constraint = _free_name(f"{info.table.name}_{name}", "_finite", taken)
-            added[constraint] = f"{quoted(name)} > '-Infinity' and {quoted(name)} < 'Infinity'"
-    if not unsure:
+def special_numbers_note(info: TableInfo, facts: Sequence[Fact]) -> str | None:
+    """Say which summed columns can hold NaN, which is null in the log; None where none can."""
+    summed = {
+        name
+        for fact in facts
+        for part in fact.tables
+        if part.table == info.table
+        for name in fact.summed_columns(part)
+        if info.types.get(name) == "numeric"
+    }
+    if not summed:
         return None
-    alter = f"alter table {info.table.quoted}"
-    adds = ", ".join(
-        f"add constraint {quoted(new)} check ({holds}) not valid" for new, holds in added.items()
+    return (
+        f"{', '.join(sorted(summed))} of {info.table} can hold NaN or an infinity, which adds "
+        "nothing to a sum: JSON has neither, so both count as null"
     )
-    validates = ", ".join(
-        f"validate constraint {quoted(check)}" for check in dict.fromkeys([*validated, *added])
-    )
-    return TableUnfit(
-        f"{', '.join(unsure)} of {info.table} may be NaN or infinite, which reaches the slot as "
-        "null: no fact could tell them apart",
-        f"{alter} {adds}; {alter} {validates};" if added else f"{alter} {validates};",
-    )
-
-
-def _kept_out(checks: Iterable[Check], column: str) -> frozenset[str]:
-    return frozenset[str]().union(*(kept_out(check.expression, column) for check in checks))
 
 
 def types_suit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
@@ -292,38 +261,3 @@ def _free_name(start: str, end: str, taken: Collection[str]) -> str:
         if name not in taken:
             return name
     raise AssertionError("the numbers have no end")
-
-
-# A CHECK constraint is read as PostgreSQL prints it, and never executed: it may call anybody's
-# functions. Comparisons with a number, alone or joined by AND, are understood; anything else keeps
-# nothing out.
-SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
-
-_TERM = r"""\((?:[^()'"]|'[^']*'|"[^"]*"|\((?:[^()'"]|'[^']*')*\))*\)"""
-_JOINED = re.compile(rf"\({_TERM}(?: AND {_TERM})+\)")
-_NUMBER = r"\(*'?(-?\d+(?:\.\d+)?|NaN|-?Infinity)'?(?:\)|::[a-z ]+)*"
-_COMPARISON = re.compile(rf"\((.+) (<|<=|>|>=|=|<>) {_NUMBER}\)")
-_COMPARES = {
-    **{"<": operator.lt, "<=": operator.le, "=": operator.eq},
-    **{">": operator.gt, ">=": operator.ge, "<>": operator.ne},
-}
-
-
-def kept_out(expression: str, column: str) -> frozenset[str]:
-    """Return which of SPECIAL the constraint allows in no row's column."""
-    joined = re.findall(_TERM, expression[1:]) if _JOINED.fullmatch(expression) else []
-    compared = [
-        (_COMPARES[found[2]], found[3])
-        for term in joined or [expression]
-        if (found := _COMPARISON.fullmatch(term)) and found[1] in (column, quoted(column))
-    ]
-    return frozenset(
-        each
-        for each in SPECIAL
-        if any(not compares(_rank(each), _rank(number)) for compares, number in compared)
-    )
-
-
-def _rank(number: str) -> tuple[bool, Decimal]:
-    """Return what numbers are ordered by: PostgreSQL's NaN equals itself and is the largest."""
-    return (True, Decimal()) if number == "NaN" else (False, Decimal(number))

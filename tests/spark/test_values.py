@@ -461,14 +461,6 @@ def test_an_audit_finds_a_roll_up_that_differs_and_waits_with_its_fact(world: Wo
             assert (f"{differs}\nTry: `dbt build --full-refresh" in err) is bool(of_roll_up)
 
 
-def test_numbers_that_the_stream_has_as_null_are_refused(world: World) -> None:
-    """The last test: the facts are behind after it."""
-    world.ask("alter table odd drop constraint odd_size_check")
-    for job in ("seed", "audit"):
-        code, _, err = world.pipeline.run(job=job)
-        assert (code, "size of public.odd may be NaN or infinite" in err) == (17, True), err
-
-
 def test_texts_that_no_index_takes_are_no_key_of_current_rows(
     cluster: Cluster, tmp_path: Path
 ) -> None:

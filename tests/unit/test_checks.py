@@ -10,7 +10,7 @@ from loader.source import server_checks as checks
 from loader.source import table_checks
 from loader.source.server import ServerInfo
 from loader.source.server_checks import judge_standby_names, parse_standby_names
-from loader.source.table import Check, Number, TableInfo, Writes
+from loader.source.table import TableInfo, Writes
 from testkit.facts import column, declare, summed
 from waltally.errors import LoaderError
 from waltally.facts import parse
@@ -129,31 +129,12 @@ def test_current_rows_need_their_key_alone_of_an_old_row() -> None:
     assert "does not carry Paid At, amount: " in str(found)
 
 
-BELOW, ABOVE = "(amount < (100)::numeric)", "(amount >= (0)::numeric)"
-
-
-@pytest.mark.parametrize(
-    ("number", "remedy"),
-    [
-        (Number(False, [Check("a", f"({BELOW} AND {ABOVE})", True)]), None),
-        (Number(False, [Check("a", BELOW, True), Check("b", ABOVE, True)]), None),
-        (Number(True, [Check("a", BELOW, True)]), None),
-        (Number(False, [Check("a", BELOW, True)]), "_finite"),
-        (Number(True, [Check("a", BELOW, False)]), 'table "public"."n" validate constraint "a";'),
-        (
-            Number(False, [Check("a", BELOW, False), Check("b", ABOVE, True)]),
-            'table "public"."n" validate constraint "a";',
-        ),
-        (Number(True, [Check("a", ABOVE, True)]), "_finite"),
-        (Number(True, [Check("n_amount_finite", "true", True)]), '"n_amount_finite_2"'),
-    ],
-)
-def test_a_check_that_keeps_out_what_json_lacks_is_enough(
-    number: Number, remedy: str | None
-) -> None:
-    names = frozenset(each.name for each in number.checks)
-    found = finding(replace(TABLE, numbers={"amount": number}, names_taken=names))
-    assert (found is None) if remedy is None else (found is not None and remedy in found.remedy)
+@pytest.mark.parametrize(("type_", "is_noted"), [("numeric", True), ("bigint", False)])
+def test_a_note_says_which_sums_may_meet_nan(type_: str, is_noted: bool) -> None:
+    info = replace(TABLE, types={**TABLE.types, "amount": type_})
+    assert table_checks.table_findings(info, [FACT]) == []
+    note = table_checks.special_numbers_note(info, [FACT])
+    assert (note or "").startswith("amount of public.n can hold NaN") is is_noted
 
 
 def test_everything_that_is_wrong_with_a_table_is_said_at_once() -> None:
