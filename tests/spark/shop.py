@@ -13,8 +13,7 @@ from waltally.tables import Table
 _TABLE = """
     create table {table} (
         shop_id integer, id integer primary key, channel text, size numeric(6, 2), is_gift boolean,
-        {amount} {type_}, currency text, {placed} {moment}, is_test boolean, deleted date,
-        check (size < 'Infinity'), check ({amount} < 'Infinity' and {amount} > '-Infinity')
+        {amount} {type_}, currency text, {placed} {moment}, is_test boolean, deleted date
     );
     alter table {table} replica identity full;
     insert into {table}
