@@ -1,14 +1,14 @@
 """A seed of many rows while the application writes: its time, and what it holds at the source.
 
 python -m benchmarks.large_seed --rows 100000000 --groups 10000 1000000 --of primary
-python -m benchmarks.large_seed --rows 20000000 --groups 1000000 --of primary standby archive
+python -m benchmarks.large_seed --rows 20000000 --groups 1000000 --of primary archive
 
 Two tables of five columns have --rows rows in all. While the seed counts them, the loader follows,
 and each second the application inserts 100 rows and updates 1,000 rows of a queue, with autovacuum
 as it comes. Read each second: the WAL that slots hold, the age of the oldest snapshot, the size of
-the queue and of the seed's temporary files. A seed of a standby reads a second server; one of an
-archive reads what `archive.py`, not counted, has written after a seed of the primary. Checked: the
-fact equals a recount after each seed.
+the queue and of the seed's temporary files. A seed of an archive reads what `archive.py`, not
+counted, has written after a seed of the primary. Checked: the fact equals a recount after each
+seed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from benchmarks.loader_process import running
 from benchmarks.measure import ROOT, run, say
 from benchmarks.seed import RECOUNT, Servers, checksum, seed, start
 from testkit.servers import Cluster
-from testkit.standbys import Standby
 
 _SERVER = {"max_wal_size": "'16GB'", "checkpoint_timeout": "'15min'", "shared_buffers": "'1GB'"}
 _WRITE = """
@@ -80,11 +79,6 @@ def application(source: Cluster, folder: Path) -> Iterator[dict[str, float]]:
 def seed_of(place: str, servers: Servers, stack: ExitStack) -> tuple[str, ...]:
     """Return the seed's flags for the place that it reads, once that is there."""
     home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    if place == "standby":
-        standby = Standby(servers.source, {"primary_slot_name": "'standby'"}, "standby")
-        stack.callback(standby.remove)
-        standby.start()
-        return ("--standby", standby.dsn())
     if place == "archive":
         archive: list[str | Path] = [
             workload.BIN / "spark-submit",
@@ -140,5 +134,5 @@ if __name__ == "__main__":
         measure,
         rows=(100_000_000, "rows of both tables"),
         groups=([10_000, 1_000_000], "numbers of groups"),
-        of=(["primary"], "where the rows are read: primary, standby or archive"),
+        of=(["primary"], "where the rows are read: primary or archive"),
     )

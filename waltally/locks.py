@@ -20,7 +20,6 @@ Kind = Literal[
     "prune",  # of a schema
     "seed",  # of a slot
     "archive",  # of a slot
-    "standby",  # a seed that has paused a standby's replay
 ]
 """Who holds it."""
 

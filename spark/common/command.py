@@ -28,9 +28,8 @@ class Settings(SlotSettings):
 
     `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
     tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
-    With `standby` the tables are read there, and with `archive` none is: the seed is computed from
-    what is archived in that folder, at the position `at` or at the archive's end. Nothing connects
-    to `source` then.
+    With `archive` no table is read: the seed is computed from what is archived in that folder, at
+    the position `at` or at the archive's end. Nothing connects to `source` then.
     Purged rows that a fact knows stay counted unless `forget_purged` is set.
     """
 
@@ -40,14 +39,11 @@ class Settings(SlotSettings):
     timeout: float = DEFAULT_TIMEOUT
     work: str = "seed"
     forget_purged: bool = False
-    standby: str | None = field(default=None, repr=False)
     archive: str | None = None
     at: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.standby is not None and self.archive is not None:
-            raise SettingError("--standby and --archive exclude each other", "give one of them")
         if self.at is not None and self.archive is None:
             raise SettingError(
                 "--at is a position of an archive, and there is no --archive",

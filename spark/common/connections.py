@@ -22,7 +22,7 @@ from waltally.tables import Table
 
 
 def connect(dsn: str, place: str, work: str = "seed") -> Connection:
-    """Open a session at the `source`, the `target` or the `standby`.
+    """Open a session at the `source` or the `target`.
 
     Raises SettingError, CannotConnect, LoginRefused.
     """

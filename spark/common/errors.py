@@ -81,12 +81,6 @@ class AuditDiffers(LoaderError):
     exit_code = 42
 
 
-class StandbyUnusable(LoaderError):
-    """The server of --standby is no standby or was promoted, or its replay does not pause."""
-
-    exit_code = 44
-
-
 @contextlib.contextmanager
 def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Turn Spark's errors in the block into LoaderErrors.

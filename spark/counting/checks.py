@@ -67,11 +67,11 @@ def source(connection: Connection, position: SlotPosition) -> None:
     if facts.in_recovery:
         raise IsStandby(
             "the source is a standby, where no snapshot of a slot is taken",
-            "a seed reads a standby with --standby; for anything else name the primary in --source",
+            "name the primary in --source or LOADER_SOURCE_DSN",
         )
     if found := server_findings(facts):
         raise combine(found)
-    timeline(connection, position, is_standby=False)
+    timeline(connection, position)
 
 
 def tables(connection: Connection, facts: Sequence[Fact]) -> None:
@@ -142,11 +142,11 @@ def not_older(
             )
 
 
-def timeline(reader: Connection, slot: SlotPosition, is_standby: bool) -> None:
+def timeline(reader: Connection, slot: SlotPosition) -> None:
     """Raise SourceBehind unless all that the server shows now is of the loader's timeline.
 
-    A former primary and its standbys have the same system identifier, and may have rows that the
-    loader's server never had.
+    A former primary has the same system identifier, and may have rows that the loader's server
+    never had.
     Nothing is known before a loader has followed the slot. Raises NoFreeSlot, MissingRight and
     CannotConnect where the server takes no replication connection.
     """
@@ -156,15 +156,10 @@ def timeline(reader: Connection, slot: SlotPosition, is_standby: bool) -> None:
     if here.shared_with(slot.timeline, slot.timeline_began_lsn) is None:
         return
     ours = _described(slot.timeline, slot.timeline_began_lsn)
-    found = f"is on {_described(here.number, here.began_at)}, and the loader follows {ours}"
-    if is_standby:
-        raise SourceBehind(
-            f"the standby {found}: it follows a former primary, or has not replayed a promotion",
-            "name a standby of the present primary in --standby; if this is one, run the seed again"
-            " once it has replayed the promotion",
-        )
+    found = _described(here.number, here.began_at)
     raise SourceBehind(
-        f"the source {found}: the source is a former primary, or was promoted since",
+        f"the source is on {found}, and the loader follows {ours}: the source is a former primary,"
+        " or was promoted since",
         "name the present primary in LOADER_SOURCE_DSN and start `loader run`: it says whether"
         " the log goes on",
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from common.command import Settings
 from common.connections import connect, resolved
-from common.errors import SnapshotBlocked, SnapshotLost, StandbyUnusable
+from common.errors import SnapshotBlocked, SnapshotLost
 from common.progress import print_status
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg2 import Error, errors
@@ -107,28 +107,18 @@ class ExportedSnapshot:
     monitor: Connection
     pids: tuple[int, int]
     work: str
-    is_standby: bool = False
 
     def __repr__(self) -> str:
         return f"ExportedSnapshot({self.name})"
 
     def check(self) -> None:
-        """Raise unless the snapshot's session and the locks' session are still there.
-
-        Raises SnapshotLost, and StandbyUnusable where the standby was promoted.
-        """
+        """Raise SnapshotLost unless the snapshot's session and the locks' session are there."""
         try:
-            ((count, in_recovery),) = self.monitor.ask(
-                "select count(*), pg_is_in_recovery() from pg_stat_activity where pid = any(%s)",
-                (list(self.pids),),
+            ((count,),) = self.monitor.ask(
+                "select count(*) from pg_stat_activity where pid = any(%s)", (list(self.pids),)
             )
         except (CannotConnect, Interrupted):
-            count, in_recovery = 0, self.is_standby
-        if in_recovery != self.is_standby:
-            raise StandbyUnusable(
-                f"the standby was promoted while the {self.work} read it",
-                f"name another standby, or leave --standby out, and run the {self.work} again",
-            )
+            count = 0
         if count != 2:
             raise SnapshotLost(
                 "the session that holds the snapshot or the table locks has ended",

@@ -25,7 +25,7 @@ from common.command import (
 from common.connections import TargetSession, connect, connect_target
 from common.errors import spark_errors
 from common.progress import print_lines, print_status
-from counting import checks, ranges, snapshot, standby
+from counting import checks, ranges, snapshot
 from counting.reading import counted_groups
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import loader_progress
@@ -40,7 +40,7 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import SourceBehind
 from waltally.facts import Fact, source_tables
-from waltally.options import Schema, Slot, Source, Target, parse_lsn, without_password
+from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
 
@@ -73,18 +73,10 @@ def from_tables(
     slot: SlotPosition,
     facts: Sequence[Fact],
 ) -> store.Counted:
-    """Count the tables at the source or at a standby; write the groups."""
-    source: Connection | None = None
-    if settings.standby is not None:
-        reader = stack.enter_context(contextlib.closing(connect(settings.standby, "standby")))
-        standby.check(reader, slot)
-        checks.tables(reader, facts)
-    else:
-        reader = source = stack.enter_context(
-            contextlib.closing(connect(settings.source, "source"))
-        )
-        checks.source(source, slot)
-        checks.tables(source, facts)
+    """Count the tables at the source; write the groups."""
+    source = stack.enter_context(contextlib.closing(connect(settings.source, "source")))
+    checks.source(source, slot)
+    checks.tables(source, facts)
     remembering = archived.remembering(target, settings, facts)
     if archived.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.
@@ -92,10 +84,10 @@ def from_tables(
     stack.enter_context(acquire_seed_lock(target, settings))
     loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
-    size = ranges.row_estimate(reader, source_tables(facts))
+    size = ranges.row_estimate(source, source_tables(facts))
     stack.enter_context(session.fitted(spark, size))
-    counted = count(spark, target, reader, settings, facts, bool(remembering))
-    if source is not None and counted.snapshot_lsn < slot.position_lsn:
+    counted = count(spark, target, source, settings, facts, bool(remembering))
+    if counted.snapshot_lsn < slot.position_lsn:
         raise SourceBehind(
             f"the source's WAL ends at {lsn.show(counted.snapshot_lsn)}, before the position of"
             f" record {lsn.show(slot.position_lsn)}: it was restored or failed over with loss",
@@ -145,25 +137,22 @@ def next_step(target: TargetSession, fact: Fact) -> str:
 def count(
     spark: SparkSession,
     target: TargetSession,
-    reader: Connection,
+    source: Connection,
     settings: Settings,
     facts: Sequence[Fact],
     wakes_loader: bool,
 ) -> store.Counted:
     """Count all facts' tables and write the groups; return where they were counted.
 
-    `reader` is a session at the source or the standby. With `wakes_loader` an idle loader comes to
-    that position, so that deletes before it are applied; a standby cannot wake it.
+    With `wakes_loader` an idle loader comes to that position, so that deletes before it are
+    applied.
     """
-    with exported_by(target, reader, settings, facts) as exported:
+    with snapshot.export(settings, facts, source) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
-        found = store.Counted(exported.position, table_identity.read_current(reader, facts))
+        found = store.Counted(exported.position, table_identity.read_current(source, facts))
         checks.not_older(target, facts, exported.position)
-        if exported.is_standby:
-            # Only now: a standby may come to another timeline until replay is paused.
-            checks.timeline(reader, checks.staging(target, settings), is_standby=True)
-        if wakes_loader and not exported.is_standby:
-            loader_progress.emit_message(reader)
+        if wakes_loader:
+            loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(facts)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
         with (
@@ -172,16 +161,6 @@ def count(
         ):
             write(rows, target)
     return found
-
-
-def exported_by(
-    target: TargetSession, reader: Connection, settings: Settings, facts: Sequence[Fact]
-) -> contextlib.AbstractContextManager[snapshot.ExportedSnapshot]:
-    """Return the snapshot of the source, or of the standby, as a context."""
-    if settings.standby is None:
-        return snapshot.export(settings, facts, reader)
-    least = max(at for at, *_ in target.limits(facts))
-    return standby.export(settings, facts, reader, least)
 
 
 app = Job("The previous seed, if any, is intact.")
@@ -195,15 +174,6 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     fact: Facts = None,
     partitions: Partitions = 0,
-    standby: Annotated[
-        str | None,
-        typer.Option(
-            envvar="LOADER_STANDBY_DSN",
-            callback=without_password,
-            help="Count on this physical standby, whose replay pauses meanwhile; the source is not"
-            " touched.",
-        ),
-    ] = None,
     archive: Annotated[
         str | None,
         typer.Option(
@@ -239,7 +209,6 @@ def run(
             partitions,
             timeout,
             forget_purged=forget_purged,
-            standby=standby or None,
             archive=archive,
             at=parse_lsn(at, "--at"),
         )

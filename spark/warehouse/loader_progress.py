@@ -106,12 +106,12 @@ def wait_until_followed(target: TargetSession, settings: Settings, facts: Sequen
 
     A running loader sees within seconds that `loader setup` has registered more. Where nobody
     follows the slot, the next session begins with it, at a position before any later snapshot of
-    the source; one of a standby may be older.
+    the source.
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
     wait = _Wait(settings)
     while missing := target.unfollowed(facts):
-        if settings.standby is None and not is_followed(target):
+        if not is_followed(target):
             return
         names = ", ".join(missing)
         wait.once_more(
