@@ -190,6 +190,8 @@ def check(settings: Settings, declared: Declared, failover: bool = False) -> lis
                         "stop the loader, run `loader setup --failover`, start the loader",
                     )
                 )
+            if (other := migrate.functions_finding(target)) is not None:
+                findings.append(other)
             registered = registration.read_registration(target)
             findings += _record_findings(declared, source, target, slot, registered)
             if foreign := foreign_findings(declared, registered):
@@ -268,7 +270,7 @@ def set_up(
         findings = _source_findings(settings, declared, source, failover)
         with closing(_target(settings, findings)) as target:
             _refuse(findings + _target_findings(declared, source, target))
-            done = [f"applied {name} in schema {target.schema}" for name in migrate.upgrade(target)]
+            done = migrate.upgrade(target)
             # Two slots at once could each find that no other one feeds a fact. So we look again.
             locks.hold(target, "registration", settings.schema)
             _refuse(other_slot_findings(declared.facts, target))

@@ -1,13 +1,19 @@
-"""The staging schema: made and upgraded by numbered migrations, each in its own transaction."""
+"""The staging schema: tables and types by numbered migrations, functions and views by their files.
+
+A migration runs once. Functions and views are replaced as a whole whenever their files differ from
+what the schema has, so a change of one is a diff of one file. Both in one transaction.
+"""
 
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from waltally import locks
 from waltally.database import Target
-from waltally.errors import StagingTooNew
+from waltally.errors import NotSetUp, StagingTooNew
 from waltally.settings import jobs_schema
 from waltally.tables import quoted
 
@@ -26,27 +32,64 @@ create table if not exists schema_migration (
 )
 """
 
-# What this transaction has made, as `drop` names it. An identity is quoted and has the schema.
+# Notes what this transaction has made, as `drop` names it. An identity is quoted and qualified.
 _MADE = """
+with ours as (
+    select tableoid, oid from pg_class
+    where relnamespace = %(schema)s::regnamespace and relkind in ('r', 'p', 'v')
+    and xmin = pg_current_xact_id()::xid
+    union all
+    select tableoid, oid from pg_proc
+    where pronamespace = %(schema)s::regnamespace and xmin = pg_current_xact_id()::xid
+    union all
+    select type.tableoid, type.oid from pg_type as type
+    inner join pg_class as composite on composite.oid = type.typrelid
+    where type.typnamespace = %(schema)s::regnamespace and composite.relkind = 'c'
+    and type.xmin = pg_current_xact_id()::xid
+)
+
 update schema_migration set made = (
-    select coalesce(jsonb_agg(jsonb_build_array(made.type, made.identity)), '[]')
+    select coalesce(jsonb_agg(distinct made), '[]')
     from (
-        select tableoid, oid from pg_class
-        where relnamespace = %(schema)s::regnamespace and relkind in ('r', 'p', 'v')
-        and xmin = pg_current_xact_id()::xid
+        select jsonb_array_elements(schema_migration.made)
         union all
-        select tableoid, oid from pg_proc
-        where pronamespace = %(schema)s::regnamespace and xmin = pg_current_xact_id()::xid
-        union all
-        select type.tableoid, type.oid from pg_type as type
-        inner join pg_class as composite on composite.oid = type.typrelid
-        where type.typnamespace = %(schema)s::regnamespace and composite.relkind = 'c'
-        and type.xmin = pg_current_xact_id()::xid
-    ) as ours
-    cross join lateral pg_identify_object(ours.tableoid, ours.oid, 0) as made
+        select jsonb_build_array(object.type, object.identity)
+        from ours
+        cross join lateral pg_identify_object(ours.tableoid, ours.oid, 0) as object
+    ) as known (made)
 )
 where version = %(version)s
 """
+# Functions that an older version made and that are in no file any more.
+_LEFT_OVER = """
+select known.object ->> 1
+from schema_migration as ledger
+cross join lateral jsonb_array_elements(ledger.made) as known (object)
+inner join pg_proc as p on p.oid = to_regprocedure(known.object ->> 1)
+where known.object ->> 0 = 'function' and p.xmin <> pg_current_xact_id()::xid
+"""
+# A function, so that every role that may call the others may ask for it.
+_SAY_WHICH = """
+create or replace function functions_id() returns text
+language sql immutable parallel safe as $$ select '{}' $$
+"""
+
+
+def _texts(folder: Traversable) -> list[str]:
+    found = sorted(folder.iterdir(), key=lambda path: path.name)
+    files = [path.read_text() for path in found if path.name.endswith(".sql")]
+    return files + [text for path in found if path.is_dir() for text in _texts(path)]
+
+
+def functions() -> list[str]:
+    """Return the SQL of every function, then that of the views, which are made of functions."""
+    folder = resources.files("loader.staging")
+    return _texts(folder / "functions") + _texts(folder / "views")
+
+
+def functions_id() -> str:
+    """Return what tells this version's functions and views from those of another one."""
+    return sha256("\0".join(functions()).encode()).hexdigest()[:16]
 
 
 def migrations() -> list[tuple[int, str, str]]:
@@ -71,11 +114,11 @@ def in_schema(text: str, schema: str) -> str:
 
 
 def upgrade(target: Target) -> list[str]:
-    """Bring the staging schema to the newest version; return the names of what was applied.
+    """Bring the staging schema to the newest version; return what was done.
 
     Safe to repeat and to run concurrently. Raises StagingTooNew, MissingRight.
     """
-    applied = []
+    done = []
     with target.transaction():
         # Two concurrent setups would both see no schema. The lock ends with the transaction.
         locks.wait(target, "setup", target.schema)
@@ -94,10 +137,45 @@ def upgrade(target: Target) -> list[str]:
                 target.ask(
                     "insert into schema_migration (version, name) values (%s, %s)", (number, name)
                 )
-                applied.append(name)
-        if applied:
+                done.append(f"applied {name} in schema {target.schema}")
+        # Left as they are where they are the same: a role that does not own them may repeat setup.
+        has_others = stored_functions_id(target) != functions_id()
+        if has_others:
+            _replace_functions(target)
+            done.append(f"made the functions of schema {target.schema}")
+        if done:
             target.ask(_MADE, {"schema": quoted(target.schema), "version": migrations()[-1][0]})
-    return applied
+        if has_others:
+            for (identity,) in target.ask(_LEFT_OVER):
+                target.ask(f"drop function {identity}")
+    return done
+
+
+def _replace_functions(target: Target) -> None:
+    # Each may call any other one, so bodies are looked at when all are there: by a test.
+    target.ask("set local check_function_bodies to off")
+    for text in functions():
+        target.ask(in_schema(text, target.schema))
+    target.ask(_SAY_WHICH.replace("{}", functions_id()))
+
+
+def stored_functions_id(target: Target) -> str | None:
+    """Return which version's functions the schema has; None where it has none."""
+    name = f"{target.table('functions_id')}()"
+    if target.ask("select to_regprocedure(%s)", (name,)) == [(None,)]:
+        return None
+    ((found,),) = target.ask(f"select {name}")
+    return str(found)
+
+
+def functions_finding(target: Target) -> NotSetUp | None:
+    """Return the refusal to work with functions of another version, where the schema has them."""
+    if stored_functions_id(target) == functions_id():
+        return None
+    return NotSetUp(
+        f"The functions in schema {target.schema} are of another version of waltally than this one",
+        "run `loader setup`, then `dbt build`",
+    )
 
 
 def version(target: Target) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from psycopg2 import errors as pg
 
+from loader.staging.migrate import functions_finding
 from loader.staging.records import (
     STATE_COLUMNS,
     ModelState,
@@ -65,6 +66,8 @@ _RECORD = f"select {_SLOT_POSITION} from {{0}}.slot_position where slot_name = %
 
 def read_target_state(target: Target) -> TargetState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
+    if (refused := functions_finding(target)) is not None:
+        raise refused
     with target.transaction():
         rows = target.ask_staging(_STATE, (target.slot,))
         if not rows:
@@ -92,8 +95,13 @@ def read_slot_position(target: Target) -> SlotPosition | None:
 
 
 def require_slot_position(target: Target) -> SlotPosition:
-    """Return a slot's row in slot_position. Raises NotSetUp where it has none."""
+    """Return a slot's row in slot_position.
+
+    Raises NotSetUp where it has none, or where another version made the schema's functions.
+    """
     position = read_slot_position(target)
+    if (refused := functions_finding(target)) is not None:
+        raise refused
     if position is None:
         raise NotSetUp(
             f"The slot {target.slot} has no row in {target.schema}.slot_position", SETUP_REMEDY

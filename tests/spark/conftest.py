@@ -12,6 +12,7 @@ from counting import snapshot
 from pyspark.sql import SparkSession
 from warehouse import loader_progress
 
+from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import ROOT
 from testkit.databases import Database, empty_database
@@ -76,8 +77,11 @@ def cluster() -> Iterator[Cluster]:
         with closing(connect(started.dsn(TEMPLATE))) as connection:
             connection.ask((ROOT / "testkit/notify.sql").read_text())
             connection.ask("create schema cdc; create schema cdc_jobs; set search_path = cdc")
-            for migration in sorted((ROOT / "loader/staging/migrations").glob("*.sql")):
-                connection.ask(migration.read_text())
+            connection.ask("set check_function_bodies = off")
+            for _, _, migration in migrate.migrations():
+                connection.ask(migration)
+            for function in migrate.functions():
+                connection.ask(function)
             connection.ask("set search_path = public")
             for table in ("notifications", "notification_history"):
                 connection.ask(f"alter table {table} replica identity full")

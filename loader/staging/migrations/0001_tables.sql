@@ -310,3 +310,87 @@ create table archive_position (
 
 comment on table archive_position is
     'Which part of the change log spark/archive.py has copied where: whole and durable there.';
+
+create type model_plan as (
+    slot_name text,
+    model_name text,
+    fact_name text,
+    step text,
+    is_ready boolean,
+    from_lsn pg_lsn,
+    position_lsn pg_lsn,
+    applied_lsn pg_lsn,
+    declaration jsonb,
+    routine text,
+    reader text,
+    table_nos integer[],
+    places integer[],
+    is_refresh_asked boolean,
+    baseline_id uuid,
+    snapshot_lsn pg_lsn,
+    left_out jsonb,
+    error text,
+    retry_at timestamptz,
+    state text,
+    reason text,
+    remedy text,
+    engine text,
+    rejected_lsn pg_lsn
+);
+
+comment on type model_plan is
+    'What the next apply, by its engine, does with a model: add the changes from from_lsn on; rebuild, which starts from the '
+    'baseline; or nothing, because of the reason. fact_state is its short form.';
+
+comment on column model_plan.rejected_lsn is 'The newest change that could not be counted, once it is carried out.';
+
+create type change as (
+    table_no integer,
+    action text,
+    commit_lsn pg_lsn,
+    ordinal bigint,
+    is_cancelled boolean,
+    problem text,
+    old_values text[],
+    new_values text[],
+    change_count bigint,
+    last_lsn pg_lsn
+);
+
+comment on type change is
+    'A change as a model''s routine takes it, or several that look alike.';
+
+comment on column change.table_no is 'Place of the source table among the reader''s, from 1; null where the change names none.';
+
+comment on column change.commit_lsn is 'Its position, with ordinal; null where changes that look alike are one.';
+
+comment on column change.is_cancelled is 'Whether a TRUNCATE of the table comes later in the batch.';
+
+comment on column change.problem is 'Why no model can count the change; null where nothing is wrong with it as such.';
+
+comment on column change.last_lsn is 'The newest commit LSN of the changes.';
+
+create type outcome as (
+    rejected_lsn pg_lsn,
+    left_out jsonb,
+    is_replaced boolean
+);
+
+comment on type outcome is 'What a model''s routine did.';
+
+comment on column outcome.rejected_lsn is 'The newest change that could not be counted; null where none.';
+
+comment on column outcome.left_out is
+    'Rows more or fewer in no group: {"the table''s name": {"row_count": 3, "is_truncated": false}}.';
+
+comment on column outcome.is_replaced is 'Whether the rows of all slots went because the table got other columns.';
+
+create type computed_batch as (
+    id text,
+    attempts bigint[],
+    row_count bigint,
+    rejected_lsn pg_lsn,
+    left_out jsonb
+);
+
+comment on type computed_batch is 'The rows of computed_group that are one batch, and what it could not count.';

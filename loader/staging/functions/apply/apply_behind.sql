@@ -1,0 +1,42 @@
+-- One step of one model that is not at the front, which is at front_lsn: a rebuild, or a slice of what it
+-- lacks. Return whether it was tried: it moved, or what it failed with is written down.
+create or replace function cdc.apply_behind(plan cdc.model_plan, front_lsn pg_lsn, slice_size bigint) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    to_lsn pg_lsn := coalesce(front_lsn, greatest(plan.position_lsn, plan.from_lsn));
+begin
+    if plan.step = 'add' then
+        if to_lsn <= plan.from_lsn then
+            update cdc.installed_model as stored
+            set error = null, remedy = null, failures = 0, retry_at = null
+            where
+                stored.slot_name = plan.slot_name
+                and stored.model_name = plan.model_name
+                and stored.error is not null;
+            return false;
+        end if;
+        to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, to_lsn, slice_size)).end_lsn;
+        -- One that failed may wait for a lock again: it joins only after it has succeeded without the front's.
+        if to_lsn = front_lsn and plan.error is null then
+            -- The last piece: the front does not move on meanwhile.
+            perform pg_advisory_xact_lock(cdc.lock_key('slot', plan.slot_name));
+            front_lsn := coalesce(cdc.front_of(plan.slot_name), front_lsn);
+            to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, front_lsn, slice_size)).end_lsn;
+        end if;
+    elsif to_lsn < plan.from_lsn then
+        -- Its baseline is ahead of the others: it joins them once they are there.
+        return false;
+    end if;
+    if cdc.try_models(array[plan], to_lsn, null, null, slice_size) = '{}' then
+        return exists (
+            select from cdc.installed_model as stored
+            where
+                stored.slot_name = plan.slot_name
+                and stored.model_name = plan.model_name
+                and stored.retry_at > clock_timestamp()
+        );
+    end if;
+    perform pg_notify('waltally', json_build_object('slot', plan.slot_name, 'position', to_lsn)::text);
+    return true;
+end
+$$;

@@ -1,0 +1,82 @@
+-- The models that follow are at one position, the front. Bring them to the next one together, and
+-- say whether more is staged. A model that fails stays behind and is not in `front`.
+create or replace function cdc.apply_front(
+    slot text, slice_size bigint, out front text[], out front_lsn pg_lsn, out is_more boolean
+)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    plans cdc.model_plan[];
+    plan cdc.model_plan;
+    concerned cdc.model_plan[];
+    staged_lsn pg_lsn;
+    begin_lsn pg_lsn;
+    is_large boolean;
+    step text;
+    one_reader text;
+    changes cdc.change[];
+    touched integer[];
+    untouched text[] := '{}';
+begin
+    perform pg_advisory_xact_lock(cdc.lock_key('slot', slot));
+    select array_agg(ready), max(ready.position_lsn), max(ready.applied_lsn)
+    into plans, staged_lsn, begin_lsn
+    from cdc.plan_models(slot) as ready
+    where ready.is_ready;
+    select array_agg(ready.model_name) into front
+    from unnest(plans) as ready
+    where ready.applied_lsn = begin_lsn;
+    front_lsn := begin_lsn;
+    is_more := false;
+    if begin_lsn is null or staged_lsn <= begin_lsn then
+        return;
+    end if;
+    select slice.end_lsn, slice.is_large into front_lsn, is_large
+    from cdc.slice_end(slot, begin_lsn, staged_lsn, slice_size) as slice;
+    is_more := front_lsn < staged_lsn;
+    front := '{}';
+
+    for one_reader in select distinct ready.reader from unnest(plans) as ready order by ready.reader loop
+        -- Of the models' routines; null where each model reads its changes by itself.
+        step := null;
+        if not is_large then
+            begin
+                changes := cdc.read_changes(
+                    one_reader, slot, begin_lsn, front_lsn, begin_lsn, 0, front_lsn, 0, false
+                );
+                -- 0 stands for a change that names no table: every model lists it.
+                select
+                    coalesce(array_agg(distinct coalesce(change.table_no, 0)), '{}'),
+                    case when bool_and(change.action in ('I', 'U')) then 'add plain' else 'add' end
+                into touched, step
+                from unnest(changes) as change;
+            exception
+                when others then
+                    -- Each of its models meets the same error by itself, and models of other readers go on.
+                    step := null;
+            end;
+        end if;
+        concerned := '{}';
+        foreach plan in array plans loop
+            continue when plan.reader <> one_reader or plan.applied_lsn < begin_lsn;
+            if step is not null and not (plan.table_nos || 0) && touched then
+                untouched := untouched || plan.model_name;
+            else
+                concerned := concerned || plan;
+            end if;
+        end loop;
+        front := front || cdc.try_models(concerned, front_lsn, step, changes, slice_size);
+    end loop;
+    if front <> '{}' then
+        perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);
+    end if;
+    if untouched <> '{}' then
+        update cdc.model_watermark as mark
+        set applied_lsn = front_lsn, moved_at = now()
+        where
+            mark.slot_name = slot
+            and mark.model_name = any (untouched)
+            and mark.applied_lsn = begin_lsn;
+        front := front || untouched;
+    end if;
+end
+$$;

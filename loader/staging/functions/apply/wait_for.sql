@@ -1,0 +1,45 @@
+-- Wait until every model of the slot holds what was committed before lsn; false where the time is over.
+-- The lock tells the loader that somebody waits: it then stores its position also where the source has
+-- written nothing but little WAL of others.
+create or replace function cdc.wait_for(slot text, lsn pg_lsn, timeout interval) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    deadline constant timestamptz := clock_timestamp() + timeout;
+    is_told boolean := false;
+begin
+    loop
+        is_told := is_told or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
+        if exists (
+            select from cdc.slot_position as log
+            where log.slot_name = slot and log.position_lsn >= lsn
+        ) and not exists (
+            select from cdc.plan_models(slot) as plans
+            where
+                plans.state <> 'follows'
+                or (
+                    plans.applied_lsn < lsn
+                    and exists (
+                        select from cdc.change_log as log
+                        where
+                            log.slot_name = slot
+                            and log.commit_lsn >= plans.applied_lsn
+                            and log.commit_lsn < lsn
+                    )
+                )
+        ) and not exists (
+            select from cdc.plan_roll_ups(slot) as rolled where rolled.step is not null or rolled.state = 'failed'
+        ) then
+            return true;
+        end if;
+        if clock_timestamp() >= deadline then
+            return false;
+        end if;
+        perform pg_sleep(0.005);
+    end loop;
+end
+$$;
+
+comment on function cdc.wait_for(text, pg_lsn, interval) is
+    'Read your own writes: true once every model of the slot holds what was committed before lsn.';
+
+revoke execute on function cdc.wait_for(text, pg_lsn, interval) from public;

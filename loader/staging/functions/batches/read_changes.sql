@@ -1,0 +1,28 @@
+-- The changes of one part of a batch, by a reader: from first to end, a position and an ordinal each.
+-- A TRUNCATE anywhere in the batch counts. Runs with the rights of the reader's owner alone.
+create or replace function cdc.read_changes(
+    reader text,
+    slot text,
+    from_lsn pg_lsn,
+    to_lsn pg_lsn,
+    first_lsn pg_lsn,
+    first_ordinal bigint,
+    end_lsn pg_lsn,
+    end_ordinal bigint,
+    is_each boolean
+) returns cdc.change[]
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    changes cdc.change[];
+    target record := cdc.find_installed(
+        reader, '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', 'cdc.change[]'
+    );
+begin
+    execute format('select %s(cdc.unless_replaced($1, $9, $10), $2, $3, $4, $5, $6, $7, $8)', target.name)
+    into changes
+    using
+        slot, from_lsn, to_lsn, first_lsn, first_ordinal, end_lsn, end_ordinal, is_each,
+        target.oid, target.version;
+    return changes;
+end
+$$;

@@ -1,0 +1,71 @@
+-- dbt calls this in the transaction that makes the routine. `needs` and `gives` are as in
+-- installed_model and batch_reader.
+create or replace function cdc.install_model(
+    slot text,
+    model text,
+    fact text,
+    declaration jsonb,
+    routine text,
+    reader text,
+    needs jsonb,
+    gives jsonb,
+    is_refresh boolean,
+    engine text
+) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    refused record;
+begin
+    if not exists (select from cdc.slot_position as log where log.slot_name = slot) then
+        raise exception 'no change log for slot %', slot
+            using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
+    end if;
+    insert into cdc.batch_reader as stored (reader, gives)
+    values (install_model.reader, install_model.gives)
+    on conflict on constraint batch_reader_pkey do update set gives = excluded.gives
+    where stored.gives <> excluded.gives;
+
+    insert into cdc.installed_model as stored (
+        slot_name, model_name, fact_name, declaration, routine, reader, needs, is_refresh_asked, engine
+    )
+    values (
+        slot, model, fact, install_model.declaration, install_model.routine, install_model.reader,
+        install_model.needs, is_refresh, install_model.engine
+    )
+    on conflict on constraint installed_model_pkey do update
+    set
+        fact_name = excluded.fact_name,
+        declaration = excluded.declaration,
+        routine = excluded.routine,
+        reader = excluded.reader,
+        needs = excluded.needs,
+        is_refresh_asked = stored.is_refresh_asked or excluded.is_refresh_asked,
+        engine = excluded.engine,
+        error = null,
+        remedy = null,
+        failures = 0,
+        retry_at = null;
+
+    -- The reader may have another order now, for models that were installed before.
+    update cdc.installed_model as stored
+    set (table_nos, places) = (
+        select located.table_nos, located.places
+        from cdc.find_places(stored.needs, install_model.gives) as located
+    )
+    where stored.reader = install_model.reader;
+
+    -- What is refused is not asked for: else a fact that follows would wait for a rebuild that cannot be.
+    if is_refresh then
+        select plans.reason, plans.remedy into refused
+        from cdc.plan_models(slot) as plans
+        where plans.model_name = install_model.model and plans.state = 'failed';
+        if found then
+            raise exception '%: %', fact, refused.reason using hint = refused.remedy;
+        end if;
+    end if;
+end
+$$;
+
+revoke execute on function cdc.install_model(
+    text, text, text, jsonb, text, text, jsonb, jsonb, boolean, text
+) from public;

@@ -1,0 +1,65 @@
+-- List what could not be counted, and move the watermarks to to_lsn.
+create or replace function cdc.end_models(plans cdc.model_plan[], to_lsn pg_lsn, chunk_size bigint) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    plan cdc.model_plan;
+    moved_count bigint;
+begin
+    foreach plan in array plans loop
+        if plan.rejected_lsn is not null then
+            -- Change by change now.
+            perform cdc.step_through(plan, to_lsn, 'list', chunk_size);
+        end if;
+        if plan.error is not null or plan.is_refresh_asked then
+            update cdc.installed_model as stored
+            set
+                is_refresh_asked = stored.is_refresh_asked and plan.step <> 'rebuild',
+                error = null, remedy = null, failures = 0, retry_at = null
+            where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+        end if;
+    end loop;
+
+    insert into cdc.model_watermark (
+        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out
+    )
+    select
+        planned.model_name,
+        planned.slot_name,
+        to_lsn,
+        planned.baseline_id,
+        planned.declaration,
+        greatest(
+            planned.rejected_lsn,
+            case
+                when planned.step = 'add' then mark.rejected_lsn
+                when exists (
+                    select from cdc.baseline_rejection as rejected
+                    where rejected.slot_name = planned.slot_name and rejected.fact_name = planned.fact_name
+                ) then planned.snapshot_lsn - 1
+            end
+        ),
+        planned.left_out
+    from unnest(plans) as planned
+    inner join cdc.slot_position as log on log.slot_name = planned.slot_name
+    left join cdc.baseline
+        on baseline.slot_name = planned.slot_name and baseline.fact_name = planned.fact_name
+    left join cdc.model_watermark as mark
+        on mark.slot_name = planned.slot_name and mark.model_name = planned.model_name
+    -- Nothing of this is locked: what was read above may be of another seed or of a log that was pruned.
+    where
+        log.start_lsn <= planned.from_lsn
+        and baseline.baseline_id is not distinct from planned.baseline_id
+    on conflict on constraint model_watermark_pkey do update
+    set
+        applied_lsn = excluded.applied_lsn,
+        baseline_id = excluded.baseline_id,
+        declaration = excluded.declaration,
+        rejected_lsn = excluded.rejected_lsn,
+        left_out = excluded.left_out,
+        moved_at = now();
+    get diagnostics moved_count = row_count;
+    if moved_count < cardinality(plans) then
+        raise exception 'the change log was pruned or a baseline replaced meanwhile' using errcode = 'WL001';
+    end if;
+end
+$$;

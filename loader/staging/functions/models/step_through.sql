@@ -1,0 +1,46 @@
+-- Read a model's changes up to to_lsn in parts of chunk_size, and give each part to a step of its routine.
+create or replace function cdc.step_through(
+    plan cdc.model_plan, to_lsn pg_lsn, step text, chunk_size bigint,
+    out rejected_lsn pg_lsn, out left_out jsonb
+)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    result cdc.outcome;
+    first_lsn pg_lsn := plan.from_lsn;
+    first_ordinal bigint := 0;
+    end_lsn pg_lsn;
+    end_ordinal bigint;
+    is_last boolean := false;
+begin
+    left_out := plan.left_out;
+    while not is_last loop
+        select log.commit_lsn, log.ordinal into end_lsn, end_ordinal
+        from cdc.change_log as log
+        where
+            log.slot_name = plan.slot_name
+            and log.commit_lsn >= first_lsn
+            and log.commit_lsn < to_lsn
+            and (log.commit_lsn, log.ordinal) >= (first_lsn, first_ordinal)
+        order by log.slot_name, log.commit_lsn, log.ordinal
+        offset chunk_size
+        limit 1;
+        is_last := not found;
+        if is_last then
+            end_lsn := to_lsn;
+            end_ordinal := 0;
+        end if;
+        result := cdc.run_step(
+            plan,
+            step,
+            cdc.read_changes(
+                plan.reader, plan.slot_name, plan.from_lsn, to_lsn,
+                first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
+            )
+        );
+        rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);
+        left_out := cdc.add_left_out(left_out, result.left_out);
+        first_lsn := end_lsn;
+        first_ordinal := end_ordinal;
+    end loop;
+end
+$$;

@@ -1,0 +1,40 @@
+-- What a baseline of these facts must not be older than, and the reason and the remedy where it is: the log
+-- and each table in it, which a fact that goes on with the log must not be older than either, and the stored
+-- baseline. A table that is not followed yet will be from the slot's position on.
+create or replace function cdc.baseline_limits(slot text, facts text[])
+returns table (from_lsn pg_lsn, kind text, reason text, remedy text)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select
+        log.start_lsn,
+        'log',
+        format('the change log, which starts at %s: the changes between are in neither', log.start_lsn),
+        'seed after `loader setup`'
+    from cdc.slot_position as log
+    where log.slot_name = slot
+    union all
+    select
+        max(baseline.snapshot_lsn),
+        'baseline',
+        format('the stored baseline, which is of %s', max(baseline.snapshot_lsn)),
+        'nothing is needed: the newer baseline stays'
+    from cdc.baseline
+    where baseline.slot_name = slot and baseline.fact_name = any (facts)
+    having count(*) > 0
+    union all
+    select
+        max(held.from_lsn),
+        'table',
+        format('the changes of %s in the log, which begin at %s', need.key, max(held.from_lsn)),
+        'seed after `loader setup`, with `loader run` running'
+    from cdc.fact
+    inner join cdc.slot_position as log on log.slot_name = fact.slot_name
+    cross join lateral jsonb_each(fact.needed) as need
+    cross join lateral (
+        select coalesce(
+            cdc.held_since(fact.slot_name, jsonb_build_object(need.key, need.value)), log.position_lsn
+        )
+    ) as held (from_lsn)
+    where fact.slot_name = slot and fact.fact_name = any (facts)
+    group by need.key
+    order by 2
+$$;

@@ -1,0 +1,87 @@
+-- The state of each roll-up that is made of models of a slot. It has what its inputs have, so it is at their
+-- position as long as they are at one. step is fill where the next apply fills it.
+create or replace function cdc.plan_roll_ups(slot text)
+returns table (
+    model_name text, fact_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
+    retry_at timestamptz, state text, reason text, remedy text
+)
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+    with plans as materialized (
+        select * from cdc.plan_models(slot)
+    ),
+
+    kept as (
+        select
+            rolled.model_name,
+            rolled.is_due or rolled.trigger_count > (
+                select count(*)
+                from pg_proc as p
+                inner join pg_trigger as t on t.tgfoid = p.oid and t.tgenabled = 'A'
+                where
+                    p.pronamespace = fill.pronamespace
+                    and p.prosecdef
+                    and starts_with(p.proname, left(fill.proname, -4) || 'keep_')
+            ) as is_due
+        from cdc.roll_up as rolled
+        left join pg_proc as fill on fill.oid = to_regprocedure(rolled.routine)
+    ),
+
+    found as (
+        select
+            rolled.model_name,
+            rolled.fact_name,
+            rolled.routine,
+            rolled.inputs,
+            rolled.retry_at,
+            rolled.error,
+            bool_or(own.is_due) as is_due,
+            min(plans.applied_lsn) as applied_lsn,
+            max(plans.applied_lsn) as newest_lsn,
+            bool_or(plans.engine = 'spark') as is_of_spark,
+            min(plans.model_name) filter (where plans.state <> 'follows') as waits_for,
+            min(other.model_name) filter (where other.is_due) as filled_after
+        from cdc.roll_up as rolled
+        inner join kept as own on own.model_name = rolled.model_name
+        cross join lateral unnest(rolled.inputs) as input (name)
+        left join plans on plans.model_name = input.name
+        left join kept as other on other.model_name = input.name
+        group by rolled.model_name
+        having count(plans.model_name) > 0
+    )
+
+    select
+        found.model_name,
+        found.fact_name,
+        case
+            when found.is_due and found.waits_for is null and found.filled_after is null then 'fill'
+        end,
+        found.routine,
+        found.inputs,
+        found.applied_lsn,
+        found.retry_at,
+        case
+            when found.error is not null then 'failed'
+            when found.is_due or found.filled_after is not null or found.waits_for is not null
+                or found.applied_lsn < found.newest_lsn
+                then 'waits'
+            else 'follows'
+        end,
+        case
+            when found.error is not null then found.error
+            when found.waits_for is not null then format('%s, which it is made of, %s: %s', waiting.model_name, waiting.state, waiting.reason)
+            when found.filled_after is not null then format('%s, which it is made of, is not filled yet', found.filled_after)
+            when found.is_due then 'it is not filled yet'
+            when found.applied_lsn < found.newest_lsn then format(
+                'the models that it is made of are at different positions, from %s to %s', found.applied_lsn, found.newest_lsn
+            )
+        end,
+        case
+            when found.error is not null then '`dbt build` tries it at once'
+            when found.waits_for is not null then waiting.remedy
+            when found.is_of_spark and found.applied_lsn < found.newest_lsn then '`spark-submit spark/apply.py`'
+            when found.is_due or found.filled_after is not null or found.applied_lsn < found.newest_lsn
+                then '`loader run --build` or `dbt build`'
+        end
+    from found
+    left join plans as waiting on waiting.model_name = found.waits_for
+$$;

@@ -1,0 +1,97 @@
+-- Give a model's table the columns of `pattern`, a query without rows, and return whether its rows went. Where
+-- other columns than the derived ones change, or the key, nothing can be added to its rows. Then they go, but
+-- where the `former` routine is named: there the table stays as it is. The table itself stays, with its grants
+-- and with the views on columns that stay.
+create or replace function cdc.adapt_table(
+    target regclass, pattern text, derived text[], key_name text, key text[], required text[], former text
+) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    -- A name that is free: whoever calls apply may have made temporary tables before.
+    pattern_name constant text := 'pattern_' || gen_random_uuid();
+    is_other boolean;
+    changes text;
+begin
+    execute format('create temporary table %I on commit drop as (%s) with no data', pattern_name, pattern);
+    with columns as (
+        select
+            coalesce(new.attname, old.attname) as name,
+            old.attname is not null as is_there,
+            new.attname is not null as is_declared,
+            (old.atttypid, old.atttypmod) is not distinct from (new.atttypid, new.atttypmod) as is_same,
+            format_type(new.atttypid, new.atttypmod) as type
+        from (
+            select * from pg_attribute as a where a.attrelid = target and a.attnum > 0 and not a.attisdropped
+        ) as old
+        full join (
+            select * from pg_attribute as a
+            where a.attrelid = ('pg_temp.' || quote_ident(pattern_name))::regclass and a.attnum > 0
+        ) as new on new.attname = old.attname
+    ),
+
+    judged as (
+        select
+            bool_or(columns.is_declared and not columns.is_same and columns.name <> all (derived))
+            or not exists (
+                select from pg_constraint as c
+                where
+                    c.conrelid = target
+                    and c.conname = key_name
+                    and key = array(
+                        select a.attname::text
+                        from unnest(c.conkey) with ordinality as k (attnum, place)
+                        inner join pg_attribute as a on a.attrelid = c.conrelid and a.attnum = k.attnum
+                        order by k.place
+                    )
+            ) as is_other
+        from columns
+    )
+
+    select
+        judged.is_other,
+        (
+            select string_agg(change.action, ', ' order by change.action desc)
+            from (
+                select format('drop column %I', columns.name) as action
+                from columns
+                where
+                    columns.is_there and not columns.is_same
+                    and case
+                        when former is null then columns.is_declared or judged.is_other
+                        -- A column that the former routine does not fill is somebody else's.
+                        else exists (
+                            select from pg_proc as p
+                            where
+                                p.oid = to_regproc(former)
+                                and strpos(p.prosrc, '"' || replace(columns.name, '"', '""') || '"') > 0
+                        )
+                    end
+                union all
+                select format('add column %I %s', columns.name, columns.type)
+                from columns
+                where columns.is_declared and not columns.is_same
+            ) as change
+        )
+    into is_other, changes
+    from judged;
+    execute format('drop table pg_temp.%I', pattern_name);
+    if is_other and former is not null then
+        return true;
+    end if;
+    if is_other then
+        execute format('lock table %s in access exclusive mode', target);
+        execute format('delete from %s', target);
+    end if;
+    if changes is not null then
+        execute format('alter table %s %s', target, changes);
+    end if;
+    if is_other then
+        perform cdc.keep_constraints(target, key_name, key, required);
+    end if;
+    return is_other;
+exception
+    when dependent_objects_still_exist then
+        raise exception '% declares other columns, and a view or a key still needs an old one: %', target, sqlerrm
+            using hint = 'Drop what needs the column, run dbt build, and make it again.';
+end
+$$;

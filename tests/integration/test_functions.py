@@ -1,0 +1,52 @@
+"""`loader setup` replaces the functions of the staging schema; nothing else works with others."""
+
+from __future__ import annotations
+
+import pytest
+
+from loader.staging import migrate
+from testkit.databases import Database
+
+FORMER = """
+create or replace function cdc.slice_size() returns bigint language sql as 'select 1::bigint';
+create or replace function cdc.of_the_past(slot text) returns text language sql as 'select slot';
+"""
+
+
+@pytest.fixture
+def upgraded(source: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """A database that another version has set up."""
+    known = migrate.functions()
+    with monkeypatch.context() as former:
+        former.setattr(migrate, "functions", lambda: [*known, FORMER])
+        source.must("setup")
+    assert source.value("select cdc.slice_size()") == 1
+    return source
+
+
+def test_functions_of_another_version_are_refused(upgraded: Database) -> None:
+    for command in (("run", "--once"), ("status",), ("setup", "--check")):
+        done = upgraded.loader(*command)
+        assert done.returncode == 20, command
+        assert "are of another version of waltally" in done.stderr, command
+        assert "Try: run `loader setup`" in done.stderr, command
+
+
+def test_setup_replaces_them_and_drops_what_is_in_no_file(upgraded: Database) -> None:
+    assert "made the functions of schema cdc\n" in upgraded.must("setup")
+    assert upgraded.value("select cdc.slice_size()") == 200000
+    assert upgraded.value("select to_regprocedure('cdc.of_the_past(text)') is null")
+    assert upgraded.must("setup") == "Everything is set up already.\n"
+    upgraded.insert(2)
+    upgraded.must("run", "--once")
+    assert upgraded.staged() == 2
+    assert "dropped the schema cdc" in upgraded.must("teardown", "--purge", "--yes")
+
+
+def test_replacing_keeps_the_rights_that_others_were_granted(upgraded: Database) -> None:
+    query = "select proacl::text from pg_proc where oid = 'cdc.apply(text, text)'::regprocedure"
+    upgraded.execute("grant execute on function cdc.apply(text, text) to pg_monitor")
+    granted = upgraded.value(query)
+    upgraded.must("setup")
+    assert upgraded.value(query) == granted
+    assert "pg_monitor=X" in granted
