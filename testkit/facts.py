@@ -35,6 +35,7 @@ def column(name: str, type_: str, **more: Any) -> dict[str, Any]:
         "path": [],
         "bounds": [],
         "labels": {},
+        "other_label": None,
         "value_type": type_,
         "nulls": "leave_out",
         **more,

@@ -262,7 +262,7 @@ def _holds(condition: Condition, row: Mapping[str, Any]) -> Any:
     if value is ABSENT:
         return ABSENT
     if condition.has_bound and value is not None:
-        (bound,) = condition.values
+        bound = condition.bound
         try:
             if condition.is_of_numbers:
                 is_above = bool(_NUMBER.fullmatch(value)) and Decimal(value) >= Decimal(bound)
@@ -275,7 +275,7 @@ def _holds(condition: Condition, row: Mapping[str, Any]) -> Any:
         return is_above == (condition.test == "at_least") if is_known else None
     if condition.test == "is_null":
         return (value is None) == condition.is_null
-    if value is None:
+    if value is None and condition.test == "not_in":
         return False
     return (value in condition.values) == (condition.test == "in")
 
@@ -287,6 +287,8 @@ def _moment(value: str) -> datetime:
 def _canonical(dimension: Dimension, value: Any) -> Any:
     if dimension.type == "uuid" and value is not None:
         return str(UUID(value))
+    if value is not None and dimension.other_label is not None:
+        return dimension.labels.get(value, dimension.other_label)
     return dimension.labels.get(value, value)
 
 

@@ -69,6 +69,8 @@ class Dimension:
     """The lower bounds of buckets; () for other kinds."""
     labels: Mapping[str, str]
     """By the text of a value what it is called in the fact."""
+    other_label: str | None
+    """What a value without a label is called; None: by its own text. Null stays null."""
     value_type: str
     """The type of a value; that of the fact's column but where it has labels."""
     nulls: Literal["leave_out", "count"]
@@ -86,8 +88,11 @@ class Condition:
 
     column: str
     test: Literal["in", "not_in", "is_null", "at_least", "below"]
-    values: tuple[str, ...]
-    """The texts of `in` and `not_in`, or the one bound; empty for `is_null`."""
+    values: tuple[str | None, ...]
+    """The texts of `in` and `not_in`, None for null, or the one bound; empty for `is_null`.
+
+    Null meets an `in` whose list has it, and never a `not_in`.
+    """
     is_null: bool | None
     """What `is_null` asks for; None for the other tests."""
 
@@ -97,9 +102,14 @@ class Condition:
         return self.test in ("at_least", "below")
 
     @property
+    def bound(self) -> str:
+        """The number, date or time that it compares with."""
+        return str(self.values[0])
+
+    @property
     def is_of_numbers(self) -> bool:
         """Whether the bound is a number."""
-        return self.has_bound and _NUMBER.fullmatch(self.values[0]) is not None
+        return self.has_bound and _NUMBER.fullmatch(self.bound) is not None
 
 
 @dataclass(frozen=True)

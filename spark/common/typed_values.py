@@ -66,12 +66,13 @@ def labelled(text: Column, dimension: Dimension) -> Column:
     text = canonical(text, dimension.value_type)
     if not dimension.labels:
         return text
-    found = text
+    found = text if dimension.other_label is None else sql.lit(dimension.other_label)
     for value, label in dimension.labels.items():
         found = sql.when(text == value, label).otherwise(found)
     # What is not of its type must not pass for a label.
     is_bad = _reason(text, dimension.column, dimension.value_type, True).isNotNull()
-    return sql.when(is_bad, sql.concat(sql.lit(UNREADABLE), text)).otherwise(found)
+    found = sql.when(is_bad, sql.concat(sql.lit(UNREADABLE), text)).otherwise(found)
+    return sql.when(text.isNotNull(), found)
 
 
 def example(value: Column) -> Column:
@@ -187,9 +188,12 @@ def holds(condition: Condition, text: Column) -> Column:
     if condition.test == "is_null":
         return text.isNull() if condition.is_null else text.isNotNull()
     if not condition.has_bound:
-        is_in = text.isin(list(condition.values))
-        return sql.coalesce(is_in if condition.test == "in" else ~is_in, sql.lit(False))
-    (bound,) = condition.values
+        is_in = text.isin([each for each in condition.values if each is not None])
+        of_null = condition.test == "in" and None in condition.values
+        return sql.when(text.isNull(), of_null).otherwise(
+            is_in if condition.test == "in" else ~is_in
+        )
+    bound = condition.bound
     if condition.is_of_numbers:
         is_above = exact_sums.is_at_least(sql.when(is_number(text), text), bound)
     else:

@@ -274,10 +274,15 @@ def _met(condition: Condition, type_: ColumnType) -> str:
     if condition.test == "is_null":
         return f"{text} is {'null' if condition.is_null else 'not null'}"
     if not condition.has_bound:
-        test = "in" if condition.test == "in" else "not in"
-        listed = ", ".join(map(literal, condition.values))
-        return f"""coalesce({text} collate "C" {test} ({listed}), false)"""
-    (bound,) = condition.values
+        is_in = condition.test == "in"
+        texts = [each for each in condition.values if each is not None]
+        met = "false" if is_in else "true"
+        if texts:
+            listed = ", ".join(map(literal, texts))
+            met = f"""{text} collate "C" {"in" if is_in else "not in"} ({listed})"""
+        of_null = "true" if is_in and None in condition.values else "false"
+        return f"case when {text} is null then {of_null} else {met} end"
+    bound = condition.bound
     if condition.is_of_numbers:
         return f"coalesce({text}::pg_catalog.numeric {operator} {bound}, false)"
     time = bound if len(bound) > 10 else f"{bound} 00:00:00"

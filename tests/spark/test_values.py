@@ -121,6 +121,11 @@ CASES: dict[str, tuple[str, str | dict[str, Any], Texts]] = {
         {"labels": {"0": "draft"}, "type": "integer"},
         {"0": "draft", "7": "7"},
     ),
+    "ft_other_state": (
+        "state",
+        {"labels": {"0": "draft"}, "type": "integer", "else": "other"},
+        {"0": "draft", "7": "other"},
+    ),
     "ft_path": ("doc", {"path": ["a", "b"], "of": "doc"}, DOCUMENTS),
     "ft_json_path": (
         "json_",
@@ -171,7 +176,7 @@ UNITS: dict[str, tuple[dict[str, str], str]] = {
 }
 """By dimension of those: how it is declared, and in SQL."""
 
-CONDITIONS: tuple[tuple[str, dict[str, Any], set[str]], ...] = (
+CONDITIONS: tuple[tuple[str, dict[str, Any], set[str | None]], ...] = (
     ("number", {"at_least": "1.5"}, {"9.5"}),
     ("number", {"in": ["1.0", "9.50"]}, {"1.0"}),
     ("real_", {"below": "0.1"}, {"0", "-0"}),
@@ -186,6 +191,10 @@ CONDITIONS: tuple[tuple[str, dict[str, Any], set[str]], ...] = (
     ("email", {"not_in": ["a"]}, {"A", "á"}),
     ("code", {"in": ["a   "]}, {"a"}),
     ("word", {"is_null": False}, {"true", "false", "t", UUID}),
+    ("word", {"in": ["t", "true", None]}, {"t", "true", None}),
+    ("word", {"in": [None]}, {None}),
+    ("word", {"not_in": ["t", None]}, {"true", "false", UUID}),
+    ("word", {"not_in": [None]}, {"true", "false", "t", UUID}),
 )  # fmt: skip
 """Conditions of a column, and the values for which they hold."""
 
@@ -280,7 +289,11 @@ def conditions(times: int) -> set[tuple[str, ...]]:
         for column, texts in VALUES.items()
         for text in texts
         if any(
-            counts := [str(times * (name == column and text in has)) for name, _, has in CONDITIONS]
+            # In a row of another column it is null.
+            counts := [
+                str(times * ((text if name == column else None) in has))
+                for name, _, has in CONDITIONS
+            ]
         )
         and set(counts) != {"0"}
     }

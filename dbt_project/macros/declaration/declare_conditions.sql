@@ -1,5 +1,5 @@
 {# Which rows count, for the fact or for a measure: [{column, test, values, is_null}]. A list's values are
-   compared as texts; a bound is a number, or a date or time in UTC. #}
+   compared as texts, and may have null; a bound is a number, or a date or time in UTC. #}
 {% macro declare_conditions(where, of='') %}
     {%- do waltally.check_declaration([[
         where is not mapping,
@@ -26,14 +26,10 @@
                     is_list and (value is string or value is mapping or value is not iterable or not value),
                     named ~ ' ' ~ test ~ ' is ' ~ value ~ '; it takes a list of values, one or more',
                 ],
-                [
-                    is_list and value is iterable and value is not string and none in value,
-                    named ~ ' ' ~ test ~ " has null, which equals nothing; it takes values, and {'is_null': true}",
-                ],
             ]) -%}
             {%- set texts = [waltally.declare_bound(named ~ ' ' ~ test, value)] if is_bound else [] -%}
             {%- for one in (value if is_list else []) -%}
-                {%- do texts.append(one | string | lower if one is boolean else one | string) -%}
+                {%- do texts.append(none if one is none else one | string | lower if one is boolean else one | string) -%}
             {%- endfor -%}
             {%- do conditions.append({
                 'column': column,

@@ -1,6 +1,6 @@
-{# One dimension: {name, type, kind, column, unit, timezone, column_timezone, path, bounds, labels, value_type,
-   nulls}. `unit` is that of a period: day, hour, week, month, quarter, year or a number of seconds; `value_type`
-   that of a value before it gets its label. #}
+{# One dimension: {name, type, kind, column, unit, timezone, column_timezone, path, bounds, labels, other_label,
+   value_type, nulls}. `unit` is that of a period: day, hour, week, month, quarter, year or a number of seconds; `value_type`
+   that of a value before it gets its label; `other_label` what a value without a label is called. #}
 {% macro declare_dimension(name, given) %}
     {%- set named = 'dimension ' ~ name -%}
     {%- set spec = {'type': waltally.name_type(given)} if given is string else given -%}
@@ -11,7 +11,7 @@
     ]]) -%}
     {%- do waltally.check_keys(named, spec, [
         'type', 'date_of', 'hour_of', 'week_of', 'month_of', 'quarter_of', 'year_of', 'bucket_of', 'bounds', 'every',
-        'path', 'of', 'labels', 'timezone', 'column_timezone', 'from', 'nulls'
+        'path', 'of', 'labels', 'else', 'timezone', 'column_timezone', 'from', 'nulls'
     ]) -%}
     {%- set units = {
         'date_of': 'day', 'hour_of': 'hour', 'week_of': 'week', 'month_of': 'month', 'quarter_of': 'quarter',
@@ -29,6 +29,10 @@
         [
             'labels' in spec and kind not in ['column', 'path'],
             named ~ ' has labels beside ' ~ kind ~ '; a column or a path takes them',
+        ],
+        [
+            'else' in spec and 'labels' not in spec,
+            named ~ " has else, and no labels; write 'labels': {value: name} together with it",
         ],
         [
             kind == 'path' and (path is string or path is mapping or path is not iterable or not path),
@@ -104,6 +108,7 @@
         'path': path | map('string') | list if kind == 'path' else [],
         'bounds': bounds,
         'labels': waltally.declare_labels(name, spec['labels'], type) if 'labels' in spec else {},
+        'other_label': waltally.declare_label(name, spec['else']) if 'else' in spec else none,
         'value_type': type,
         'nulls': nulls,
     }) }}
@@ -177,14 +182,23 @@
         {%- do waltally.check_declaration([
             [
                 not modules.re.fullmatch({'text': '(?s).*', 'boolean': 'true|false'}.get(type, '0|-?[1-9][0-9]*'), text),
-                'labels of dimension ' ~ name ~ ' has ' ~ value ~ ', which is no ' ~ type,
-            ],
-            [
-                label.encode('utf-8') | length > 1000,
-                'a label of dimension ' ~ name ~ ' has more than 1000 bytes; it takes a shorter one',
+                'labels of dimension ' ~ name ~ ' has ' ~ value ~ ', which is no ' ~ type
+                ~ (": 'else' stands beside 'labels', not in it" if text == 'else' else ''),
             ],
         ]) -%}
-        {%- do labels.update({text: label}) -%}
+        {%- do labels.update({text: waltally.declare_label(name, label)}) -%}
     {%- endfor -%}
     {{ return(labels) }}
+{% endmacro %}
+
+{# A label: a text that has room in the model's key. #}
+{% macro declare_label(name, label) %}
+    {%- do waltally.check_declaration([
+        [label is not string, 'a label of dimension ' ~ name ~ ' is ' ~ label ~ '; write a text'],
+        [
+            label is string and label.encode('utf-8') | length > 1000,
+            'a label of dimension ' ~ name ~ ' has more than 1000 bytes; write a shorter one',
+        ],
+    ]) -%}
+    {{ return(label) }}
 {% endmacro %}
