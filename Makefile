@@ -16,7 +16,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_USER := 0
 
-.PHONY: help packages install install-debezium spark-bundle browser demo picture acceptance soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle browser demo picture acceptance mutants soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -56,6 +56,9 @@ acceptance: install browser  ## Run every slow and exhaustive test, two at a tim
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 2 --dist worksteal -m slow
 	@echo "More random histories for the delta rules"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v tests/properties
+
+mutants: install  ## Break the product in fifty small ways; say what no test finds: make mutants ONLY=lock
+	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINUTES=20 SEED=1
 	$(BIN)/python -m tests.soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \

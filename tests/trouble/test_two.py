@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 
+import pytest
+
+from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
 from testkit.databases import Database
 from testkit.following import end, is_copying, is_followed
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
 from testkit.servers import connect
+from waltally.errors import Interrupted
 
 
 def test_a_running_loader_is_left_alone_and_the_next_takes_over_when_it_is_killed(
@@ -59,6 +64,16 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
         frozen.kill()
         frozen.communicate()
     assert change_log(source) == second_opinion(source, other)
+
+
+def test_a_position_that_another_loader_has_moved_is_left_alone(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    with closing(ChangeLog(pipeline.loader_settings)) as log:
+        position = log.record().position_lsn
+        log.commit_position(position, position + 8, 0)
+        with pytest.raises(Interrupted, match="is no longer"):
+            log.commit_position(position, position + 16, 0)
+        assert log.record().position_lsn == position + 8
 
 
 def test_a_transaction_that_is_prepared_across_a_seed_is_counted_once(pipeline: Pipeline) -> None:

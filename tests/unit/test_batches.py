@@ -124,6 +124,21 @@ def test_redelivered_transactions_are_passed_over(
     assert [row[0] for row in rows] == [at for at, changes in history[stored:] for _ in changes]
 
 
+def test_what_commits_exactly_at_the_stored_position_is_new() -> None:
+    """It begins where the record before it ends: that is not yet stored."""
+    rows, _ = drain([transaction(100, [b"{}"])], 100, Limits())
+    assert [row[0] for row in rows] == [100]
+
+
+def test_a_batch_ends_before_the_first_position_of_partitions_that_are_not_there() -> None:
+    batcher = Batcher(SLOT, Position())
+    for message in transaction(100, [b"{}"]):
+        batcher.accept(message)
+    batcher.batch.end_lsn = 200
+    assert batcher.fits(Begin(199, 207, 1, 0))
+    assert not batcher.fits(Begin(200, 208, 1, 0))
+
+
 def test_a_keepalive_moves_the_position_only_between_transactions() -> None:
     position = Position()
     batcher = Batcher(SLOT, position)

@@ -1,0 +1,1 @@
+"""Small faults of the product, each with the test that finds it."""
