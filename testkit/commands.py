@@ -12,9 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,28 +22,12 @@ import pytest
 from typer.testing import CliRunner
 
 from loader.cli import app
+from testkit.waiting import wait_until as wait_until
 from waltally import failpoints
 
 if TYPE_CHECKING:
     from dbt.cli.main import dbtRunner
     from dbt.contracts.graph.manifest import Manifest
-
-
-def wait_until(
-    condition: Callable[[], object],
-    claim: str = "it comes true",
-    seconds: float = 120.0,
-    pause: float = 0.05,
-) -> None:
-    """Poll until the condition holds; fail with the claim where it does not in time.
-
-    `pause` is the time between two looks, in seconds.
-    """
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {seconds:g} s: {claim}"
-        time.sleep(pause)
-
 
 ROOT = Path(__file__).parents[1]
 LOADER = Path(sys.executable).parent / "loader"

@@ -61,14 +61,13 @@ class Database:
         """
         self.execute("select pg_switch_wal()")
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the loader has to know beside where the database is."""
+        return {"LOADER_SLOT": self.slot, "LOADER_MANIFEST": str(self.manifest)}
+
     def environment(self, **more: str) -> dict[str, str]:
-        return {
-            **os.environ,
-            **self.cluster.environment(self.name),
-            "LOADER_SLOT": self.slot,
-            "LOADER_MANIFEST": str(self.manifest),
-            **more,
-        }
+        return {**os.environ, **self.cluster.environment(self.name), **self.settings, **more}
 
     def declare(self, **declarations: Mapping[str, Any]) -> None:
         """Declare these facts, by name, from here on and no others."""

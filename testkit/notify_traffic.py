@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from testkit import notify_changes as changes
+from testkit import source
 from testkit.notify_changes import Session, templates_of
 from testkit.source import Identity
 from testkit.traffic import Sessions
@@ -74,6 +75,14 @@ def mix(
             raise ValueError(f"no kind of change is called {name}; there are {', '.join(by_name)}")
         chosen[by_name[name]] = weight
     return chosen
+
+
+def inhabit(dsn: str, identity: Identity, seed: int) -> None:
+    """Make the application's tables in an empty database, with rows, a few of them with nulls."""
+    source.create(dsn)
+    nulls = 0.02 if identity == "full" else 0.0
+    source.fill(dsn, 5, 15, live_rows=2000, history_rows=3000, seed=seed, null_share=nulls)
+    source.set_identity(dsn, identity)
 
 
 class Traffic(Sessions[Session]):

@@ -1,13 +1,11 @@
-"""A source, a target and the pipeline between them, operated as a person would."""
+"""Notify's tables and the shipped fact, operated as a person would, and what must come of it."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,20 +18,11 @@ from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.setup.dbt_project import Declared, parse_project, read_manifest
 from testkit import recount
-from testkit.commands import (
-    SHORT_PAUSES,
-    RunningLoader,
-    only_environment,
-    profiles,
-    run_loader,
-    sentence,
-    wait_until,
-)
-from testkit.comparison import Difference
+from testkit.commands import RunningLoader, only_environment
 from testkit.databases import Database
 from testkit.facts import shipped_manifest
 from testkit.models import Models
-from waltally.settings import DEFAULT_SCHEMA, Settings
+from testkit.system import System
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
@@ -41,54 +30,21 @@ Group = tuple[str, ...]
 Counts = Counter[Group]
 
 
-class Pipeline:
-    """A source and a target, the same by default, with the commands of an operator.
-
-    `home` is the folder of dbt's profile, its output and the loaders' logs.
-    """
+class Pipeline(System):
+    """The system of the shipped fact: its steps in this process, and what the fact must hold."""
 
     def __init__(
         self, source: Database, home: Path, models: Models, target: Database | None = None
     ) -> None:
-        self.source = source
-        self.target = target or source
-        self.home = home
-        self.project: Path | None = None
-        """The dbt project; None for the shipped one."""
+        super().__init__(source, home, target)
         self.source.manifest = shipped_manifest()
-        self.limits: dict[str, object] = {**SHORT_PAUSES}
-        """Constants of the loader's modules that loaders in the background have instead."""
         self._models = models
         self._installed: Models | None = None
-        self._logs = 0
-
-    @property
-    def slot(self) -> str:
-        return self.source.slot
-
-    @property
-    def loader_settings(self) -> Settings:
-        """The settings that the commands have."""
-        source, target = self.dsns
-        return Settings.of(source, target, self.slot, DEFAULT_SCHEMA)
 
     @property
     def wanted(self) -> Declared:
         """What `loader setup` would register."""
         return read_manifest(self.source.manifest)
-
-    @property
-    def dsns(self) -> tuple[str, str]:
-        """How to connect to the source and to the target."""
-        return (
-            self.source.cluster.dsn(self.source.name),
-            self.target.cluster.dsn(self.target.name),
-        )
-
-    def environment(self, **more: str) -> dict[str, str]:
-        """What a command needs: the profile, the source as libpq's own variables, the target."""
-        target = {"LOADER_TARGET_DSN": self.dsns[1]}
-        return {**self.source.environment(), **profiles(self.home), **target, **more}
 
     def use_project(self, project: Path) -> None:
         """Declare and build the facts of this dbt project from here on."""
@@ -97,38 +53,19 @@ class Pipeline:
         facts = parse_project(project, {}).facts
         self.source.declare(**{fact.name: fact.declaration for fact in facts})
 
-    # The loader as a command.
+    # Before a build, as an operator does, `dbt run`.
 
     def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run the loader to its end; before a build, as an operator does, `dbt run`."""
+        """Run the loader to its end."""
         if "--build" in arguments:
             self.install()
-        return run_loader(arguments, self.environment(**more))
-
-    def must(self, *arguments: str) -> str:
-        """Run the loader and return its standard output; fail the test where it fails."""
-        done = self.loader(*arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def refused(self, *arguments: str) -> tuple[int, str]:
-        """Run the loader, which must refuse, and return its exit code and its error."""
-        done = self.loader(*arguments)
-        return done.returncode, sentence(done.stderr)
+        return super().loader(*arguments, **more)
 
     def start(self, *arguments: str, **more: str) -> RunningLoader:
-        """Start a loader in the background; its pauses between tries are short."""
+        """Start a loader in the background."""
         if "--build" in arguments:
             self.install()
-        self._logs += 1
-        log = self.home / f"run{self._logs}.log"
-        return RunningLoader(self.environment(**more), log, *arguments, limits=self.limits)
-
-    def follow(self, *arguments: str, **more: str) -> RunningLoader:
-        """Start a loader and return it once it follows the slot."""
-        running = self.start(*arguments, **more)
-        running.wait_for("following the slot")
-        return running
+        return super().start(*arguments, **more)
 
     # The steps in this process, where a test is about their errors.
 
@@ -147,7 +84,7 @@ class Pipeline:
             self._installed is not self._models
             or not self.target.execute(installed, self.slot)[0][0]
         ):
-            with self.dbt_environment():
+            with only_environment(self.dbt_environment()):
                 self._models.copy_into(self.target, self.slot)
             self._installed = self._models
 
@@ -166,21 +103,6 @@ class Pipeline:
         )
         assert state == "waits", state
         return str(reason)
-
-    @contextmanager
-    def dbt_environment(self) -> Iterator[None]:
-        """What dbt in this process reads: the profile, the database and the settings."""
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PG", "LOADER_", "DBT_"))
-        }
-        settings = {"LOADER_SLOT": self.slot}
-        if self.project is not None:
-            settings["DBT_PROJECT_DIR"] = str(self.project)
-        target = self.target.cluster.environment(self.target.name)
-        with only_environment({**kept, **target, **profiles(self.home), **settings}):
-            yield
 
     def begin(self, rows: int = 5) -> None:
         """Set up, with a history that only a seed knows and changes that are staged and built."""
@@ -225,19 +147,8 @@ class Pipeline:
 
     # What came of it.
 
-    def staged(self) -> int:
-        return self.target.staged()
-
-    def wait_for_staged(self, rows: int) -> None:
-        wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")
-
     def position(self) -> str:
         return str(self.target.value("select position_lsn from cdc.slot_position"))
-
-    def differences(self) -> list[Difference]:
-        """Return where the fact differs from a recount."""
-        source, target = self.dsns
-        return recount.differences(source, target, slot=self.slot)
 
     def fact(self) -> tuple[Counts, Counts]:
         """Return what the fact says of live and archived rows, by group."""

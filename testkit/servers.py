@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import psycopg2
+from psycopg.conninfo import make_conninfo
 
 from waltally import database
 from waltally.database import Connection, Target
@@ -160,7 +161,7 @@ class Cluster:
             "user": user,
             **more,
         }
-        return " ".join(f"{key}={value}" for key, value in words.items())
+        return make_conninfo("", **words)
 
     def environment(self, dbname: str = "postgres", user: str = "postgres") -> dict[str, str]:
         """Return libpq's environment variables for a database of this server."""

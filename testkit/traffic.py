@@ -16,6 +16,8 @@ import psycopg2
 from psycopg2 import errors
 from psycopg2.extensions import cursor as Cursor
 
+from testkit.waiting import wait_until
+
 
 @dataclass
 class BaseSession:
@@ -171,6 +173,11 @@ class Sessions(Generic[S]):
             )
         for thread in self._threads:
             thread.start()
+
+    def wait(self, changes: int) -> None:
+        """Return once so many changes more are committed; it goes on."""
+        until = self.counts.total() + changes
+        wait_until(lambda: self.counts.total() >= until, "the traffic goes on")
 
     def stop(self) -> None:
         """End each session after its current transaction; raise the first unexpected error."""

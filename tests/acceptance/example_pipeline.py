@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import yaml
 
@@ -18,21 +19,13 @@ from demo import example as examples
 from demo.example import Example
 from loader.applying.applier import apply_once
 from testkit import comparison
-from testkit.commands import (
-    ROOT,
-    SHORT_PAUSES,
-    RunningLoader,
-    profiles,
-    run_dbt,
-    run_loader,
-    wait_until,
-)
+from testkit.commands import ROOT, RunningLoader, profiles, run_dbt, wait_until
 from testkit.comparison import Difference
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
-from testkit.spark_jobs import run_job
+from testkit.system import System
+from testkit.traffic import Sessions
 from tests.acceptance.variations import Model
-from waltally.settings import DEFAULT_SCHEMA, Settings
 
 RATE = 50
 """Transactions per second of each session: enough for every kind of change to meet every step."""
@@ -48,60 +41,42 @@ class ExamplePipeline:
         self.random = Random(seed)
         self.recounts = {each.fact: each for each in example.recounts}
         """What each of the facts that are declared now must hold."""
-        self.databases = make_databases(example, cluster, stack)
-        self.warehouse = self.databases[-1]
-        self._home = home
-        self._sources = {
-            each.slot: cluster.dsn(each.name) for each in self.databases[: len(example.slots)]
-        }
-        self._warehouse_dsn = cluster.dsn(self.warehouse.name)
+        *sources, self.warehouse = make_databases(example, cluster, stack)
+        self._systems = [
+            System(source, project_of(name), self.warehouse)
+            for source in sources or [self.warehouse]
+        ]
         self._since: dict[str, str] = {}
         self._is_installed = False
         self._has_spark_facts = example.has_spark_facts
         self._loaders: list[RunningLoader] = []
-        self._starts = 0
-        self._project = project_of(name)
-        shutil.rmtree(self._project / "models")
-        shutil.copytree(example.project / "models", self._project / "models")
-        self._environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("PG")},
-            **cluster.environment(self.warehouse.name),
-            **profiles(self._project),
-            "DBT_PROJECT_DIR": str(self._project),
-            "LOADER_MANIFEST": str(self._project / "target" / "manifest.json"),
-            "LOADER_TARGET_DSN": self._warehouse_dsn,
-            "TMPDIR": str(home),
-        }
-        for number, dsn in enumerate(self._sources.values()):
+        self._models = project_of(name) / "models"
+        shutil.rmtree(self._models)
+        shutil.copytree(example.project / "models", self._models)
+        self.traffic: list[Sessions[Any]] = []
+        for number, system in enumerate(self._systems):
+            system.project = project_of(name)
+            system.given = {
+                "LOADER_MANIFEST": str(system.home / "target" / "manifest.json"),
+                "TMPDIR": str(home),
+            }
+            dsn = system.dsns[0]
             example.create(dsn)
             example.fill(dsn, 1500, seed + 100 * number)
-        self.traffic = [
-            example.traffic(dsn, seed=seed + 100 * number, rate=RATE, truncates=True)
-            for number, dsn in enumerate(self._sources.values())
-        ]
+            self.traffic.append(
+                example.traffic(dsn, seed=seed + 100 * number, rate=RATE, truncates=True)
+            )
 
     # The commands.
 
-    def of_slot(self, slot: str) -> dict[str, str]:
-        """Return the environment of the commands for one of the sources."""
-        return {
-            **self._environment,
-            "LOADER_SLOT": slot,
-            "LOADER_SOURCE_DSN": self._sources[slot],
-        }
-
     def run(self, program: str, *arguments: str) -> None:
-        """Run loader or dbt for each source, to its end; fail the test where it fails."""
-        run = {"dbt": run_dbt, "loader": run_loader}[program]
-        for slot in self._sources:
-            done = run(arguments, self.of_slot(slot))
-            said = f"{slot} {arguments}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-            assert done.returncode == 0, said
+        """Run a command for each source, to its end; fail the test where it fails."""
+        for system in self._systems:
+            system.do(program, *arguments)
 
     def set_up(self) -> None:
         """Register the facts as the models declare them now."""
-        done = run_dbt(("--quiet", "parse"), self._environment)
-        assert done.returncode == 0, done.stdout + done.stderr
+        self._systems[0].do("dbt", "--quiet", "parse")
         self.run("loader", "setup")
 
     def seed(self, *facts: str) -> None:
@@ -110,8 +85,8 @@ class ExamplePipeline:
         # A fact that keeps purged rows counted is compared with them, up to the seed's position.
         keeps_purged = any("%(purges)s" in each.query for each in self.recounts.values())
         with self.loaders() if keeps_purged and not self._loaders else nullcontext():
-            for slot in self._sources:
-                run_job(f"spark-submit spark/seed.py{names}", self.of_slot(slot))
+            for system in self._systems:
+                system.spark_job(f"spark-submit spark/seed.py{names}")
         for name in facts or tuple(self.recounts):
             # From here on a fact remembers purged rows, also over later baselines.
             self._since.setdefault(name, self._baseline(name))
@@ -123,13 +98,12 @@ class ExamplePipeline:
         if not self._is_installed:
             self.run("dbt", "run")
             self._is_installed = True
-        for slot, source in self._sources.items():
-            settings = Settings.of(source, self._warehouse_dsn, slot, DEFAULT_SCHEMA)
-            apply_once(settings)
+        for system in self._systems:
+            apply_once(system.loader_settings)
             if self._has_spark_facts:
-                run_job("spark-submit spark/apply.py --once", self.of_slot(slot))
+                system.spark_job("spark-submit spark/apply.py --once")
                 # A roll-up of what is built now for the first time is filled.
-                apply_once(settings)
+                apply_once(system.loader_settings)
 
     def refresh(self) -> None:
         """Start every model from its baseline again, and run dbt's tests of all."""
@@ -157,24 +131,16 @@ class ExamplePipeline:
             self._start_loaders()
 
     def _start_loaders(self) -> None:
-        self._starts += 1
-        self._loaders = [
-            RunningLoader(
-                self.of_slot(slot), self._home / f"{slot}{self._starts}.log", limits=SHORT_PAUSES
-            )
-            for slot in self._sources
-        ]
-        for each in self._loaders:
-            each.wait_for("following the slot")
+        self._loaders = [system.follow() for system in self._systems]
 
     # The models.
 
     def declare(self, model: Model) -> None:
         """Write a fact's model, a new one or another body of one that there is."""
         name = model.recount.fact
-        for path in self._project.glob(f"models/{name}.yml"):
-            path.unlink()  # its contract lists other columns
-        (self._project / "models" / f"{name}.sql").write_text(model.declaration + "\n")
+        # Its contract lists other columns.
+        (self._models / f"{name}.yml").unlink(missing_ok=True)
+        (self._models / f"{name}.sql").write_text(model.declaration + "\n")
         self.recounts |= {each.fact: each for each in (model.recount, *model.roll_ups)}
         self._is_installed = False
         self._since.pop(name, None)
@@ -183,21 +149,16 @@ class ExamplePipeline:
 
     def write(self) -> None:
         """Wait until the traffic has written some more on each source; it goes on."""
-        ends = [each.counts.total() + self.random.randint(20, 100) for each in self.traffic]
-        wait_until(
-            lambda: all(
-                each.counts.total() >= end for each, end in zip(self.traffic, ends, strict=True)
-            ),
-            "the traffic goes on",
-        )
+        for traffic in self.traffic:
+            traffic.wait(self.random.randint(20, 100))
 
     def must_be_exact(self) -> None:
         """Let the traffic pause, apply what it has written and compare; then it goes on."""
         for traffic in self.traffic:
             traffic.stop()
         if self._loaders:
-            for source in self.databases[: len(self._sources)]:
-                self._wait_until_staged(source)
+            for system in self._systems:
+                self._wait_until_staged(system.source)
         self.build()
         assert self.differences() == []
         for traffic in self.traffic:
@@ -221,8 +182,8 @@ class ExamplePipeline:
             for name, recount in self.recounts.items()
             for each in comparison.differences(
                 recount,
-                self._sources,
-                self._warehouse_dsn,
+                {system.slot: system.dsns[0] for system in self._systems},
+                self._systems[0].dsns[1],
                 since=self._since.get(recount.purges_since or name),
             )
         ]

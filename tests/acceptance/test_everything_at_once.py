@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from testkit import recount
 from testkit.commands import wait_until
 from testkit.databases import Database
-from testkit.servers import Cluster
-from tests.acceptance.pipeline import Pipeline
+from testkit.notify_traffic import Traffic, inhabit
+from testkit.system import System, end
 
 
 @pytest.mark.slow
-def test_everything_at_once_under_traffic(
-    cluster: Cluster, database: Database, tmp_path: Path
-) -> None:
+def test_everything_at_once_under_traffic(database: Database, tmp_path: Path) -> None:
     """A loader builds while a seed, full refreshes and a setup run."""
-    pipeline = Pipeline(cluster, database, tmp_path, "full", 11)
-    pipeline.run("loader", "setup")
-    pipeline.run("dbt", "run")
-    pipeline.traffic.start()
-    loader = pipeline.start("loader", "run", "--build")
+    system = System(database, tmp_path)
+    system.has_processes = True
+    # As a user has it: `loader setup` parses the project that is shipped.
+    system.given["LOADER_MANIFEST"] = ""
+    inhabit(system.dsns[0], "full", 11)
+    traffic = Traffic(system.dsns[0], seed=11, rate=60, truncates=True)
+    system.do("loader", "setup")
+    system.do("dbt", "run")
+    traffic.start()
+    loader = system.spawn("loader", "run", "--build")
     try:
         fact = "select to_regclass('analytics.ft_service_stats') is not null"
         wait_until(lambda: database.value(fact) or loader.poll() is not None, "the fact is there")
-        seed = pipeline.start("spark-submit", "spark/seed.py")
-        build = pipeline.start("dbt", "run", "--full-refresh")
-        pipeline.run("loader", "setup")
+        seed = system.spawn("spark-submit", "spark/seed.py")
+        build = system.spawn("dbt", "run", "--full-refresh")
+        system.do("loader", "setup")
         output, _ = build.communicate(timeout=300)
         assert build.returncode == 0 or "the baseline was replaced during" in output
         _, errors = seed.communicate(timeout=300)
         assert seed.returncode == 0, errors
-        pipeline.run("dbt", "run", "--full-refresh")
-        pipeline.write()
+        system.do("dbt", "run", "--full-refresh")
+        traffic.wait(Random(11).randint(50, 400))
         assert loader.poll() is None
     finally:
-        pipeline.traffic.stop()
-        loader.send_signal(signal.SIGTERM)
-        _, errors = loader.communicate(timeout=120)
-    assert loader.returncode == 0, errors
-    pipeline.run("loader", "run", "--once", "--build")
-    assert pipeline.differences() == []
+        traffic.stop()
+        end(loader)
+    system.do("loader", "run", "--once", "--build")
+    assert recount.differences(system.dsns[0], slot=system.slot) == []

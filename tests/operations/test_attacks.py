@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors, extensions
 
-from testkit.commands import LOADER, RunningLoader, wait_until
+from testkit.commands import RunningLoader, wait_until
 from testkit.models import Models
+from testkit.system import System
 from testkit.traps import traps
 from tests.operations.roles import (
     ACCESS,
@@ -20,7 +21,9 @@ from tests.operations.roles import (
     READER_ROLE,
     ROLES,
     SEED_JOB,
-    RoleCommands,
+    SPARK_ROLE,
+    grant_rights,
+    install,
     own_server,
 )
 
@@ -44,30 +47,30 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[RoleCommands]:
+def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[System]:
     """A pipeline whose sessions look into `hostile` first and have bad settings, and others."""
-    with own_server(tmp_path_factory.mktemp("attacks"), ACCESS, models) as made:
-        made.database.execute(
+    with own_server(tmp_path_factory.mktemp("attacks"), ACCESS) as made:
+        made.source.execute(
             f"create role {CALLER} login; create role {CREATOR} login; create role nobody; "
             "create schema hostile; "
             f"grant create, usage on schema hostile, public to {CREATOR}; "
             "grant usage on schema hostile to public"
         )
-        with made.connect(CREATOR).cursor() as cursor:
+        with made.session(CREATOR).cursor() as cursor:
             cursor.execute(traps("hostile"))
-        made.grant()
+        grant_rights(made)
         for role in (*ROLES, CALLER):
-            made.database.execute(f"alter role {role} set search_path = hostile, pg_catalog")
+            made.source.execute(f"alter role {role} set search_path = hostile, pg_catalog")
         for role in set(ROLES) - {DBT_ROLE}:
-            made.database.execute(f"grant nobody to {role}")
+            made.source.execute(f"grant nobody to {role}")
             for name, value in SETTINGS.items():
-                made.database.execute(f"alter role {role} set {name} to {value}")
-        made.database.execute("delete from notifications")
-        made.loader("setup")
-        made.database.take_baseline()
+                made.source.execute(f"alter role {role} set {name} to {value}")
+        made.source.execute("delete from notifications")
+        made.do("loader", "setup")
+        made.source.take_baseline()
         grant_amid_traps(made)
-        made.install()
-        made.database.execute(
+        install(made, models)
+        made.source.execute(
             f"grant usage on schema cdc to {CALLER}, {CREATOR}; "
             f"grant execute on function cdc.apply(text, text) to {CALLER}; "
             f"grant create, usage on schema analytics to {CREATOR}"
@@ -75,51 +78,51 @@ def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[R
         yield made
 
 
-def grant_amid_traps(made: RoleCommands) -> None:
+def grant_amid_traps(made: System) -> None:
     """Run ops/roles.sql as a superuser whose session looks into `hostile` first."""
-    made.database.execute("alter role postgres set search_path = hostile, pg_catalog")
+    made.source.execute("alter role postgres set search_path = hostile, pg_catalog")
     try:
-        made.grant()
+        grant_rights(made)
     finally:
-        made.database.execute("alter role postgres reset search_path")
+        made.source.execute("alter role postgres reset search_path")
 
 
-def test_everything_runs_beside_a_trap_for_each_name(made: RoleCommands) -> None:
-    made.database.insert(2, "envoyé €")
-    made.loader("run", "--once", "--build")
-    made.must(DBT_ROLE, "dbt", "build", "--exclude-resource-type", "unit_test")
+def test_everything_runs_beside_a_trap_for_each_name(made: System) -> None:
+    made.source.insert(2, "envoyé €")
+    made.do("loader", "run", "--once", "--build")
+    made.by(DBT_ROLE).do("dbt", "build", "--exclude-resource-type", "unit_test")
     grant_amid_traps(made)
     for command in (("status",), ("setup", "--check"), ("prune",)):
-        made.loader(*command)
-    service = made.database.value("select service_id::text from notifications limit 1")
+        made.do("loader", *command)
+    service = made.source.value("select service_id::text from notifications limit 1")
     asked = ("ft_service_stats", f"service_id={service}", "--by", "notification_status")
-    told = json.loads(made.must(READER_ROLE, str(LOADER), "stats", *asked, "--json"))
+    told = json.loads(made.by(READER_ROLE).do("loader", "stats", *asked, "--json"))
     assert [line["notification_status"] for line in told["lines"]] == ["envoyé €"]
     assert told["totals"] == {"live_count": 2, "archived_count": 0}
     assert made.differences() == []
 
 
 @pytest.mark.slow
-def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: RoleCommands, tmp_path: Path) -> None:
+def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: System, tmp_path: Path) -> None:
     grant_amid_traps(made)
-    made.database.insert(2)
-    with RunningLoader(made.environment(LOADER_ROLE), tmp_path / "log", "--build") as running:
+    made.source.insert(2)
+    with RunningLoader(made.environment(), tmp_path / "log", "--build") as running:
         running.wait_for("following the slot")
-        made.job(SEED_JOB)
-        made.loader("wait")
-        made.job("spark-submit spark/audit.py")
+        made.by(SPARK_ROLE).spark_job(SEED_JOB)
+        made.do("loader", "wait")
+        made.by(SPARK_ROLE).spark_job("spark-submit spark/audit.py")
         running.end()
     assert made.differences() == []
     archive = tmp_path / "archive"
-    made.job(f"spark-submit spark/archive.py --to {archive}")
-    made.job(f"spark-submit spark/replay.py --from {archive} --compare")
+    made.by(SPARK_ROLE).spark_job(f"spark-submit spark/archive.py --to {archive}")
+    made.by(SPARK_ROLE).spark_job(f"spark-submit spark/replay.py --from {archive} --compare")
 
 
-def test_a_caller_of_apply_can_do_nothing_else(made: RoleCommands) -> None:
-    made.database.insert(3)
-    made.loader("run", "--once")
-    slot = made.database.slot
-    with made.connect(CALLER).cursor() as cursor:
+def test_a_caller_of_apply_can_do_nothing_else(made: System) -> None:
+    made.source.insert(3)
+    made.do("loader", "run", "--once")
+    slot = made.source.slot
+    with made.session(CALLER).cursor() as cursor:
         cursor.execute("select state from cdc.apply(%s)", (slot,))
         assert cursor.fetchall() == [("follows",)]
         assert made.differences() == []
@@ -141,20 +144,20 @@ def test_a_caller_of_apply_can_do_nothing_else(made: RoleCommands) -> None:
 
 @pytest.mark.parametrize("role", [*ROLES, CREATOR])
 def test_a_model_s_routine_is_refused_to_all_but_the_owner_of_apply(
-    made: RoleCommands, role: str
+    made: System, role: str
 ) -> None:
     allowed = "select has_function_privilege(%s, %s, 'execute')"
-    mine = made.database.value(allowed, role, SIGNATURE)
+    mine = made.source.value(allowed, role, SIGNATURE)
     # dbt's role owns the routine and the fact.
     assert mine == (role in (LOADER_ROLE, DBT_ROLE))
 
 
-def test_what_a_caller_has_made_for_its_session_changes_nothing(made: RoleCommands) -> None:
+def test_what_a_caller_has_made_for_its_session_changes_nothing(made: System) -> None:
     """A rebuild makes a temporary table; a step of the routines looks into pg_temp last."""
-    made.database.insert(1)
-    made.loader("run", "--once")
-    made.database.execute("update cdc.installed_model set is_refresh_asked = true")
-    with made.connect(CALLER).cursor() as cursor:
+    made.source.insert(1)
+    made.do("loader", "run", "--once")
+    made.source.execute("update cdc.installed_model set is_refresh_asked = true")
+    with made.session(CALLER).cursor() as cursor:
         cursor.execute("set search_path = pg_temp, pg_catalog")
         for name in ("ft_service_stats__wanted", "pg_class", "pg_attribute", "change_log", "fact"):
             cursor.execute(f"create temporary table {name} (id integer)")
@@ -164,14 +167,14 @@ def test_what_a_caller_has_made_for_its_session_changes_nothing(made: RoleComman
         )
         cursor.execute("create type pg_temp.outcome as (a integer)")
         cursor.execute("create domain pg_temp.text as pg_catalog.text check (value = 'no')")
-        cursor.execute("select state, reason from cdc.apply(%s)", (made.database.slot,))
+        cursor.execute("select state, reason from cdc.apply(%s)", (made.source.slot,))
         assert cursor.fetchall()[0][0] == "follows"
-    assert made.database.value("select not is_refresh_asked from cdc.installed_model")
+    assert made.source.value("select not is_refresh_asked from cdc.installed_model")
     assert made.differences() == []
 
 
-def test_a_function_with_a_routine_s_name_is_not_called(made: RoleCommands) -> None:
-    with made.connect(CREATOR).cursor() as cursor:
+def test_a_function_with_a_routine_s_name_is_not_called(made: System) -> None:
+    with made.session(CREATOR).cursor() as cursor:
         for takes in ("text, text, anyarray, integer[], integer[], text[]", "text, text"):
             cursor.execute(
                 f"create function {ROUTINE}({takes}) returns cdc.outcome language plpgsql "
@@ -182,8 +185,8 @@ def test_a_function_with_a_routine_s_name_is_not_called(made: RoleCommands) -> N
                 f"create or replace function {SIGNATURE} returns cdc.outcome language sql "
                 "as 'select null::cdc.outcome'"
             )
-    made.database.insert(1)
-    made.loader("run", "--once", "--build")
+    made.source.insert(1)
+    made.do("loader", "run", "--once", "--build")
     assert made.differences() == []
 
 
@@ -195,19 +198,19 @@ READER = (
 
 
 @pytest.fixture
-def replaced(made: RoleCommands) -> Iterator[extensions.cursor]:
+def replaced(made: System) -> Iterator[extensions.cursor]:
     """A session of dbt's role, which replaces the routine and wants the rights of the loader's.
 
     Then the routine is as dbt made it again, and the fact is tried again.
     """
-    made.database.insert(1)
-    made.loader("run", "--once")
+    made.source.insert(1)
+    made.do("loader", "run", "--once")
     reader = READER.partition("(")[0]
-    ours = made.database.execute(
+    ours = made.source.execute(
         "select pg_get_functiondef(oid) from pg_proc "
         f"where oid in ('{SIGNATURE}'::regprocedure, '{reader}'::regproc)"
     )
-    with made.connect(DBT_ROLE).cursor() as cursor:
+    with made.session(DBT_ROLE).cursor() as cursor:
         cursor.execute("set search_path = pg_catalog")
         yield cursor
         cursor.execute(f"drop function {SIGNATURE}")
@@ -217,30 +220,30 @@ def replaced(made: RoleCommands) -> Iterator[extensions.cursor]:
         cursor.execute(f"grant execute on function {SIGNATURE} to {LOADER_ROLE}")
 
     def is_exact() -> bool:
-        made.run(LOADER_ROLE, str(LOADER), "run", "--once", "--build")
+        made.call("loader", "run", "--once", "--build")
         return made.differences() == []
 
     wait_until(is_exact, "it is tried again")
 
 
-def reason(made: RoleCommands) -> str:
+def reason(made: System) -> str:
     """Apply as the loader's role, and return why the fact failed."""
-    made.run(LOADER_ROLE, str(LOADER), "run", "--once", "--build")
+    made.call("loader", "run", "--once", "--build")
     asked = "select state, reason from cdc.fact_state where model_name like '%ft_service_stats'"
-    ((state, why),) = made.database.execute(asked)
+    ((state, why),) = made.source.execute(asked)
     assert state == "failed"
     return str(why)
 
 
 def test_a_routine_that_would_run_as_its_caller_is_refused(
-    made: RoleCommands, replaced: extensions.cursor
+    made: System, replaced: extensions.cursor
 ) -> None:
     replaced.execute(f"alter function {SIGNATURE} security invoker")
     assert "is not there, not SECURITY DEFINER" in reason(made)
 
 
 def test_a_routine_with_a_type_that_has_a_cast_of_its_own_is_refused(
-    made: RoleCommands, replaced: extensions.cursor
+    made: System, replaced: extensions.cursor
 ) -> None:
     replaced.execute(
         "create type analytics.evil_lsn as (a integer);"
@@ -258,25 +261,25 @@ def test_a_routine_with_a_type_that_has_a_cast_of_its_own_is_refused(
 
 
 def test_a_routine_that_is_replaced_during_an_apply_is_not_called(
-    made: RoleCommands, replaced: extensions.cursor
+    made: System, replaced: extensions.cursor
 ) -> None:
-    made.database.execute("update cdc.installed_model set is_refresh_asked = true")
+    made.source.execute("update cdc.installed_model set is_refresh_asked = true")
     replaced.execute("select pg_advisory_lock(1)")
     replaced.execute(
         f"create or replace function {READER} returns cdc.change[] language plpgsql "
         "security definer as $$begin perform pg_advisory_xact_lock(1); return '{}'; end$$"
     )
-    with ThreadPoolExecutor(1) as pool, made.connect(CALLER).cursor() as cursor:
-        called = pool.submit(cursor.execute, "select cdc.apply(%s)", (made.database.slot,))
+    with ThreadPoolExecutor(1) as pool, made.session(CALLER).cursor() as cursor:
+        called = pool.submit(cursor.execute, "select cdc.apply(%s)", (made.source.slot,))
         waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
-        wait_until(lambda: made.database.value(waits) == 1, "the reader waits")
+        wait_until(lambda: made.source.value(waits) == 1, "the reader waits")
         replaced.execute(f"alter function {SIGNATURE} security invoker")
         replaced.execute("select pg_advisory_unlock(1)")
         called.result()
     assert "is not there, not SECURITY DEFINER" in reason(made)
 
 
-def test_the_slot_is_dropped_beside_a_trap_for_each_name(made: RoleCommands) -> None:
+def test_the_slot_is_dropped_beside_a_trap_for_each_name(made: System) -> None:
     """The last test of this file: the others need the slot."""
-    made.loader("teardown", "--yes")
-    assert made.database.value("select count(*) from pg_catalog.pg_replication_slots") == 0
+    made.do("loader", "teardown", "--yes")
+    assert made.source.value("select count(*) from pg_catalog.pg_replication_slots") == 0

@@ -45,7 +45,7 @@ class Served(Pipeline):
         places = {"LOADER_SOURCE_DSN": here, "LOADER_TARGET_DSN": there}
         return super().environment(**places, **more)
 
-    def run(self) -> None:
+    def serve(self) -> None:
         self.port = free_port()
         self.limits |= {
             "loader.monitoring.gauges.REFRESH_SECONDS": 0.3,
@@ -100,7 +100,7 @@ def served(
         made = Served(source, tmp_path_factory.mktemp("served"), models, target)
         made.must("setup")
         target.take_baseline()
-        made.run()
+        made.serve()
         with made.running:
             source.insert(5)
             counted = f"select sum(live_count) from {FACT}"
@@ -271,7 +271,7 @@ def test_a_frozen_source_holds_up_neither_a_scrape_nor_the_end(served: Served) -
 def test_a_loader_that_cannot_commit_is_alive_until_its_end(served: Served) -> None:
     """Neither a target that waits nor a stop is a reason for a restart."""
     staged = served.target.staged()
-    served.run()
+    served.serve()
     with served.running:
         is_ready(served)
         with closing(connect(served.target.cluster.dsn(served.target.name))) as holder:

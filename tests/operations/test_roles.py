@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors
 
-from testkit import recount
-from testkit.commands import LOADER, RunningLoader, run, wait_until
-from testkit.databases import Database, paste
+from testkit.commands import RunningLoader, run, wait_until
+from testkit.databases import empty_database, paste
 from testkit.models import Models
 from testkit.servers import BIN
+from testkit.system import System
 from tests.operations.roles import (
     ACCESS,
     DBT_ROLE,
@@ -23,7 +23,7 @@ from tests.operations.roles import (
     SEED,
     SEED_JOB,
     SPARK_ROLE,
-    RoleCommands,
+    grant_rights,
     own_server,
 )
 from waltally.errors import MissingRight
@@ -51,40 +51,40 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bare(home: Path, models: Models) -> Iterator[RoleCommands]:
+def bare(home: Path, models: Models) -> Iterator[System]:
     """The application's database, before anything of waltally was there."""
-    with own_server(home, ACCESS, models) as made:
+    with own_server(home, ACCESS) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def whole(bare: RoleCommands) -> RoleCommands:
+def whole(bare: System) -> System:
     """Set up, seeded, staged and built, each by its role."""
-    assert "Not there yet" in bare.grant(**EXAMPLE)
-    bare.loader("setup")
-    bare.grant(**EXAMPLE)
-    bare.job(SEED_JOB)
-    bare.database.insert(3)
-    bare.loader("run", "--once")
-    bare.must(DBT_ROLE, "dbt", "run")
-    assert bare.grant(**EXAMPLE) == ""
-    bare.database.insert(2, "sent")
-    bare.database.execute("delete from notifications where notification_status = 'delivered'")
-    bare.loader("run", "--once", "--build")
+    assert "Not there yet" in grant_rights(bare, **EXAMPLE)
+    bare.do("loader", "setup")
+    grant_rights(bare, **EXAMPLE)
+    bare.by(SPARK_ROLE).spark_job(SEED_JOB)
+    bare.source.insert(3)
+    bare.do("loader", "run", "--once")
+    bare.by(DBT_ROLE).do("dbt", "run")
+    assert grant_rights(bare, **EXAMPLE) == ""
+    bare.source.insert(2, "sent")
+    bare.source.execute("delete from notifications where notification_status = 'delivered'")
+    bare.do("loader", "run", "--once", "--build")
     return bare
 
 
-def test_the_pipeline_is_exact_as_its_roles(whole: RoleCommands) -> None:
-    assert whole.database.value("select sum(count) from analytics.ft_service_stats") == 5
+def test_the_pipeline_is_exact_as_its_roles(whole: System) -> None:
+    assert whole.source.value("select sum(count) from analytics.ft_service_stats") == 5
     assert whole.differences() == []
-    whole.must(DBT_ROLE, "dbt", "test", "--select", "ft_service_stats", "rejected_changes")
-    whole.loader("status")
+    whole.by(DBT_ROLE).do("dbt", "test", "--select", "ft_service_stats", "rejected_changes")
+    whole.do("loader", "status")
 
 
-def test_a_reader_sees_the_counts_and_nothing_else(whole: RoleCommands) -> None:
-    said = whole.must(READER_ROLE, str(LOADER), "stats", "ft_service_stats", "--json")
+def test_a_reader_sees_the_counts_and_nothing_else(whole: System) -> None:
+    said = whole.by(READER_ROLE).do("loader", "stats", "ft_service_stats", "--json")
     assert json.loads(said)["totals"]["live_count"] == 5
-    with whole.connect(READER_ROLE).cursor() as cursor:
+    with whole.session(READER_ROLE).cursor() as cursor:
         cursor.execute("select sum(requested) from analytics.service_totals")
         assert cursor.fetchone() == (5,)
         cursor.execute("select count(*) from cdc.model_watermark")
@@ -94,36 +94,34 @@ def test_a_reader_sees_the_counts_and_nothing_else(whole: RoleCommands) -> None:
 
 
 @pytest.mark.slow
-def test_archive_audit_and_apply_need_no_more_than_the_seed(
-    whole: RoleCommands, tmp_path: Path
-) -> None:
+def test_archive_audit_and_apply_need_no_more_than_the_seed(whole: System, tmp_path: Path) -> None:
     *submit, _ = SEED
-    whole.must(SPARK_ROLE, *submit, "spark/archive.py", "--to", str(tmp_path / "archive"))
-    assert whole.database.value("select count(*) from cdc.archive_position") == 1
-    with RunningLoader(whole.environment(LOADER_ROLE), tmp_path / "run.log") as running:
+    whole.by(SPARK_ROLE).do(*submit, "spark/archive.py", "--to", str(tmp_path / "archive"))
+    assert whole.source.value("select count(*) from cdc.archive_position") == 1
+    with RunningLoader(whole.environment(), tmp_path / "run.log") as running:
         running.wait_for("following the slot")
-        whole.must(SPARK_ROLE, *submit, "spark/audit.py")
+        whole.by(SPARK_ROLE).do(*submit, "spark/audit.py")
         running.end()
-    whole.database.execute("update cdc.installed_model set engine = 'spark'")
-    whole.database.insert(3, "sent")
-    whole.must(LOADER_ROLE, str(LOADER), "run", "--once")
-    whole.must(SPARK_ROLE, *submit, "spark/apply.py", "--once")
-    assert whole.database.value("select sum(live_count) from analytics.ft_service_stats") == (
-        whole.database.value("select count(*) from notifications")
+    whole.source.execute("update cdc.installed_model set engine = 'spark'")
+    whole.source.insert(3, "sent")
+    whole.do("loader", "run", "--once")
+    whole.by(SPARK_ROLE).do(*submit, "spark/apply.py", "--once")
+    assert whole.source.value("select sum(live_count) from analytics.ft_service_stats") == (
+        whole.source.value("select count(*) from notifications")
     )
-    whole.database.execute("update cdc.installed_model set engine = 'database'")
+    whole.source.execute("update cdc.installed_model set engine = 'database'")
 
 
-def test_each_schema_belongs_to_the_role_that_writes_it(whole: RoleCommands) -> None:
-    assert whole.database.execute(OWNERS) == [
+def test_each_schema_belongs_to_the_role_that_writes_it(whole: System) -> None:
+    assert whole.source.execute(OWNERS) == [
         ("analytics", DBT_ROLE),
         ("cdc", LOADER_ROLE),
         ("cdc_jobs", LOADER_ROLE),
     ]
 
 
-def test_no_role_has_more_than_it_needs_of_the_server(whole: RoleCommands) -> None:
-    rows = whole.database.execute(
+def test_no_role_has_more_than_it_needs_of_the_server(whole: System) -> None:
+    rows = whole.source.execute(
         "select rolname, rolreplication, rolsuper or rolcreatedb or rolcreaterole or rolbypassrls "
         "from pg_roles where rolname = any(%s)",
         list(ROLES),
@@ -198,8 +196,8 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_a_role_does_not_need_is_refused(whole: RoleCommands, role: str) -> None:
-    session = whole.connect(role)
+def test_what_a_role_does_not_need_is_refused(whole: System, role: str) -> None:
+    session = whole.session(role)
     done = []
     for statement in FORBIDDEN[role]:
         with session.cursor() as cursor:
@@ -212,76 +210,76 @@ def test_what_a_role_does_not_need_is_refused(whole: RoleCommands, role: str) ->
     assert done == []
 
 
-def test_no_role_may_copy_the_server(whole: RoleCommands, tmp_path: Path) -> None:
+def test_no_role_may_copy_the_server(whole: System, tmp_path: Path) -> None:
     for role in (LOADER_ROLE, SPARK_ROLE):
-        dsn = whole.cluster.dsn(whole.database.name, role)
+        dsn = whole.source.cluster.dsn(whole.source.name, role)
         done = run([str(BIN / "pg_basebackup"), "-d", dsn, "-D", str(tmp_path / role)])
         assert "no pg_hba.conf entry for replication connection" in done.stderr
 
 
-def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: RoleCommands) -> None:
+def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: System) -> None:
     names = ("service_id", "template_id", "notification_type", "notification_status", "ctid")
     columns = "(" + ", ".join(f'"{name}"' for name in names) + ")"
-    whole.database.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
+    whole.source.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
     grant = f'grant select {columns} on "public"."notifications" to "{SPARK_ROLE}";'
     try:
         with pytest.raises(MissingRight) as refused:
-            whole.job(SEED_JOB)
+            whole.by(SPARK_ROLE).spark_job(SEED_JOB)
     finally:
-        whole.database.execute(grant)
+        whole.source.execute(grant)
     assert grant in refused.value.remedy
 
 
 POLICY = "row-level security policy for table"
 
 
-def test_a_policy_that_would_hide_rows_of_a_source_is_an_error(whole: RoleCommands) -> None:
-    run = whole.database.execute
+def test_a_policy_that_would_hide_rows_of_a_source_is_an_error(whole: System) -> None:
+    run = whole.source.execute
     # It needs no loader.
     seed = f"{SEED_JOB} --forget-purged"
     run("alter table notifications enable row level security")
     run(f"create policy few on notifications to {SPARK_ROLE} using (notification_status <> 'sent')")
     try:
         with pytest.raises(MissingRight, match=POLICY) as refused:
-            whole.job(seed)
+            whole.by(SPARK_ROLE).spark_job(seed)
         assert refused.value.remedy.startswith("`alter role … bypassrls`")
         run(f"alter role {SPARK_ROLE} bypassrls")
-        whole.job(seed)
+        whole.by(SPARK_ROLE).spark_job(seed)
     finally:
         run(f"alter role {SPARK_ROLE} nobypassrls")
         run("drop policy few on notifications")
         run("alter table notifications disable row level security")
-    whole.database.insert(1, "sent")
-    whole.loader("run", "--once", "--build")
+    whole.source.insert(1, "sent")
+    whole.do("loader", "run", "--once", "--build")
     assert whole.differences() == []
 
 
 def test_a_policy_on_a_fact_is_for_its_readers_and_hides_nothing_from_an_apply(
-    whole: RoleCommands,
+    whole: System,
 ) -> None:
-    run = whole.database.execute
+    run = whole.source.execute
     state = "select state, reason, remedy from cdc.fact_state"
     run("alter table analytics.ft_service_stats enable row level security")
     try:
-        whole.database.insert(1, "sent")
-        whole.loader("run", "--once", "--build")
+        whole.source.insert(1, "sent")
+        whole.do("loader", "run", "--once", "--build")
         assert whole.differences() == []
-        with whole.connect(READER_ROLE).cursor() as cursor:
+        with whole.session(READER_ROLE).cursor() as cursor:
             cursor.execute("select count(*) from analytics.ft_service_stats")
             assert cursor.fetchone() == (0,)
-        done = whole.run(READER_ROLE, str(LOADER), "stats", "ft_service_stats")
+        done = whole.by(READER_ROLE).call("loader", "stats", "ft_service_stats")
         assert (done.returncode, POLICY in done.stderr) == (MissingRight.exit_code, True)
 
         run("alter table analytics.ft_service_stats force row level security")
-        whole.database.insert(1, "sent")
-        whole.run(LOADER_ROLE, str(LOADER), "run", "--once", "--build")
+        whole.source.insert(1, "sent")
+        whole.call("loader", "run", "--once", "--build")
         [(now, reason, remedy)] = run(state)
         assert (now, POLICY in reason) == ("failed", True)
         assert "NO FORCE ROW LEVEL SECURITY" in remedy
         run("alter table analytics.ft_service_stats no force row level security")
 
         def follows() -> bool:
-            whole.run(LOADER_ROLE, str(LOADER), "run", "--once", "--build")
+            whole.call("loader", "run", "--once", "--build")
             return run(state) == [("follows", None, None)]
 
         wait_until(follows, "it is tried again")
@@ -292,67 +290,49 @@ def test_a_policy_on_a_fact_is_for_its_readers_and_hides_nothing_from_an_apply(
 
 
 @pytest.mark.slow
-def test_a_source_and_a_target_apart_and_an_older_installation(
-    bare: RoleCommands, home: Path
-) -> None:
+def test_a_source_and_a_target_apart_and_an_older_installation(bare: System, home: Path) -> None:
     """What a superuser had made belongs to the roles afterwards, whatever they are called."""
-    bare.database.execute("create database app")
-    bare.database.execute("create database apart")
-    source = RoleCommands(bare.cluster, Database(bare.cluster, "app"), home)
-    target = RoleCommands(bare.cluster, Database(bare.cluster, "apart"), home)
+    source, target = (empty_database(bare.source.cluster, name) for name in ("app", "apart"))
+    source.manifest = bare.source.manifest
+    apart = System(source, home, target)
     names = {"loader": "odd Loader", "dbt": "odd Dbt", "spark": "odd Spark", "reader": "odd Reader"}
-
     odd_owners = [("analytics", "odd Dbt"), ("cdc", "odd Loader"), ("cdc_jobs", "odd Loader")]
+    build = ("loader", "run", "--once", "--build")
+    source.load_notify()
+    apart.must("setup")
+    source.insert(2)
+    apart.do("dbt", "run")
+    apart.do(*build)
 
-    def install(user: str) -> None:
-        target.must(user, "dbt", "run", LOADER_SLOT=source.database.slot)
-
-    def build(user: str) -> None:
-        warehouse = f"dbname=apart user='{user}'"
-        source.must(user, str(LOADER), "run", "--once", "--build", LOADER_TARGET_DSN=warehouse)
-
-    source.database.load_notify()
-    source.must("postgres", str(LOADER), "setup", LOADER_TARGET_DSN="dbname=apart")
-    source.database.insert(2)
-    install("postgres")
-    build("postgres")
-
-    source.grant(part="source", **names)
-    said = target.grant(part="target", **names, **EXAMPLE)
+    grant_rights(apart, part="source", **names)
+    said = grant_rights(apart, target, part="target", **names, **EXAMPLE)
     grants = said.partition("Run at the source:")[2]
     assert "grant select (ctid, notification_status, notification_type" in grants
     paste(source.cluster, "app", grants)
     allowed = "select has_column_privilege('odd Spark', 'public.notifications', %s, 'select')"
-    assert source.database.value(allowed, "service_id")
-    assert not source.database.value(allowed, "personalisation")
-    assert target.database.execute(OWNERS) == odd_owners
-    source.database.insert(3)
+    assert source.value(allowed, "service_id")
+    assert not source.value(allowed, "personalisation")
+    assert target.execute(OWNERS) == odd_owners
+    source.insert(3)
     # Nobody has to install the models again.
-    build("odd Loader")
-    install("odd Dbt")
-    warehouse = "dbname=apart user='odd Loader'"
-    environment = source.environment("odd Loader", LOADER_TARGET_DSN=warehouse)
-    with RunningLoader(environment, home / "apart.log", "--build") as running:
-        source.database.insert(1)
-        running.wait_for("following the slot")
-        source.database.execute(
+    apart.by("odd Loader").do(*build)
+    apart.by("odd Dbt").do("dbt", "run")
+    with apart.by("odd Loader").follow("--build") as running:
+        source.insert(1)
+        source.execute(
             "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = "
             "%s and active_pid is not null",
-            source.database.slot,
+            source.slot,
         )
         running.wait_for("following the slot", 2)
-        source.database.insert(1)
-        from_, to = (each.cluster.dsn(each.database.name) for each in (source, target))
-        wait_until(
-            lambda: recount.differences(from_, to, slot=source.database.slot) == [],
-            "the last row is counted",
-        )
+        source.insert(1)
+        wait_until(lambda: apart.differences() == [], "the last row is counted")
         running.end()
-    assert target.database.execute(OWNERS) == odd_owners
+    assert target.execute(OWNERS) == odd_owners
     for each in (source, target):
-        each.database.connection.close()
+        each.connection.close()
 
 
-def test_an_unknown_part_is_refused(bare: RoleCommands) -> None:
+def test_an_unknown_part_is_refused(bare: System) -> None:
     with pytest.raises(AssertionError, match="part is not one of both, source, target"):
-        bare.grant(part="middle")
+        grant_rights(bare, part="middle")

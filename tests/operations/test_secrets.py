@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from testkit.commands import LOADER, sentence
-from tests.operations.roles import DBT_ROLE, LOADER_ROLE, SEED, SPARK_ROLE, RoleCommands, own_server
+from testkit.commands import sentence
+from testkit.system import System
+from tests.operations.roles import (
+    DBT_ROLE,
+    LOADER_ROLE,
+    SEED,
+    SPARK_ROLE,
+    grant_rights,
+    own_server,
+    set_passwords,
+)
 from tests.operations.secret_watch import SecretWatch, files_with
 
 SECRET = "Zebra1931Crossing"
@@ -39,22 +48,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def locked(home: Path) -> Iterator[RoleCommands]:
+def locked(home: Path) -> Iterator[System]:
     """A server that wants passwords and logs all it is told."""
     with own_server(home, ACCESS, settings=TALKATIVE) as made:
-        made.grant()
-        made.set_passwords(SECRET)
+        grant_rights(made)
+        set_passwords(made, SECRET)
         yield made
 
 
-def postgres(made: RoleCommands) -> str:
-    return made.cluster.dsn(made.database.name)
+def postgres(made: System) -> str:
+    return made.source.cluster.dsn(made.source.name)
 
 
 @pytest.mark.slow
-def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_path: Path) -> None:
+def test_no_program_shows_its_password(locked: System, home: Path, tmp_path: Path) -> None:
     said = []
-    locked.in_process = False
+    locked.has_processes = True
     conf = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
@@ -65,14 +74,14 @@ def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_pat
     for name, value in conf.items():
         seed += ["--conf", f"{name}={value}"]
     with SecretWatch(SECRET, postgres(locked), tmp_path) as watch:
-        said.append(locked.loader("setup", PGPASSWORD=SECRET))
-        locked.grant()
-        said.append(locked.must(SPARK_ROLE, *seed, SEED[-1], PGPASSWORD=SECRET))
-        locked.database.insert(3)
-        said.append(locked.loader("run", "--once", "--build", "--verbose", PGPASSWORD=SECRET))
-        said.append(locked.must(DBT_ROLE, "dbt", "--debug", "build", PGPASSWORD=SECRET))
-        said.append(locked.must(DBT_ROLE, "dbt", "debug", PGPASSWORD=SECRET))
-        said.append(locked.loader("status", "--json", PGPASSWORD=SECRET))
+        said.append(locked.do("loader", "setup", PGPASSWORD=SECRET))
+        grant_rights(locked)
+        said.append(locked.by(SPARK_ROLE).do(*seed, SEED[-1], PGPASSWORD=SECRET))
+        locked.source.insert(3)
+        said.append(locked.do("loader", "run", "--once", "--build", "--verbose", PGPASSWORD=SECRET))
+        said.append(locked.by(DBT_ROLE).do("dbt", "--debug", "build", PGPASSWORD=SECRET))
+        said.append(locked.by(DBT_ROLE).do("dbt", "debug", PGPASSWORD=SECRET))
+        said.append(locked.do("loader", "status", "--json", PGPASSWORD=SECRET))
     assert watch.found == set()
     for program in ("loader setup", "loader run", "java", "pyspark.daemon", "dbt --debug build"):
         assert any(program in words for words in watch.holders), (program, watch.holders)
@@ -81,11 +90,11 @@ def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_pat
     assert list(tmp_path.glob("*local-*")), "Spark has written what its UI would show"
     assert {file.name for file in home.rglob("*")} >= {"manifest.json", "dbt.log"}
     assert files_with(home, SECRET) == set()
-    assert "START_REPLICATION" in locked.cluster.log.read_text()
-    assert SECRET not in locked.cluster.log.read_text()
-    for (table,) in locked.database.execute(TABLES):
+    assert "START_REPLICATION" in locked.source.cluster.log.read_text()
+    assert SECRET not in locked.source.cluster.log.read_text()
+    for (table,) in locked.source.execute(TABLES):
         whole_row = f"select count(*) from {table} as t where strpos(t::text, %s) > 0"
-        assert locked.database.value(whole_row, SECRET) == 0, table
+        assert locked.source.value(whole_row, SECRET) == 0, table
 
 
 @pytest.mark.parametrize(
@@ -100,14 +109,14 @@ def test_no_program_shows_its_password(locked: RoleCommands, home: Path, tmp_pat
         (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/warehouse?nonsense=1", 2),
     ],
 )
-def test_an_error_repeats_no_password(locked: RoleCommands, dsn: str, code: int) -> None:
-    done = locked.run(LOADER_ROLE, str(LOADER), "status", LOADER_SOURCE_DSN=dsn)
+def test_an_error_repeats_no_password(locked: System, dsn: str, code: int) -> None:
+    done = locked.call("loader", "status", LOADER_SOURCE_DSN=dsn)
     assert done.returncode == code, done.stderr
     assert SECRET not in sentence(done.stderr)
 
 
-def test_a_build_with_the_wrong_password_repeats_none(locked: RoleCommands) -> None:
-    done = locked.run(DBT_ROLE, "dbt", "--debug", "run", PGPASSWORD=f"not{SECRET}")
+def test_a_build_with_the_wrong_password_repeats_none(locked: System) -> None:
+    done = locked.by(DBT_ROLE).call("dbt", "--debug", "run", PGPASSWORD=f"not{SECRET}")
     assert done.returncode != 0
     assert "password authentication failed" in done.stdout
     assert SECRET not in done.stdout + done.stderr

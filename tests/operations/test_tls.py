@@ -12,17 +12,19 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from loader.capture import stream
-from testkit.commands import LOADER, RunningLoader, sentence, wait_until
+from testkit.commands import RunningLoader, sentence, wait_until
 from testkit.models import Models
 from testkit.servers import Cluster
+from testkit.system import System
 from tests.operations.certificates import Authority, give_to_server
 from tests.operations.roles import (
     DBT_ROLE,
     LOADER_ROLE,
     SEED_JOB,
     SPARK_ROLE,
-    RoleCommands,
+    grant_rights,
     own_server,
+    set_passwords,
 )
 from waltally.database import connect
 from waltally.errors import LoginRefused
@@ -41,7 +43,7 @@ PASSWORD = "correct horse"
 class Guarded:
     """The commands on the server, and what a client needs to be let in."""
 
-    commands: RoleCommands
+    commands: System
     authority: Authority
     stranger: Authority
 
@@ -49,8 +51,8 @@ class Guarded:
         """A connection string that says everything itself."""
         usual = {
             "host": "localhost",
-            "port": str(self.commands.cluster.port),
-            "dbname": self.commands.database.name,
+            "port": str(self.commands.source.cluster.port),
+            "dbname": self.commands.source.name,
             "user": user,
             "password": PASSWORD,
             "sslmode": "verify-full",
@@ -75,48 +77,50 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterato
         give_to_server(key, cluster.data / "server.key")
         give_to_server(authority.root, cluster.data / "root.crt")
 
-    with own_server(home, ACCESS, models, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
-        made.grant()
-        made.set_passwords(PASSWORD)
-        made.database.execute("delete from notifications")
+    with own_server(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
+        grant_rights(made)
+        set_passwords(made, PASSWORD)
+        made.source.execute("delete from notifications")
         guarded = Guarded(made, authority, stranger)
-        made.loader("setup", **guarded.both(LOADER_ROLE))
-        made.grant()
+        made.do("loader", "setup", **guarded.both(LOADER_ROLE))
+        grant_rights(made)
         yield guarded
 
 
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made = guarded.commands
-    made.database.take_baseline()
+    made.source.take_baseline()
     by_variables = {
         "PGHOST": "localhost",
         "PGSSLMODE": "verify-full",
         "PGSSLROOTCERT": str(guarded.authority.root),
         "PGPASSWORD": PASSWORD,
     }
-    made.must(DBT_ROLE, "dbt", "run", **by_variables)
-    made.database.insert(3)
-    made.loader("run", "--once", "--build", **guarded.both(LOADER_ROLE))
-    made.loader("status", **guarded.both(LOADER_ROLE))
-    made.loader("run", "--once", **by_variables)
+    made.by(DBT_ROLE).do("dbt", "run", **by_variables)
+    made.source.insert(3)
+    made.do("loader", "run", "--once", "--build", **guarded.both(LOADER_ROLE))
+    made.do("loader", "status", **guarded.both(LOADER_ROLE))
+    made.do("loader", "run", "--once", **by_variables)
     assert made.differences() == []
 
 
 @pytest.mark.slow
 def test_a_seed_runs_over_verified_tls(guarded: Guarded) -> None:
-    guarded.commands.database.insert(1)
+    guarded.commands.source.insert(1)
     # It needs no loader.
-    guarded.commands.job(f"{SEED_JOB} --forget-purged", **guarded.both(SPARK_ROLE))
-    assert guarded.commands.database.value("select sum(measures[1]) from cdc.baseline_group") >= 1
+    guarded.commands.by(SPARK_ROLE).spark_job(
+        f"{SEED_JOB} --forget-purged", **guarded.both(SPARK_ROLE)
+    )
+    assert guarded.commands.source.value("select sum(measures[1]) from cdc.baseline_group") >= 1
 
 
 def test_a_client_certificate_is_enough(guarded: Guarded) -> None:
     made = guarded.commands
-    made.database.execute(f"create role with_certificate login replication in role {LOADER_ROLE}")
+    made.source.execute(f"create role with_certificate login replication in role {LOADER_ROLE}")
     certificate, key = guarded.authority.issue("with_certificate")
     words = {"sslcert": str(certificate), "sslkey": str(key)}
-    made.database.insert(2)
-    made.loader("run", "--once", "--build", **guarded.both("with_certificate", **words))
+    made.source.insert(2)
+    made.do("loader", "run", "--once", "--build", **guarded.both("with_certificate", **words))
     assert made.differences() == []
 
     code, said = refused(guarded, "run", "--once", **guarded.both("with_certificate"))
@@ -144,7 +148,7 @@ def test_who_cannot_be_verified_is_refused_at_once(guarded: Guarded) -> None:
 
 
 def refused(guarded: Guarded, *arguments: str, **more: str) -> tuple[int, str]:
-    done = guarded.commands.run(LOADER_ROLE, str(LOADER), *arguments, **more)
+    done = guarded.commands.call("loader", *arguments, **more)
     assert PASSWORD not in done.stderr
     return done.returncode, sentence(done.stderr)
 
@@ -195,8 +199,7 @@ def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> 
 
 
 def test_dbt_verifies_too(guarded: Guarded) -> None:
-    done = guarded.commands.run(
-        DBT_ROLE,
+    done = guarded.commands.by(DBT_ROLE).call(
         *("dbt", "run"),
         PGHOST="localhost",
         PGPASSWORD=PASSWORD,
@@ -210,8 +213,8 @@ def test_dbt_verifies_too(guarded: Guarded) -> None:
 def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) -> None:
     """A certificate of a stranger is no outage to wait for."""
     made = guarded.commands
-    environment = made.environment(LOADER_ROLE, **guarded.both(LOADER_ROLE))
-    file, before = made.cluster.data / "server.crt", made.cluster.data / "server.key"
+    environment = made.environment(**guarded.both(LOADER_ROLE))
+    file, before = made.source.cluster.data / "server.crt", made.source.cluster.data / "server.key"
     kept = file.read_bytes(), before.read_bytes()
     with RunningLoader(environment, made.home / "changes.log") as running:
         running.wait_for("following the slot")
@@ -220,9 +223,9 @@ def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) ->
         ):
             give_to_server(issued, place)
         try:
-            made.database.execute("select pg_reload_conf()")
+            made.source.execute("select pg_reload_conf()")
             wait_until(lambda: presents(made, guarded.stranger), "the new certificate is presented")
-            made.database.execute(
+            made.source.execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots "
                 "where active_pid is not null"
             )
@@ -230,11 +233,11 @@ def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) ->
         finally:
             file.write_bytes(kept[0])
             before.write_bytes(kept[1])
-            made.database.execute("select pg_reload_conf()")
+            made.source.execute("select pg_reload_conf()")
     assert (code, "certificate verify failed" in said) == (10, True), said
 
 
-def presents(made: RoleCommands, authority: Authority) -> bool:
+def presents(made: System, authority: Authority) -> bool:
     """Say whether new sessions find a certificate of this authority."""
     guarded = Guarded(made, authority, authority)
     try:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from testkit.commands import LOADER, ROOT, RunningLoader, wait_until
+from testkit.commands import LOADER, ROOT, RunningLoader
 from testkit.notify_traffic import Traffic
 from testkit.pipeline import Pipeline
 from testkit.servers import BIN
@@ -78,10 +78,8 @@ class Operator:
 
     def write(self, changes: int = 30) -> None:
         """Let the traffic go on until it has committed some more changes."""
-        traffic = self.traffic
-        assert traffic is not None
-        until = traffic.counts.total() + changes
-        wait_until(lambda: traffic.counts.total() >= until, "the traffic goes on")
+        assert self.traffic is not None
+        self.traffic.wait(changes)
 
     def ends_exact(self) -> None:
         """Stop the traffic and the loader; what is then staged and built equals a recount."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from testkit import recount
 from testkit.databases import Database
-from testkit.notify_traffic import Traffic
-from testkit.servers import Cluster
+from testkit.notify_traffic import Traffic, inhabit
 from testkit.spark_jobs import FAST_START
-from tests.acceptance.pipeline import Pipeline
+from testkit.system import System, end
 from tests.runbook.procedure import Block, blocks
 from tests.runbook.test_text import DAY_ONE
 
@@ -25,25 +24,25 @@ def first_day() -> list[str]:
 
 @pytest.mark.slow
 def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
-    cluster: Cluster, database: Database, tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    pipeline = Pipeline(cluster, database, tmp_path, "covering", 5)
+    system = System(database, tmp_path)
+    system.has_processes = True
+    # Spark's Java as one wants it for seconds of work.
+    system.given = {"LOADER_MANIFEST": "", "JAVA_TOOL_OPTIONS": FAST_START}
+    inhabit(system.dsns[0], "covering", 5)
     # The loader builds before the seed. The fact keeps what is purged between the two, and the
     # recount knows only of the purges since the seed.
     purges = {"history_purge": 0, "purge_and_archive_again": 0}
-    pipeline.traffic = Traffic(
-        pipeline.dsn, sessions=2, rate=15, identity="covering", weights=purges
-    )
-    # Spark's Java as one wants it for seconds of work.
-    pipeline.environment["JAVA_TOOL_OPTIONS"] = FAST_START
+    traffic = Traffic(system.dsns[0], sessions=2, rate=15, identity="covering", weights=purges)
     loader: subprocess.Popen[str] | None = None
-    pipeline.traffic.start()
+    traffic.start()
     try:
         for command in first_day():
             if command == "systemctl start waltally-loader":
-                loader = pipeline.start("loader", "run", "--build")
+                loader = system.spawn("loader", "run", "--build")
             else:
-                pipeline.run(*command.split())
+                system.do(*command.split())
         assert loader is not None
         assert loader.poll() is None
         database.execute(
@@ -52,14 +51,12 @@ def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
         )
         rebuild, audit = blocks("The audit differs")[0].commands
         assert audit == first_day()[-1], "it has run above; the recount below asks as much"
-        pipeline.run(*rebuild.split())
-        loader.send_signal(signal.SIGTERM)
-        _, said = loader.communicate(timeout=120)
-        assert loader.returncode == 0, said
+        system.do(*rebuild.split())
+        end(loader)
     finally:
-        pipeline.traffic.stop()
+        traffic.stop()
         if loader is not None and loader.poll() is None:
             loader.kill()
             loader.communicate()
-    pipeline.run("loader", "run", "--once", "--build")
-    assert pipeline.differences() == []
+    system.do("loader", "run", "--once", "--build")
+    assert recount.differences(system.dsns[0], slot=system.slot) == []

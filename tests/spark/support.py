@@ -157,7 +157,7 @@ class Source(Database):
     @contextmanager
     def session(self, application: str = "") -> Iterator[Connection]:
         """Another session, which ends with the block."""
-        dsn = self.cluster.dsn(self.name, application_name=f"'{application}'")
+        dsn = self.cluster.dsn(self.name, application_name=application)
         with closing(connect(dsn)) as opened:
             yield opened
 

@@ -80,7 +80,8 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
     pipeline.must("setup")
     # A loader in a process of its own: the proxy must go on while it connects.
     with Proxy(pipeline.source.cluster.port) as proxy:
-        environment = pipeline.environment(PGPORT=str(proxy.port), PGCONNECT_TIMEOUT="2")
+        through = {"PGPORT": str(proxy.port), "LOADER_TARGET_DSN": pipeline.dsns[1]}
+        environment = pipeline.environment(**through, PGCONNECT_TIMEOUT="2")
         limits = {**SHORT_PAUSES, **WATCHFUL, SECONDS_WITHOUT_ANSWER: 1.0}
         with RunningLoader(environment, tmp_path / "log", limits=limits) as loader:
             pipeline.source.insert(1)

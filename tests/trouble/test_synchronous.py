@@ -188,10 +188,10 @@ def test_a_role_that_sees_no_standby_gets_a_remedy_that_finds_them(
         f"create role least login replication; grant create on database {source.name} to least"
     )
     with names(source, "ANY 2 (*)"):
-        done = pipeline.loader("setup", PGUSER="least", LOADER_TARGET_DSN="")
+        done = pipeline.loader("setup", PGUSER="least")
         assert done.returncode == 37, done.stderr
         paste(source, done.stderr)
         wait_until(
             lambda: source.value("show synchronous_standby_names") == 'ANY 1 ("node-1")', "pasted"
         )
-        assert pipeline.loader("setup", PGUSER="least", LOADER_TARGET_DSN="").returncode == 0
+        assert pipeline.loader("setup", PGUSER="least").returncode == 0

@@ -1,0 +1,196 @@
+"""One system: a source, its target, the slot between them, and the commands of an operator."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from testkit import recount
+from testkit.commands import (
+    ROOT,
+    SHORT_PAUSES,
+    RunningLoader,
+    profiles,
+    run,
+    run_dbt,
+    run_loader,
+    sentence,
+    wait_until,
+)
+from testkit.comparison import Difference
+from testkit.databases import Database
+from testkit.servers import connect
+from waltally.database import Connection
+from waltally.settings import DEFAULT_SCHEMA, Settings
+
+OWN_VARIABLES = ("PG", "LOADER_", "DBT_")
+"""How the names of the settings begin, which a system sets by itself."""
+
+
+class System:
+    """A source and a target, the same by default, with the commands of an operator.
+
+    A command runs in this process where it can; with `has_processes` each is a process of its own.
+    `home` is the folder of dbt's profile, its output and the loaders' logs. Commands run as `role`.
+    """
+
+    def __init__(self, source: Database, home: Path, target: Database | None = None) -> None:
+        self.source = source
+        self.target = target or source
+        self.home = home
+        self.role = "postgres"
+        self.has_processes = False
+        self.project: Path | None = None
+        """The dbt project; None for the shipped one."""
+        self.given: dict[str, str] = {}
+        """What every command has beside; it wins."""
+        self.limits: dict[str, object] = {**SHORT_PAUSES}
+        """Constants of the loader's modules that loaders in the background have instead."""
+        self._logs = 0
+
+    @property
+    def slot(self) -> str:
+        return self.source.slot
+
+    @property
+    def dsns(self) -> tuple[str, str]:
+        """How to connect to the source and to the target."""
+        source, target = (
+            each.cluster.dsn(each.name, self.role) for each in (self.source, self.target)
+        )
+        return source, target
+
+    @property
+    def loader_settings(self) -> Settings:
+        """The settings that the commands have."""
+        source, target = self.dsns
+        return Settings.of(source, target, self.slot, DEFAULT_SCHEMA)
+
+    def by(self, role: str) -> Self:
+        """Return the same system, whose commands run as another role."""
+        other = copy.copy(self)
+        other.role = role
+        return other
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What a command needs: the profile, the source as libpq's own variables, another target.
+
+        Nothing in it leads to another database or role.
+        """
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)
+        }
+        project = {} if self.project is None else {"DBT_PROJECT_DIR": str(self.project)}
+        target = {} if self.target is self.source else {"LOADER_TARGET_DSN": self.dsns[1]}
+        return {
+            **inherited,
+            **profiles(self.home),
+            **project,
+            **self.source.cluster.environment(self.source.name, self.role),
+            **self.source.settings,
+            **target,
+            **self.given,
+            **more,
+        }
+
+    def dbt_environment(self, **more: str) -> dict[str, str]:
+        """The same for dbt, whose profile takes the target from libpq's variables."""
+        target = self.target.cluster.environment(self.target.name, self.role)
+        return {**self.environment(), **target, **self.given, **more}
+
+    def session(self, role: str) -> Connection:
+        """Open a session of a role at the target, in autocommit mode."""
+        return connect(self.target.cluster.dsn(self.target.name, role))
+
+    # Commands, to their end.
+
+    def call(self, program: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the project, or another program, to its end."""
+        is_dbt = program == "dbt"
+        environment = self.dbt_environment(**more) if is_dbt else self.environment(**more)
+        if is_dbt and not self.has_processes:
+            return run_dbt(arguments, environment)
+        if program == "loader" and not self.has_processes:
+            return run_loader(arguments, environment)
+        return run([program, *arguments], environment)
+
+    def do(self, program: str, *arguments: str, **more: str) -> str:
+        """Run a command and return what it said; fail the test where it fails."""
+        done = self.call(program, *arguments, **more)
+        said = f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode == 0, f"{program} {arguments} as {self.role}\n{said}"
+        return done.stdout + done.stderr
+
+    def spark_job(self, command: str, **more: str) -> str:
+        """Run a job of Spark, as `spark-submit JOB FLAGS` is printed. Raises what it reports."""
+        # Few tests need a JVM.
+        from testkit.spark_jobs import run_job
+
+        return run_job(command, self.environment(**more))
+
+    def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run the loader to its end."""
+        return self.call("loader", *arguments, **more)
+
+    def must(self, *arguments: str, **more: str) -> str:
+        """Run the loader and return its standard output; fail the test where it fails."""
+        done = self.loader(*arguments, **more)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str) -> tuple[int, str]:
+        """Run the loader, which must refuse, and return its exit code and its error."""
+        done = self.loader(*arguments)
+        return done.returncode, sentence(done.stderr)
+
+    # Commands in the background.
+
+    def spawn(self, program: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
+        """Start a command as a process of its own."""
+        environment = self.dbt_environment if program == "dbt" else self.environment
+        return subprocess.Popen(
+            [program, *arguments],
+            env=environment(**more),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self, *arguments: str, **more: str) -> RunningLoader:
+        """Start a loader; its pauses between tries are short, unless it is the real command."""
+        self._logs += 1
+        log = self.home / f"{self.slot}{self._logs}.log"
+        limits = None if self.has_processes else self.limits
+        return RunningLoader(self.environment(**more), log, *arguments, limits=limits)
+
+    def follow(self, *arguments: str, **more: str) -> RunningLoader:
+        """Start a loader and return it once it follows the slot."""
+        running = self.start(*arguments, **more)
+        running.wait_for("following the slot")
+        return running
+
+    # What came of it.
+
+    def staged(self) -> int:
+        return self.target.staged()
+
+    def differences(self) -> list[Difference]:
+        """Return where the shipped fact differs from a recount."""
+        source, target = (each.cluster.dsn(each.name) for each in (self.source, self.target))
+        return recount.differences(source, target, slot=self.slot)
+
+    def wait_for_staged(self, rows: int) -> None:
+        wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """Stop a command cleanly and return what it logged."""
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    return said
