@@ -61,7 +61,7 @@ mutants: install  ## Break the product in fifty small ways; say what no test fin
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINUTES=20 SEED=1
-	$(BIN)/python -m tests.soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
+	$(BIN)/python -m soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
 		--minutes $(or $(MINUTES),$(if $(FAULTS),100000,20))
 
 # The tests of a file share its servers, and those of Spark two JVMs. tests/conftest.py has the order:
@@ -86,7 +86,7 @@ check-python:
 
 check-types:
 	@echo "Types (mypy)"
-	@$(BIN)/mypy --no-error-summary waltally loader spark testkit demo examples tests benchmarks \
+	@$(BIN)/mypy --no-error-summary waltally loader spark testkit soak demo examples tests benchmarks \
 		docs/site dbt_project/describe_macros.py
 
 check-sql:

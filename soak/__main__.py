@@ -1,6 +1,6 @@
 """`make soak`: random faults under load, with checks of all results in between.
 
-python -m tests.soak --minutes 20 --seed 1
+python -m soak --minutes 20 --seed 1
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 
+from soak.programs import SoakFailed
+from soak.soak import Plan, Soak
 from testkit import run_folder
-from tests.soak.programs import SoakFailed
-from tests.soak.soak import Plan, Soak
 
 
 def options() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
-        prog="tests.soak",
+        prog="soak",
         description="Kill, cut and restart the parts of two systems at random under load, and "
         "check their results. One has replica identity full, the other a covering index.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

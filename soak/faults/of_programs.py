@@ -8,12 +8,12 @@ from contextlib import suppress
 
 import psutil
 
+from soak.faults.fault import fault
+from soak.programs import DRIVER_NEEDS_OPERATOR, SoakFailed, kill_group
+from soak.servers import ROLE
+from soak.system import IS_COMPUTED, Soaked, apply_by_spark
+from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
 from testkit.commands import LOADER, ROOT, run
-from tests.soak.faults.fault import fault
-from tests.soak.programs import DRIVER_NEEDS_OPERATOR, SoakFailed, kill_group
-from tests.soak.servers import ROLE
-from tests.soak.system import IS_COMPUTED, System, apply_by_spark
-from tests.soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
 
 IS_BUILDING = (
     "select true from pg_stat_activity "
@@ -22,49 +22,49 @@ IS_BUILDING = (
 
 
 @fault(6)
-def kill_loader(system: System) -> None:
+def kill_loader(system: Soaked) -> None:
     """Kill the loader; the next one runs with or without --build."""
-    system.loader.arguments = system.random.choice([[], [], ["--build"]])
-    system.loader.signal(signal.SIGKILL)
+    system.service.arguments = system.random.choice([[], [], ["--build"]])
+    system.service.signal(signal.SIGKILL)
 
 
 @fault(2)
-def kill_second_loader(system: System) -> None:
+def kill_second_loader(system: Soaked) -> None:
     """Kill the loader of the second slot; the first one must go on."""
     system.second_loader.signal(signal.SIGKILL)
 
 
 @fault(2)
-def kill_loader_building(system: System) -> None:
+def kill_loader_building(system: Soaked) -> None:
     """Kill the loader while it applies the models."""
-    if system.loader.arguments != ["--build"]:
-        system.loader.arguments = ["--build"]
-        system.loader.signal(signal.SIGKILL)
+    if system.service.arguments != ["--build"]:
+        system.service.arguments = ["--build"]
+        system.service.signal(signal.SIGKILL)
     system.wait_at_most(lambda: system.ask_target(IS_BUILDING), 30)
     system.pause_randomly(0, 0.3)
-    system.loader.arguments = []
-    system.loader.signal(signal.SIGKILL)
+    system.service.arguments = []
+    system.service.signal(signal.SIGKILL)
 
 
 @fault(2)
-def freeze_loader(system: System) -> None:
+def freeze_loader(system: Soaked) -> None:
     """Freeze the loader until the server ends its session."""
     pid = system.walsender_pid()
-    system.loader.signal(signal.SIGSTOP)
+    system.service.signal(signal.SIGSTOP)
     system.wait_at_most(lambda: system.walsender_pid() != pid, system.random.uniform(2, 6))
-    system.loader.signal(signal.SIGCONT)
+    system.service.signal(signal.SIGCONT)
 
 
 @fault(1)
-def replace_loader(system: System) -> None:
+def replace_loader(system: Soaked) -> None:
     """Freeze the loader, let another one take the slot, and wake the first one up."""
     pid = system.walsender_pid()
-    system.loader.signal(signal.SIGSTOP)
+    system.service.signal(signal.SIGSTOP)
     system.wait_at_most(lambda: system.walsender_pid() != pid, 10)
     with (system.home / "other loader.log").open("ab") as output:
         other = subprocess.Popen(
             [str(LOADER), "run"],
-            env=system.environment,
+            env=system.environment(),
             cwd=ROOT,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -72,18 +72,18 @@ def replace_loader(system: System) -> None:
     try:
         system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
         system.pause_randomly(0, 0.5)
-        system.loader.signal(signal.SIGCONT)
+        system.service.signal(signal.SIGCONT)
         system.pause_randomly(0.5, 1.5)
         if other.poll() is not None:
             raise SoakFailed(f"the other loader ended with exit code {other.returncode}")
     finally:
-        system.loader.signal(signal.SIGCONT)
+        system.service.signal(signal.SIGCONT)
         other.kill()
         other.wait()
 
 
 @fault(2)
-def kill_dbt(system: System) -> None:
+def kill_dbt(system: Soaked) -> None:
     """Kill a `dbt run` during its transactions."""
     build = start_build(system)
     system.pause_randomly(0, 0.5)
@@ -91,7 +91,7 @@ def kill_dbt(system: System) -> None:
 
 
 @fault(1)
-def kill_spark(system: System) -> None:
+def kill_spark(system: Soaked) -> None:
     """Kill a seed while it starts, reads or writes; sometimes it ends before."""
     seed = system.spawn("spark-submit", "spark/seed.py")
     try:
@@ -103,7 +103,7 @@ def kill_spark(system: System) -> None:
         kill_group(seed)
 
 
-def start_build(system: System) -> subprocess.Popen[bytes]:
+def start_build(system: Soaked) -> subprocess.Popen[str]:
     """Start a `dbt run`; return it once it works on the server or has ended."""
     options = ["--full-refresh"] if system.random.random() < 0.2 else []
     build = system.spawn("dbt", "run", *options)
@@ -120,7 +120,7 @@ _END_SECONDS = 240
 
 
 @fault(2, of_spark=True)
-def kill_driver(system: System) -> None:
+def kill_driver(system: Soaked) -> None:
     """Kill the driver's Java or its Python, often just before its batch is added or after."""
     if system.random.random() < 0.7:
         system.wait_at_most(lambda: system.ask_target(IS_COMPUTED), _START_SECONDS)
@@ -129,7 +129,7 @@ def kill_driver(system: System) -> None:
 
 
 @fault(2, of_spark=True)
-def kill_executor(system: System) -> None:
+def kill_executor(system: Soaked) -> None:
     """Kill the executor's Java, or a Python of it."""
     system.wait_at_most(system.worker.children, _START_SECONDS)
     system.pause_randomly(0, 1)
@@ -137,7 +137,7 @@ def kill_executor(system: System) -> None:
 
 
 @fault(1, of_spark=True)
-def second_driver(system: System) -> None:
+def second_driver(system: Soaked) -> None:
     """Let another driver apply at once; often kill it. Raises SoakFailed where it does not end."""
     job = system.spawn(*apply_by_spark("local[1]", "--once"))
     try:
@@ -151,16 +151,16 @@ def second_driver(system: System) -> None:
 
 
 @fault(1, of_spark=True)
-def change_engine(system: System) -> None:
+def change_engine(system: Soaked) -> None:
     """Give the fact to the database and back, as a user does who edits it."""
     models = ("dbt", "run", "--select", BY_SPARK, BY_SPARK_ROLL_UP)
-    system.run(*models, "--vars", '{"engine": "database"}')
+    system.do(*models, "--vars", '{"engine": "database"}')
     system.must_build()
-    system.run(*models)
+    system.do(*models)
     system.wait_until_applied(*MODELS)
 
 
-def _kill_one(system: System, processes: list[psutil.Process]) -> None:
+def _kill_one(system: Soaked, processes: list[psutil.Process]) -> None:
     if processes:
         with suppress(psutil.NoSuchProcess):
             system.random.choice(processes).kill()
@@ -182,7 +182,7 @@ end $$
 
 
 @fault(3)
-def prune(system: System) -> None:
+def prune(system: Soaked) -> None:
     """Prune an old partition; often kill the prune."""
     system.ask_target(_OLD_PARTITION.format(role=ROLE))
     job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
@@ -192,7 +192,7 @@ def prune(system: System) -> None:
 
 
 @fault(1)
-def archive(system: System) -> None:
+def archive(system: Soaked) -> None:
     """Archive the change log; often kill the job."""
     job = system.spawn("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
     system.wait_at_most(lambda: job.poll() is not None, system.random.uniform(5, 60))
@@ -200,41 +200,41 @@ def archive(system: System) -> None:
 
 
 @fault(1)
-def rename_away(system: System) -> None:
+def rename_away(system: Soaked) -> None:
     """Write to a table under another name; the status reports it, renewal and seed repair it."""
     system.writers.pause()
     try:
-        system.loader.stop()
+        system.service.stop()
         # The fact must be complete: the new seed reads from it what was purged.
-        system.run("loader", "run", "--once", "--build")
+        system.do("loader", "run", "--once", "--build")
         system.wait_for_spark()
         system.comparison.check()
         system.ask("alter table notifications rename to elsewhere")
         system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
         system.ask("alter table elsewhere rename to notifications")
-        status = run(["loader", "status", "--json"], system.environment)
+        status = run(["loader", "status", "--json"], system.environment())
         if '"TableReplaced"' not in status.stdout:
             raise SoakFailed(
                 f"the status does not report the renamed table:\n{status.stdout}{status.stderr}"
             )
         system.position_watcher.is_renewing = True
-        system.run("loader", "setup", "--renew")
+        system.do("loader", "setup", "--renew")
         system.position_watcher.is_renewing = False
-        system.run("spark-submit", "spark/seed.py")
-        system.run("dbt", "run")
+        system.do("spark-submit", "spark/seed.py")
+        system.do("dbt", "run")
         system.comparison.skip()
         # The second slot missed the renamed table too; it has no fact to seed.
         system.second_loader.stop()
-        system.run("loader", "setup", "--renew", more=system.second)
+        system.do("loader", "setup", "--renew", **system.second)
         system.second_comparison.skip()
         system.second_loader.start()
-        system.loader.start()
+        system.service.start()
     finally:
         system.position_watcher.is_renewing = False
         system.writers.resume()
 
 
 @fault(1)
-def nothing(system: System) -> None:
+def nothing(system: Soaked) -> None:
     """Do nothing for a while."""
     system.pause_randomly(0.5, 2)

@@ -6,10 +6,10 @@ from math import ceil
 
 import pytest
 
-from tests.soak.faults import OF_SPARK, WEIGHTS, Fault
-from tests.soak.faults.of_programs import kill_loader_building
-from tests.soak.faults.of_servers import crash_target, cut, restart_immediate
-from tests.soak.soak import Plan, Soak
+from soak.faults import OF_SPARK, WEIGHTS, Fault
+from soak.faults.of_programs import kill_loader_building
+from soak.faults.of_servers import crash_target, cut, restart_immediate
+from soak.soak import Plan, Soak
 
 QUICK: list[Fault] = [kill_loader_building, cut, restart_immediate]
 """A kill, cut connections and a crash of the server; each takes a second or two."""

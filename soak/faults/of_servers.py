@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 
+from soak.faults.fault import fault
+from soak.faults.of_programs import start_build
+from soak.programs import SoakFailed, kill_group
+from soak.servers import ROLE
+from soak.system import IS_COMPUTED, Soaked
 from testkit.commands import wait_until
 from testkit.proxy import Proxy
-from tests.soak.faults.fault import fault
-from tests.soak.faults.of_programs import start_build
-from tests.soak.programs import SoakFailed, kill_group
-from tests.soak.servers import ROLE
-from tests.soak.system import IS_COMPUTED, System
 
 END_SESSIONS = "select count(pg_terminate_backend(pid)) from pg_stat_activity where "
 
@@ -41,13 +41,13 @@ ROLE_SETTINGS = (
 
 
 @fault(5)
-def end_walsender(system: System) -> None:
+def end_walsender(system: Soaked) -> None:
     """End the WAL sender of the slot."""
     system.ask(END_SESSIONS + "pid = %s", system.walsender_pid())
 
 
 @fault(5)
-def end_target_backend(system: System) -> None:
+def end_target_backend(system: Soaked) -> None:
     """End the loader's session on the target."""
     system.ask_target(
         END_SESSIONS + "application_name = 'waltally loader' and backend_type = 'client backend'"
@@ -55,7 +55,7 @@ def end_target_backend(system: System) -> None:
 
 
 @fault(1)
-def end_dbt_backend(system: System) -> None:
+def end_dbt_backend(system: Soaked) -> None:
     """End all sessions of dbt, also those of the loader's builds."""
     build = start_build(system)
     system.pause_randomly(0, 0.3)
@@ -65,7 +65,7 @@ def end_dbt_backend(system: System) -> None:
 
 
 @fault(5)
-def role_setting(system: System) -> None:
+def role_setting(system: Soaked) -> None:
     """Set a parameter for the role, and end its sessions so that they return with it."""
     name, value = system.random.choice(ROLE_SETTINGS)
     places = {system.dsn, system.target_dsn}
@@ -82,7 +82,7 @@ def role_setting(system: System) -> None:
 
 
 @fault(3, blocks_commits=True)
-def restart_fast(system: System) -> None:
+def restart_fast(system: Soaked) -> None:
     """Restart the source as a service manager does."""
     system.cluster.stop("fast")
     system.pause_randomly(0, 0.5)
@@ -90,7 +90,7 @@ def restart_fast(system: System) -> None:
 
 
 @fault(3, blocks_commits=True)
-def restart_immediate(system: System) -> None:
+def restart_immediate(system: Soaked) -> None:
     """Crash the source; it recovers."""
     system.cluster.stop("immediate")
     system.pause_randomly(0, 0.5)
@@ -98,17 +98,17 @@ def restart_immediate(system: System) -> None:
 
 
 @fault(3, blocks_commits=True)
-def crash_target(system: System) -> None:
+def crash_target(system: Soaked) -> None:
     """Crash the target, which loses the last seconds of asynchronous commits."""
     if system.has_spark and system.random.random() < 0.5:
         system.wait_at_most(lambda: system.ask_target(IS_COMPUTED), 10)
-    system.target.stop("immediate")
+    system.target_cluster.stop("immediate")
     system.pause_randomly(0, 0.5)
-    system.target.start()
+    system.target_cluster.start()
 
 
 @fault(2, blocks_commits=True)
-def synchronous_standbys(system: System) -> None:
+def synchronous_standbys(system: Soaked) -> None:
     """Make the source wait for every standby; the loader must not count as one."""
     system.ask("alter system set synchronous_standby_names = '*'")
     system.ask("select pg_reload_conf()")
@@ -118,14 +118,14 @@ def synchronous_standbys(system: System) -> None:
     try:
         wait_until(lambda: system.ask(not_a_standby), "the loader is no synchronous standby", 30)
     except AssertionError as error:
-        raise SoakFailed(f"{error}:\n{system.loader.last_log_lines()}") from error
+        raise SoakFailed(f"{error}:\n{system.service.last_log_lines()}") from error
     finally:
         system.ask("alter system reset synchronous_standby_names")
         system.ask("select pg_reload_conf()")
 
 
 @fault(1)
-def unrelated_rows(system: System) -> None:
+def unrelated_rows(system: Soaked) -> None:
     """Write many rows to a table that is not counted: the WAL sender is silent meanwhile."""
     system.ask("insert into unrelated (note) select 'many' from generate_series(1, 400000)")
     system.ask("truncate unrelated")
@@ -133,14 +133,14 @@ def unrelated_rows(system: System) -> None:
 
 
 @fault(6)
-def cut(system: System) -> None:
+def cut(system: Soaked) -> None:
     """Reset the loader's connections to the source, the target, or both."""
     for proxy in _some_proxies(system):
         proxy.cut()
 
 
 @fault(2)
-def blackhole(system: System) -> None:
+def blackhole(system: Soaked) -> None:
     """Hold all data for seconds; then pass it on or reset the connections."""
     proxies = _some_proxies(system)
     for proxy in proxies:
@@ -153,15 +153,15 @@ def blackhole(system: System) -> None:
 
 
 @fault(2)
-def slow_target(system: System) -> None:
+def slow_target(system: Soaked) -> None:
     """Slow the target down: a confirmation before the commit would be seen."""
     system.target_proxy.delay(system.random.uniform(0.05, 0.4))
     system.pause_randomly(2, 4)
     if system.random.random() < 0.5:
-        system.loader.signal(signal.SIGKILL)
+        system.service.signal(signal.SIGKILL)
     system.target_proxy.restore()
 
 
-def _some_proxies(system: System) -> list[Proxy]:
+def _some_proxies(system: Soaked) -> list[Proxy]:
     source, target = system.source_proxy, system.target_proxy
     return system.random.choice([[source], [target], [source, target]])

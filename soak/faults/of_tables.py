@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from psycopg2.errors import DeadlockDetected
 
-from tests.soak.faults.fault import fault
-from tests.soak.programs import SoakFailed
-from tests.soak.system import System
-from tests.soak.world import KINDS, MODELS, NOTIFY, ODD, ODD_ROWS, READ_TOGETHER
+from soak.faults.fault import fault
+from soak.programs import SoakFailed
+from soak.system import Soaked
+from soak.world import KINDS, MODELS, NOTIFY, ODD, ODD_ROWS, READ_TOGETHER
 from waltally.tables import quoted
 
 HARMLESS = (
@@ -41,7 +41,7 @@ _SWAP = (
 
 
 @fault(4)
-def harmless_ddl(system: System) -> None:
+def harmless_ddl(system: Soaked) -> None:
     """Alter tables in ways that change no count: every model goes on."""
     odd = system.odd.table
     table = system.random.choice(["notifications", "notification_history", odd, odd])
@@ -57,7 +57,7 @@ def harmless_ddl(system: System) -> None:
 
 
 @fault(1)
-def silent_ddl(system: System) -> None:
+def silent_ddl(system: Soaked) -> None:
     """Change rows by DDL without changes of rows: the models wait for a seed, which is taken."""
     odd = system.odd
     first, second, _ = map(quoted, odd.texts)
@@ -76,12 +76,12 @@ def silent_ddl(system: System) -> None:
     # The others go on, before the seed and after it.
     system.wait_until_applied(NOTIFY, KINDS)
     with system.writers.without_truncates():
-        system.run("spark-submit", "spark/seed.py")
+        system.do("spark-submit", "spark/seed.py")
     system.wait_until_applied(*MODELS)
 
 
 @fault(2)
-def lock_shared(system: System) -> None:
+def lock_shared(system: Soaked) -> None:
     """Read a model in a long transaction: all models go on, and the reader sees one moment."""
     model = system.random.choice(MODELS)
     rows = (
@@ -100,7 +100,7 @@ def lock_shared(system: System) -> None:
 
 
 @fault(2)
-def lock_exclusively(system: System) -> None:
+def lock_exclusively(system: Soaked) -> None:
     """Keep everybody from a model for seconds: the others go on, and it catches up."""
     model, *others = system.random.sample(MODELS, len(MODELS))
     others = [each for each in others if not {model, each} <= READ_TOGETHER]
@@ -113,7 +113,7 @@ def lock_exclusively(system: System) -> None:
 
 
 @fault(2)
-def constrain(system: System) -> None:
+def constrain(system: Soaked) -> None:
     """Let a model take no row: it fails alone, and catches up without the constraint."""
     model, *others = system.random.sample(MODELS, len(MODELS))
     table = f"analytics.{model}"

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from soak import world
+from soak.faults import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
+from soak.programs import SoakFailed
+from soak.system import Soaked
+from soak.watchers import LONGEST_SECONDS
 from testkit import recount
-from tests.soak import world
-from tests.soak.faults import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
-from tests.soak.programs import SoakFailed
-from tests.soak.system import System
-from tests.soak.watchers import LONGEST_SECONDS
 from waltally.settings import DEFAULT_SLOT as SLOT
 
 
@@ -123,7 +123,7 @@ class Soak:
 
     def run(self) -> None:
         """Inject faults and check until the plan is over. Raises SoakFailed at a difference."""
-        with System(self.plan.seed, self.plan.rate, self.plan.keep) as system:
+        with Soaked(self.plan.seed, self.plan.rate, self.plan.keep) as system:
             try:
                 for fault in self.plan.faults():
                     if self.plan.is_over(len(self.faults), self._seconds()):
@@ -133,12 +133,12 @@ class Soak:
                         self._check(system)
                 if len(self.faults) % self.plan.faults_per_check:
                     self._check(system)
-            except SoakFailed as failure:
+            except AssertionError as failure:
                 raise SoakFailed(f"{failure}\n{self._how_to_repeat()}") from failure
             finally:
                 self.observations = system.position_watcher.observations
                 self.changes = system.comparison.changes
-                self.exits = system.loader.exits
+                self.exits = system.service.exits
                 if system.has_spark:
                     self.driver_exits = system.driver.exits
                 self._progress.close()
@@ -159,7 +159,7 @@ class Soak:
             "driver_exits": {str(code): n for code, n in sorted(self.driver_exits.items())},
         }
 
-    def _inject(self, system: System, fault: Fault) -> None:
+    def _inject(self, system: Soaked, fault: Fault) -> None:
         number = len(self.faults) + 1
         # Random numbers of its own, so that one fault's use of them does not alter the next.
         system.random = Random(f"{self.plan.seed} {number}")
@@ -176,12 +176,12 @@ class Soak:
         system.check_services()
         self._check_positions(system)
 
-    def _check(self, system: System) -> None:
+    def _check(self, system: Soaked) -> None:
         """Pause the traffic, apply everything, and compare fact and change log with the source."""
         if system.random.random() < 0.5:
             system.wait_until_streaming()
         system.writers.pause()
-        system.loader.stop()
+        system.service.stop()
         system.second_loader.stop()
         self._apply_everything(system)
         system.wait_for_spark()
@@ -196,32 +196,32 @@ class Soak:
             if not system.has(model, "follows"):
                 raise SoakFailed(f"{model} does not follow: {system.reason(model)}")
         system.comparison.check()
-        system.run("loader", "run", "--once", more=system.second)
+        system.do("loader", "run", "--once", **system.second)
         system.second_comparison.check()
         self._check_positions(system)
         self.checks += 1
         self._progress.check(self.checks, system.comparison.changes, self._seconds())
-        system.loader.start()
+        system.service.start()
         system.second_loader.start()
         system.writers.resume()
 
-    def _apply_everything(self, system: System) -> None:
+    def _apply_everything(self, system: Soaked) -> None:
         if system.random.random() < 0.3:
-            system.run("loader", "run", "--once", "--build")
+            system.do("loader", "run", "--once", "--build")
             return
-        system.run("loader", "run", "--once")
+        system.do("loader", "run", "--once")
         # Where a prune has taken changes since the baseline, a model cannot be built from it again.
         is_refresh = system.random.random() < 0.2 and not system.ask_target(_IS_PRUNED)
         options = ["--full-refresh"] if is_refresh else []
-        system.run("dbt", "run", *options)
+        system.do("dbt", "run", *options)
 
-    def _check_commits(self, system: System) -> None:
+    def _check_commits(self, system: Soaked) -> None:
         self.commits = system.commit_timer.count
         self.longest_commit = system.commit_timer.longest
         if self.longest_commit > LONGEST_SECONDS:
             raise SoakFailed(f"a commit of the application took {self.longest_commit:.1f} s")
 
-    def _check_positions(self, system: System) -> None:
+    def _check_positions(self, system: Soaked) -> None:
         if violations := system.position_watcher.violations:
             raise SoakFailed("confirmed before it was staged:\n" + "\n".join(violations[:10]))
 

@@ -10,12 +10,12 @@ from random import Random
 
 import psycopg2
 
+from soak.programs import SoakFailed
+from soak.world import OddTable
 from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import Change, Mix, mix
 from testkit.source import Identity
 from testkit.traffic import Worker
-from tests.soak.programs import SoakFailed
-from tests.soak.world import OddTable
 
 _RECONNECT_SECONDS = 0.1
 _TRUNCATES_ARE_RARER = 60

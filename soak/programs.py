@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,74 +13,14 @@ from pathlib import Path
 
 import psutil
 
-from testkit.commands import LOADER, ROOT, run, run_dbt, run_loader
+from testkit.commands import LOADER, ROOT
 
 
 class SoakFailed(AssertionError):
     """A promise does not hold; the message says which and shows it."""
 
 
-_OWN_VARIABLES = ("PG", "LOADER_", "DBT_")
-
-
-def environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings and what commands need besides, with their files under `home`."""
-    shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(_OWN_VARIABLES)
-    }
-    return {
-        **inherited,
-        **settings,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "DBT_PROFILES_DIR": str(home),
-        "DBT_TARGET_PATH": str(home / "target"),
-        "DBT_LOG_PATH": str(home / "logs"),
-        "SPARK_LOCAL_DIRS": str(home / "spark"),
-        "TMPDIR": str(home),
-    }
-
-
-def run_to_end(command: tuple[str, ...], environment: Mapping[str, str]) -> None:
-    """Run a command. Raises SoakFailed where it fails."""
-    _must_succeed(command, run(list(command), environment))
-
-
-def run_here(command: tuple[str, ...], environment: Mapping[str, str]) -> None:
-    """Run loader or dbt in this process, while nothing else of it reads the environment.
-
-    A process of its own would import for seconds. Raises SoakFailed where it fails.
-    """
-    program, *arguments = command
-    runs = {"loader": run_loader, "dbt": run_dbt}
-    _must_succeed(command, runs[program](tuple(arguments), environment))
-
-
-def _must_succeed(command: tuple[str, ...], done: subprocess.CompletedProcess[str]) -> None:
-    if done.returncode:
-        raise SoakFailed(
-            f"{' '.join(command)} ended with exit code {done.returncode}:\n"
-            f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        )
-
-
-def spawn(
-    command: tuple[str, ...], environment: Mapping[str, str], home: Path
-) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own; its output goes to a file in `home`."""
-    with (home / f"{Path(command[0]).name}.log").open("ab") as output:
-        return subprocess.Popen(
-            command,
-            env=environment,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[str]) -> None:
     """Kill a spawned command and every process that it started."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)

@@ -17,18 +17,20 @@ from typing import Any
 import psutil
 import psycopg2
 
+from soak import servers
+from soak.comparison import Comparison
+from soak.programs import DRIVER_NEEDS_OPERATOR, LoaderService, SoakFailed
+from soak.servers import ROLE, dsn_of_role
+from soak.watchers import CommitTimer, PositionWatcher
+from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
+from soak.writers import Writers
 from testkit import source
-from testkit.commands import wait_until
+from testkit.commands import ROOT, wait_until
+from testkit.databases import Database
 from testkit.proxy import Proxy
 from testkit.source import Identity
 from testkit.spark_cluster import spark_cluster
-from tests.soak import programs, servers
-from tests.soak.comparison import Comparison
-from tests.soak.programs import DRIVER_NEEDS_OPERATOR, LoaderService, SoakFailed
-from tests.soak.servers import ROLE, dsn_of_role
-from tests.soak.watchers import CommitTimer, PositionWatcher
-from tests.soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
-from tests.soak.writers import Writers
+from testkit.system import System
 from waltally.settings import DEFAULT_SLOT as SLOT
 
 SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"
@@ -50,7 +52,7 @@ def apply_by_spark(master: str, *options: str) -> tuple[str, ...]:
     return (*submit, "spark/apply.py", *options)
 
 
-class System:
+class Soaked(System):
     """One source under traffic, its target, and two loaders with a slot each.
 
     Under identity full the source is the target; under covering the target is another server,
@@ -66,7 +68,7 @@ class System:
         self._stack = ExitStack()
         self._never = threading.Event()
 
-    def __enter__(self) -> System:
+    def __enter__(self) -> Soaked:
         try:
             self._make_servers()
             self._make_slots()
@@ -88,38 +90,41 @@ class System:
             self._stack.callback(shutil.rmtree, self.home, ignore_errors=True)
             self._stack.callback(self.cluster.remove)
         servers.make_source(self.cluster, self.identity)
-        self.target = self.cluster
+        self.target_cluster = self.cluster
         if self.identity == "covering":
-            self.target = servers.target_cluster()
+            self.target_cluster = servers.target_cluster()
             if not self._keep:
-                self._stack.callback(self.target.remove)
-            servers.make_target(self.target)
-        servers.allow_schemas(self.target)
+                self._stack.callback(self.target_cluster.remove)
+            servers.make_target(self.target_cluster)
+        servers.allow_schemas(self.target_cluster)
         self.odd = OddTable(self._seed)
         with self.transaction(self.cluster.dsn()) as cursor:
             cursor.execute(self.odd.create(ROLE))
         self.dsn = self.cluster.dsn(application_name="soak")
-        self.target_dsn = self.target.dsn(application_name="soak")
+        self.target_dsn = self.target_cluster.dsn(application_name="soak")
         self.source_proxy = self._stack.enter_context(Proxy(self.cluster.port))
-        self.target_proxy = self._stack.enter_context(Proxy(self.target.port))
-        self.environment = programs.environment(
-            self.home,
-            self.target.environment(user=ROLE)
-            | {
-                "LOADER_SOURCE_DSN": dsn_of_role(self.cluster.port),
-                "LOADER_TARGET_DSN": dsn_of_role(self.target.port),
-                "DBT_PROJECT_DIR": str(
-                    make_project(self.home, self.odd, "spark" if self.has_spark else "database")
-                ),
-            },
+        self.target_proxy = self._stack.enter_context(Proxy(self.target_cluster.port))
+        super().__init__(
+            Database(self.cluster, "postgres"), self.home, Database(self.target_cluster, "postgres")
         )
+        self.source.slot = SLOT
+        self.role = ROLE
+        engine = "spark" if self.has_spark else "database"
+        self.project = make_project(self.home, self.odd, engine)
+        self.given = {
+            "LOADER_MANIFEST": "",
+            "SPARK_LOCAL_DIRS": str(self.home / "spark"),
+            "TMPDIR": str(self.home),
+        }
 
     def _make_slots(self) -> None:
-        programs.run_here(("loader", "setup"), self.environment)
-        programs.run_here(("dbt", "run"), self.environment)
+        # In this process, while nothing else of it reads the environment.
+        self.do("loader", "setup")
+        self.do("dbt", "run")
         tables = ("public.notifications", "public.notification_history", self.odd.logged_name)
         self.comparison = Comparison(self.dsn, SLOT, self.target_dsn, tables)
-        programs.run_here(("loader", "setup"), self.environment | self.second)
+        self.do("loader", "setup", **self.second)
+        self.has_processes = True
         self.second_comparison = Comparison(
             self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
         )
@@ -141,15 +146,15 @@ class System:
         self._stack.callback(self.commit_timer.close)
         self.writers = Writers(self.dsn, 4, self._seed, self._rate, self.identity, self.odd)
         self._stack.callback(self.writers.close)
-        through_proxies = self.environment | {
-            "LOADER_SOURCE_DSN": dsn_of_role(self.source_proxy.port),
-            "LOADER_TARGET_DSN": dsn_of_role(self.target_proxy.port),
-        }
-        self.loader = LoaderService(through_proxies, self.home / "loader.log")
-        self._stack.callback(self.loader.close)
-        self.loader.start()
+        through_proxies = self.environment(
+            LOADER_SOURCE_DSN=dsn_of_role(self.source_proxy.port),
+            LOADER_TARGET_DSN=dsn_of_role(self.target_proxy.port),
+        )
+        self.service = LoaderService(through_proxies, self.home / "loader.log")
+        self._stack.callback(self.service.close)
+        self.service.start()
         self.second_loader = LoaderService(
-            self.environment | self.second, self.home / "second loader.log"
+            self.environment(**self.second), self.home / "second loader.log"
         )
         self._stack.callback(self.second_loader.close)
         self.second_loader.start()
@@ -177,7 +182,7 @@ class System:
 
     def check_services(self) -> None:
         """Raise SoakFailed where the loader or the driver needs an operator."""
-        self.loader.check()
+        self.service.check()
         if self.has_spark:
             self.driver.check()
 
@@ -252,9 +257,9 @@ class System:
 
     def must_build(self) -> None:
         """Let the loader run with --build from here on, and apply everything."""
-        if self.loader.arguments != ["--build"]:
-            self.loader.arguments = ["--build"]
-            self.loader.signal(signal.SIGKILL)
+        if self.service.arguments != ["--build"]:
+            self.service.arguments = ["--build"]
+            self.service.signal(signal.SIGKILL)
         self.wait_until_applied(*MODELS)
 
     def wait_until_applied(self, *models: str, end: str = "") -> None:
@@ -306,15 +311,22 @@ class System:
         except SoakFailed:
             raise
         except AssertionError as error:
-            logs = [self.loader.last_log_lines()]
+            logs = [self.service.last_log_lines()]
             if self.has_spark:
                 logs.append(self.driver.last_log_lines())
             raise SoakFailed("\n".join([f"{error}:", self._states(), *logs])) from error
 
-    def run(self, *command: str, more: dict[str, str] | None = None) -> None:
-        """Run a command of the project to its end. Raises SoakFailed where it fails."""
-        programs.run_to_end(command, self.environment | (more or {}))
-
-    def spawn(self, *command: str) -> subprocess.Popen[bytes]:
-        """Start a command of the project in a process group of its own."""
-        return programs.spawn(command, self.environment, self.home)
+    def spawn(self, program: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
+        """Start a command in a process group of its own; its output goes to a file in `home`."""
+        environment = self.dbt_environment if program == "dbt" else self.environment
+        with (self.home / f"{program}.log").open("ab") as output:
+            return subprocess.Popen(
+                [program, *arguments],
+                env=environment(**more),
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                text=True,
+            )

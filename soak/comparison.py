@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg2
 
+from soak.programs import SoakFailed
 from testkit.second_opinion import OPTIONS, Delivered, delivered
-from tests.soak.programs import SoakFailed
 from waltally import lsn
 
 _SHOWN = 5

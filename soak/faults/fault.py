@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.soak.system import System
+from soak.system import Soaked
 
-Fault = Callable[[System], None]
+Fault = Callable[[Soaked], None]
 
 WEIGHTS: dict[Fault, int] = {}
 """How often each kind occurs in a round."""

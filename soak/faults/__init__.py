@@ -1,7 +1,7 @@
 """Faults by what they are of. Each kind is registered with its weight, by a decorator."""
 
-from tests.soak.faults import of_programs, of_servers, of_tables
-from tests.soak.faults.fault import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
+from soak.faults import of_programs, of_servers, of_tables
+from soak.faults.fault import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
 
 __all__ = [
     "BLOCKS_COMMITS",

@@ -1,1 +1,0 @@
-"""Random faults under load: `make soak MINUTES=n SEED=n`, or python -m tests.soak --help."""
