@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import closing
 
+from loader.applying.pace import Pace
 from loader.capture.events import (
     BuildBroke,
     Building,
@@ -30,7 +31,6 @@ THREADS = ("front", "behind")
 _RETRY_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 """How often to look at models that are behind: a seed, a setup or dbt may make one ready."""
-_LONGEST_PAUSE = 0.1
 _AGE_SECONDS = 0.1
 """How often to ask how old the newest change is: the question costs a tenth of a small batch."""
 _STOP_SECONDS = 10.0
@@ -74,7 +74,7 @@ class Applier:
         self._settings = settings
         self._run_state = run_state
         self._notify = notify
-        self._share = share
+        self._pace = Pace(share)
         self._stop = threading.Event()
         self._is_due = threading.Event()
         self._front = _Session(settings)
@@ -88,7 +88,7 @@ class Applier:
         self._applied: int | None = None
         self._age_due = 0.0
         self._round = 0.0
-        """Seconds from the begin of the last build to that of the next, where one is due."""
+        """Seconds from the begin of a build to that of the next, where one is due."""
 
     def start(self) -> None:
         """Begin, with what is staged already."""
@@ -165,9 +165,11 @@ class Applier:
         log.debug("built in %.3f s", seconds)
         self._notify(Built(seconds, ages))
         is_more = any(each.is_behind for each in states)
-        pause = 0.0 if is_more else min(_LONGEST_PAUSE, busy * (1 / self._share - 1))
-        self._round = seconds + pause
-        self._run_state.apply_due_at = started + self._round
+        pause = self._pace.pause(started + busy, busy)
+        if is_more:
+            pause = 0.0
+        self._round = self._pace.mean + pause
+        self._run_state.apply_due_at = started + seconds + pause
         return is_more, pause
 
     def _apply_behind(self) -> bool:
