@@ -142,7 +142,11 @@ class AnotherCluster(LoaderError):
 
 
 class SlotInUse(LoaderError):
-    """Another loader follows the slot; `loader run` waits for it, `--once` gives up."""
+    """Another loader follows the slot; `loader run` waits for it, `--once` gives up.
+
+    The WAL sender of a loader that has ended is no other loader: both wait until the server frees
+    the slot, which takes up to wal_sender_timeout.
+    """
 
     exit_code = 24
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import closing
 from threading import Event
 
@@ -11,7 +12,7 @@ from loader.capture.session import Session
 from loader.source.slot import read_server
 from waltally import lsn
 from waltally.database import connect
-from waltally.errors import TRANSIENT, LoaderError
+from waltally.errors import TRANSIENT, LoaderError, SlotInUse
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -25,11 +26,13 @@ def follow(
 ) -> None:
     """Follow the slot until `stop` is set; with `once`, up to what is committed at the start.
 
-    What waiting may heal is tried again: for ever, or five times with `once`.
+    What waiting may heal is tried again: for ever, or five times with `once`. For a slot that an
+    ended loader still holds, `once` waits as long as the server may take to see that it has ended.
     Raises LoaderError for the rest.
     """
     until = _end_of_source(settings) if once else None
     failures = 0
+    failing_since = 0.0
     while not stop.is_set():
         stored = run_state.batches
         try:
@@ -42,8 +45,12 @@ def follow(
             if not isinstance(error, TRANSIENT):
                 raise
             failures = 1 if run_state.batches > stored else failures + 1
+            if failures == 1:
+                failing_since = time.monotonic()
             if once and failures >= _ONCE_TRIES:
-                raise
+                seconds = time.monotonic() - failing_since
+                if not isinstance(error, SlotInUse) or _is_held_for_good(settings, seconds):
+                    raise
             pause = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
             log.warning("%s; trying again in %g s", error, pause)
             if failures == 1 and error.remedy:
@@ -67,6 +74,25 @@ def _one_session(
             return True
         log.info(session.outdated)
         return False
+
+
+def _is_held_for_good(settings: Settings, seconds: float) -> bool:
+    """Return whether waiting longer than these seconds frees no slot.
+
+    Either its holder has answered meanwhile, so it is another loader, or the server had the time
+    to see that it has ended.
+    """
+    with closing(connect(settings.source, "source")) as connection:
+        ((timeout, is_answering),) = connection.ask(
+            "select setting::float8 / 1000, exists ("
+            " select from pg_replication_slots as slot"
+            " inner join pg_stat_replication as sender on sender.pid = slot.active_pid"
+            " where slot.slot_name = %s"
+            " and sender.reply_time > clock_timestamp() - %s * interval '1 second')"
+            " from pg_settings where name = 'wal_sender_timeout'",
+            (settings.slot, seconds),
+        )
+    return bool(is_answering) or seconds >= timeout
 
 
 def _end_of_source(settings: Settings) -> int:

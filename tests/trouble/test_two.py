@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import signal
 from contextlib import closing
+from dataclasses import replace
+from threading import Event
 
+import psycopg2
 import pytest
+from psycopg2.extensions import make_dsn
+from psycopg2.extras import LogicalReplicationConnection
 
+from loader.capture import follow
+from loader.capture.events import RunState
 from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
 from testkit.databases import Database
@@ -14,7 +21,7 @@ from testkit.following import end, is_copying, is_followed
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
 from testkit.servers import connect
-from waltally.errors import Interrupted
+from waltally.errors import Interrupted, SlotInUse
 
 
 def test_a_running_loader_is_left_alone_and_the_next_takes_over_when_it_is_killed(
@@ -40,6 +47,32 @@ def test_a_running_loader_is_left_alone_and_the_next_takes_over_when_it_is_kille
             pipeline.wait_for_staged(10)
             assert "following the slot" in second.said()
             second.end()
+    pipeline.goes_on()
+
+
+def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the server may take to see it; another loader at work is not waited for."""
+    pipeline.begin()
+    pipeline.source.insert(3)
+    monkeypatch.setattr(follow, "_BACKOFF", (0.1,))
+    source = make_dsn(pipeline.dsns[0], options="-c wal_sender_timeout=4s")
+    settings = replace(pipeline.loader_settings, source=source)
+    with pipeline.follow() as other:
+        pipeline.wait_for_staged(8)
+        # Each of its answers is newer than this.
+        with pytest.raises(SlotInUse):
+            follow.follow(settings, Event(), RunState(), once=True)
+        other.end()
+    ended = psycopg2.connect(source, connection_factory=LogicalReplicationConnection)
+    try:
+        # It never answers again.
+        ended.cursor().start_replication(slot_name=pipeline.slot, options={"format-version": "2"})
+        pipeline.source.insert(2)
+        follow.follow(settings, Event(), RunState(), once=True)
+    finally:
+        ended.close()
     pipeline.goes_on()
 
 
