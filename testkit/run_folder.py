@@ -1,6 +1,7 @@
 """What keeps a demo or a test run by itself: one temporary folder for all, and no settings else.
 
-A run that ends removes it. After a SIGKILL the next run does: a folder whose lock nobody holds.
+A run that ends removes it. However it ends, a guard then ends what it left running and removes what
+is left: a process that waits for the folder's lock.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,13 +22,20 @@ _LOCK = "lock"
 
 def make() -> Path:
     """Make the folder, hold its lock as long as this process lives, and let TMPDIR name it."""
-    remove_dead()
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     folder.chmod(0o755)  # else the user postgres could not reach its data in there
     # Locked before it has its name: without the lock another run would take this one for dead.
     made = os.open(folder / "lock.new", os.O_CREAT | os.O_RDWR)
     fcntl.flock(made, fcntl.LOCK_EX)
     (folder / "lock.new").rename(folder / _LOCK)
+    # In a session of its own: Ctrl-C is not for it. Its TMPDIR is another, or it would end itself.
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", __file__, str(folder)],
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)],
+        setsid=True,
+    )
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None  # it may know the former one
     return folder
@@ -37,17 +46,14 @@ def keep(folder: Path) -> None:
     (folder / _LOCK).unlink()
 
 
-def remove_dead() -> None:
-    """Remove the folders of runs that were killed, and end what these left running."""
-    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
-        with contextlib.suppress(OSError):  # of another user, or removed by another run
-            held = os.open(lock, os.O_RDWR)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _end_processes(lock.parent)
-                shutil.rmtree(lock.parent, ignore_errors=True)
-            finally:
-                os.close(held)
+def guard(folder: Path) -> None:
+    """Wait until the run has ended; then end what it left running, and remove the folder."""
+    with contextlib.suppress(FileNotFoundError):  # it has ended already
+        held = os.open(folder / _LOCK, os.O_RDWR)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if (folder / _LOCK).exists() or not folder.exists():
+            _end_processes(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _end_processes(folder: Path) -> None:
@@ -74,3 +80,7 @@ def forget_settings() -> None:
     for name in list(os.environ):
         if name.startswith(_SETTINGS) and name not in _CHOICES:
             del os.environ[name]
+
+
+if __name__ == "__main__":
+    guard(Path(sys.argv[1]))

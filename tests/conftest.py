@@ -29,6 +29,25 @@ def pytest_configure(config: pytest.Config) -> None:
         atexit.register(shutil.rmtree, run_folder.make(), ignore_errors=True)
 
 
+def pytest_keyboard_interrupt() -> None:
+    """End at once where workers run tests, as on SIGTERM: the guard of the run's folder ends them.
+
+    xdist would wait for the test that each worker is in.
+    """
+    if _HAS_WORKERS:
+        print("\nInterrupted: the tests and their servers are ended", flush=True)
+        os._exit(130)
+
+
+_HAS_WORKERS: list[str] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Note that workers run the tests."""
+    _HAS_WORKERS.append("yes")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadfile`, let the tests of Spark share two JVMs.

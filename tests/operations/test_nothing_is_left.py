@@ -1,4 +1,4 @@
-"""What a Spark job makes in the temporary folder goes with it."""
+"""What a Spark job or a run of the tests makes in the temporary folder goes with it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from testkit.commands import LOADER, ROOT, wait_until
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder as TMPDIR."""
     folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)  # else the user postgres could not reach its data in there
     monkeypatch.setenv("TMPDIR", str(folder))
     yield folder
     shutil.rmtree(folder)
@@ -39,3 +41,37 @@ def test_a_spark_job_that_a_signal_ends_leaves_nothing(temporary: Path) -> None:
         _, said = job.communicate(timeout=120)
     assert job.returncode, said
     wait_until(lambda: not list(temporary.iterdir()), "an empty folder")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_of_the_tests_that_a_signal_ends_leaves_nothing(
+    temporary: Path, sign: signal.Signals
+) -> None:
+    """Ctrl-C goes to all of its processes, as in a terminal; the others to the first one alone."""
+    run = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-n", "1", "tests/operations/test_wait.py"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with run:
+        wait_until(lambda: list(temporary.rglob("postmaster.pid")), "a server runs")
+        if sign == signal.SIGINT:
+            os.killpg(run.pid, sign)
+        else:
+            run.send_signal(sign)
+        assert run.wait(timeout=20) != 0
+    inside = f"TMPDIR={temporary}"
+    wait_until(
+        lambda: not any(inside in text_of(each) for each in Path("/proc").glob("[0-9]*/environ")),
+        "no process of the run",
+    )
+    assert list(temporary.iterdir()) == []
+
+
+def text_of(file: Path) -> str:
+    """Return what is in the file; nothing of a process that has ended."""
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
