@@ -39,7 +39,11 @@ _INTEGER = re.compile(r"0|-?[1-9]\d*")
 
 
 class Rejected(Exception):
-    """A change that cannot be counted."""
+    """A change of which something cannot be counted."""
+
+
+class BadImage(Rejected):
+    """An image with a value that cannot be counted: as the old one it had added nothing."""
 
 
 @dataclass
@@ -102,7 +106,13 @@ class Totals:
                 return
         images = [(new, 1)] if action in "IU" else []
         images += [(old, -1)] if action in "UD" else []
-        judged = [(self._group(part, row), row, sign) for row, sign in images]
+        judged: list[tuple[Group | None, dict[str, Any], int]] = []
+        bad = False
+        for row, sign in images:
+            try:
+                judged.append((self._group(part, row), row, sign))
+            except BadImage:
+                bad |= sign > 0
         for group, row, sign in judged:
             if group is None:
                 continue
@@ -110,6 +120,8 @@ class Totals:
             place, sign = (purged, 1) if is_purge else (groups, sign)
             added = self._measures(part, row)
             place[group] = [a + sign * b for a, b in zip(place[group], added, strict=True)]
+        if bad:
+            raise Rejected
 
     def _row(self, part: FactTable, columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the values by the names of the declaration."""
@@ -137,7 +149,7 @@ class Totals:
             raise Rejected
         for dimension, value in zip(self.fact.dimensions, values, strict=True):
             if value is not None and not _is_good(dimension, value):
-                raise Rejected
+                raise BadImage
         pairs = zip(self.fact.dimensions, values, strict=True)
         texts = [
             _canonical(each, value)
@@ -145,10 +157,10 @@ class Totals:
             if each.type == "text" and each.column and value
         ]
         if sum(len(text.encode()) for text in texts) > 1800 and len(texts) > 1:
-            raise Rejected
+            raise BadImage
         own = [each.where for each in self.fact.measures if part.name in each.of]
         if any(None in _hold(where, row) for where in (self.fact.where, *own)):
-            raise Rejected
+            raise BadImage
         for measure in self.fact.measures:
             if part.name in measure.of and all(_hold(measure.where, row)):
                 for column in measure.columns:
@@ -222,7 +234,7 @@ def _period(dimension: Dimension, value: str) -> Any:
         if len(value) == 10:
             return BAD
         if dimension.unit != "hour":
-            midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=1)
+            midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
             since = (local.astimezone(UTC) - midnight.astimezone(UTC)) // timedelta(seconds=1)
             begins = since - since % int(str(dimension.unit).split()[0])
             found = midnight.astimezone(UTC) + timedelta(seconds=begins)
@@ -305,11 +317,11 @@ def _is_good(dimension: Dimension, value: Any) -> bool:
 def _check_sum(type_: str, value: str | None) -> None:
     if value is None:
         return
-    if not _NUMBER.fullmatch(value) or len(value) > 1000:
-        raise Rejected
+    if not _NUMBER.fullmatch(value) or len(value) > 2001:
+        raise BadImage
     digits = re.findall(r"\d+", type_)
     decimals = 0 if type_ == "bigint" else int(digits[1]) if digits else None
     with localcontext(prec=5000):
         exponent = Decimal(value).normalize().as_tuple().exponent
     if decimals is not None and -int(exponent) > decimals:
-        raise Rejected
+        raise BadImage

@@ -24,6 +24,9 @@ from waltally.facts import Condition, Dimension, Fact, Measure, digits_of
 LONGEST = 1000
 """Bytes of a text in a key."""
 
+LONGEST_NUMBER = 2001
+"""Characters of a number: the longest of numeric(p, s) is one of numeric(1000, -1000)."""
+
 LONGEST_KEY = 1800
 """Bytes of all texts in a key: an entry of the fact's index has 2,704 bytes for all dimensions."""
 
@@ -139,7 +142,7 @@ def uuid_text(digits: Column) -> Column:
 
 def is_number(text: Column) -> Column:
     """Return whether a text is a number that can be added up; null for null."""
-    return text.rlike(_NUMBER) & (sql.length(text) <= LONGEST)
+    return text.rlike(_NUMBER) & (sql.length(text) <= LONGEST_NUMBER)
 
 
 def product(texts: Sequence[Column]) -> Column:
@@ -285,7 +288,10 @@ def _begin(moment: Column, local: Column, dimension: Dimension) -> Column:
     if dimension.unit == "hour":
         past = sql.minute(local) * 60 + sql.second(local)
     else:
-        midnight = _in_utc(local.cast("date").cast("timestamp_ntz"), dimension.timezone or "UTC")
+        # Spark takes the earlier of two midnights, as cdc.period_of does.
+        midnight = _moved(
+            local.cast("date").cast("timestamp_ntz"), dimension.timezone or "UTC", "UTC"
+        )
         every = int(str(dimension.unit).partition(" ")[0])
         since = sql.unix_seconds(second.cast("timestamp")) - sql.unix_seconds(
             midnight.cast("timestamp")

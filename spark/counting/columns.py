@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from common.typed_values import LONGEST
+from common.typed_values import LONGEST_NUMBER
 
 from counting.values import ROW_COUNT, Value, column_name
 from waltally.facts import Condition
@@ -95,7 +95,7 @@ _INSTANTS = {"timestamp": "({0} at time zone {column_timezone})", "timestamptz":
 
 
 IS_SHORT = "{0} between -1e900 and 1e900 and scale({0}) <= 90"
-"""Not NaN or infinite, and well below LONGEST digits."""
+"""Not NaN or infinite, and well below LONGEST_NUMBER digits."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def number(value: Value, type_: ColumnType) -> tuple[ColumnType, str]:
     factors = [f"{quoted(name)}::pg_catalog.numeric" for name in value.columns]
     # As in the stream, where a longer text is no number. NaN is none either.
     fit = " and ".join(
-        f"(({IS_SHORT.format(each)}) or pg_catalog.length({each}::text) <= {LONGEST})"
+        f"(({IS_SHORT.format(each)}) or pg_catalog.length({each}::text) <= {LONGEST_NUMBER})"
         for each in factors
     )
     # No type of the catalog's: NaN is printed, and refused.
@@ -245,7 +245,7 @@ def _bucket(value: Value, type_: ColumnType) -> str:
     place = f"pg_catalog.width_bucket({number_}, array[{numbers}]::pg_catalog.numeric[])"
     return (
         f"case when {text} in ('NaN', 'Infinity', '-Infinity')"
-        f" or pg_catalog.length({text}) > {LONGEST} then '!'"
+        f" or pg_catalog.length({text}) > {LONGEST_NUMBER} then '!'"
         f" else (array[{texts}]::pg_catalog.text[])[nullif({place}, 0)] end"
     )
 
@@ -302,8 +302,13 @@ def period_of(value: Value, type_: ColumnType) -> str:
         if value.unit == "hour":
             return f"date_trunc('hour', {instant}, {zone})"
         if value.unit.endswith("seconds"):
-            midnight = f"date_trunc('day', {instant}, {zone})"
-            return f"date_bin({literal(value.unit)}::interval, {instant}, {midnight})"
+            midnight = f"date_trunc('day', {instant} at time zone {zone})"
+            earlier = f"(({midnight} - interval '1 day') at time zone {zone} + interval '24 hours')"
+            first = (
+                f"least({midnight} at time zone {zone},"
+                f" case when {earlier} at time zone {zone} = {midnight} then {earlier} end)"
+            )
+            return f"date_bin({literal(value.unit)}::interval, {instant}, {first})"
         local = f"({instant} at time zone {zone})"
     return f"date_trunc({literal(value.unit)}, {local})::date"
 

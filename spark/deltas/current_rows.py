@@ -125,13 +125,13 @@ def _events(classified: DataFrame, fact: Fact) -> Iterable[Event]:
     )
     new = sql.col("new_texts")
     found = (
-        classified.where("reason is null and (action = 'T' or has_old or has_new)")
+        classified.where("not is_unknown and (action = 'T' or counts_old or counts_new)")
         .select(
             "action",
-            sql.when(sql.col("has_old"), _key(fact, sql.col("old_texts"))).alias("gone"),
-            sql.when(sql.col("has_new"), there).alias("there"),
-            sql.when(sql.col("has_new"), new).alias("texts"),
-            sql.when(sql.col("has_new"), _key(fact, new)).alias("key"),
+            sql.when(sql.col("counts_old"), _key(fact, sql.col("old_texts"))).alias("gone"),
+            sql.when(sql.col("counts_new"), there).alias("there"),
+            sql.when(sql.col("counts_new"), new).alias("texts"),
+            sql.when(sql.col("counts_new"), _key(fact, new)).alias("key"),
         )
         .orderBy("commit_lsn", "ordinal")
     )

@@ -138,7 +138,7 @@ class FactChanges:
         is_ignored = (sql.col("action") == "D") & sql.col("part").isin(ignoring)
         found = [
             sql.when(
-                sql.col(f"has_{side}"),
+                sql.col(f"counts_{side}"),
                 sql.struct(
                     sql.lit(sign).alias("sign"),
                     sql.col(f"{side}_texts").alias("dimensions"),
@@ -158,8 +158,8 @@ class FactChanges:
 
     @property
     def _is_counted(self) -> Column:
-        """Whether a change can be counted, and no TRUNCATE cancels it."""
-        found = sql.col("reason").isNull()
+        """Whether a change is known, and no TRUNCATE cancels it."""
+        found = ~sql.col("is_unknown")
         for part, (commit_lsn, ordinal) in self.truncates.items():
             last = sql.struct(sql.lit(commit_lsn).cast("bigint"), sql.lit(ordinal).cast("bigint"))
             is_before = sql.struct("commit_lsn", "ordinal") <= last
@@ -172,8 +172,12 @@ def classify(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
 
     The columns are commit_lsn, ordinal, part, action, old_row; of each image (old_ and new_):
     meets, whether it meets the conditions, has, whether it belongs to a group, texts and sums, as
-    `images` says, and absent, which columns it lacks; reason, why the change cannot be counted,
-    null where it can.
+    `images` says, absent, which columns it lacks, and counts, whether it adds or takes away;
+    is_unknown, whether nothing is known of the change; reason, why something of it cannot be
+    counted, null where all can.
+
+    A new image that cannot be counted adds nothing, so it takes nothing away once it is the old
+    one. Of a row that is corrected only the new image counts.
     """
     action, part = sql.col("action"), sql.col("part")
     # Transaction bounds and messages hold no row.
@@ -216,11 +220,26 @@ def classify(changes: DataFrame, fact: Fact, slot: str) -> DataFrame:
             **{f"{side}_refusal": images.refusal(fact, side) for side in images.SIDES},
         }
     )
-    return imaged.withColumn("reason", _reason())
+    unknown = imaged.withColumn("unknown_reason", _reason())
+    is_known = sql.col("unknown_reason").isNull()
+    return unknown.withColumns(
+        {
+            "is_unknown": ~is_known,
+            "reason": sql.coalesce(
+                "unknown_reason", sql.when(sql.col("has_new"), sql.col("new_refusal"))
+            ),
+            **{
+                f"counts_{side}": is_known
+                & sql.col(f"has_{side}")
+                & sql.col(f"{side}_refusal").isNull()
+                for side in images.SIDES
+            },
+        }
+    )
 
 
 def _reason() -> Column:
-    """Return the first reason why the change cannot be counted, in the order of dbt's macro."""
+    """Return the first reason why nothing is known of the change, in the order of dbt's macro."""
     action = sql.col("action")
     return (
         sql.when(~sql.col("is_json"), "the payload is not valid JSON")
@@ -236,8 +255,6 @@ def _reason() -> Column:
             _lacks("old"),
             sql.concat(sql.lit("the replica identity does not carry the old "), "old_absent"),
         )
-        .when(sql.col("has_new") & sql.col("new_refusal").isNotNull(), sql.col("new_refusal"))
-        .when(sql.col("has_old"), sql.col("old_refusal"))
     )
 
 

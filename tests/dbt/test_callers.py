@@ -10,9 +10,12 @@ from datetime import timedelta
 
 import pytest
 
+from loader.staging import target_state
 from testkit.commands import wait_until
+from testkit.databases import paste
+from testkit.servers import connect_target
 from tests.dbt.project import messages
-from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
+from tests.dbt.staged import DATABASE, FACT, SLOT, START, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
 from waltally import lsn
 
@@ -67,6 +70,27 @@ def test_a_model_behind_is_not_applied_by_two_callers(built: Warehouse, source: 
         first.commit()
         second.result()
     must_be_exact(built, source)
+
+
+def test_a_database_restored_under_another_name_goes_on(
+    warehouse: Warehouse, source: Source
+) -> None:
+    warehouse.append(*(source.transaction() for _ in range(20)))
+    warehouse.build()
+    before = warehouse.counts()
+    warehouse.append(*(source.transaction() for _ in range(20)), ["no JSON"])
+    dump = warehouse.cluster.run("pg_dump", warehouse.cluster.dsn(DATABASE))
+    warehouse.execute("drop database if exists restored with (force)")
+    warehouse.execute("create database restored")
+    paste(warehouse.cluster, "restored", dump)
+    with closing(connect_target(warehouse.cluster.dsn("restored"), SLOT)) as restored:
+        states = target_state.apply(restored, "all")
+        assert {each.name: each.reason for each in states if each.state != "follows"} == {}
+        assert warehouse.counts() == before
+        assert warehouse.counts(restored) == source.counts()
+        rejected = "select count(*) > 0 from analytics.rejected_changes"
+        assert restored.ask(rejected) == [(True,)]
+    warehouse.execute("drop database restored with (force)")
 
 
 def test_two_callers_apply_nothing_twice(built: Warehouse, source: Source) -> None:

@@ -69,6 +69,35 @@ def test_what_cannot_be_applied_is_listed(warehouse: Warehouse) -> None:
         assert warehouse.value("select left_out from cdc.model_watermark") == {"rows": 1}
 
 
+def test_a_row_that_the_model_cannot_hold_is_gone_until_it_is_corrected(
+    warehouse: Warehouse,
+) -> None:
+    bad, worse = project(1, Name="x", id="one"), project(1, id="two")
+    listed = "select count(*) from analytics.rejected_changes"
+    warehouse.append([change("I", PROJECTS, new=project(1)), change("I", PROJECTS, new=project(2))])
+    for transaction, expected, rejected in (
+        ([change("U", PROJECTS, {"id": 1}, bad)], [2], 1),
+        ([change("U", PROJECTS, {"id": "one"}, worse)], [2], 2),
+        ([change("U", PROJECTS, {"id": "two"}, project(1))], [1, 2], 2),
+        (
+            [
+                change("U", PROJECTS, {"id": 1}, bad),
+                change("U", PROJECTS, {"id": "one"}, project(3)),
+                change("U", PROJECTS, {"id": 2}, bad),
+                change("D", PROJECTS, {"id": "one"}),
+            ],
+            [3],
+            4,
+        ),
+    ):
+        warehouse.append(transaction)
+        warehouse.build(MODEL)
+        assert [key for key, *_ in rows(warehouse)] == expected
+        assert warehouse.value(listed) == rejected
+    warehouse.build(MODEL, refresh=True)
+    assert (rows(warehouse), warehouse.value(listed)) == ([(3, "project 3", LONG)], 4)
+
+
 def test_two_rows_of_one_key_are_refused(warehouse: Warehouse) -> None:
     """A key that is checked at commit only may be there twice in between."""
     warehouse.append([change("I", PROJECTS, new=project(key)) for key in (1, 2)])

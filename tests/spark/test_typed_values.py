@@ -76,6 +76,7 @@ ZONES = (
     ("UTC", "Europe/London"),
     ("America/Sao_Paulo", "Australia/Lord_Howe"),
     ("Africa/Casablanca", "Pacific/Apia"),
+    ("Atlantic/Azores", "America/Havana"),
 )
 """Of the column and of the dimension."""
 UNITS = {
@@ -83,7 +84,15 @@ UNITS = {
         unit: f"date_trunc('{unit}', {{0}} at time zone %(zone)s)::date" for unit in ("day", "year")
     },
     "hour": "date_trunc('hour', {0}, %(zone)s)",
-    "21600 seconds": "date_bin('6 hours', {0}, date_trunc('day', {0}, %(zone)s))",
+    "21600 seconds": """date_bin('6 hours', {0}, (
+        select coalesce(min(shown) filter (
+            where shown at time zone %(zone)s = date_trunc('day', {0} at time zone %(zone)s)
+        ), date_trunc('day', {0}, %(zone)s))
+        from (values (0), (60), (1)) as hours (back)
+        cross join lateral (
+            select date_trunc('day', {0}, %(zone)s) - back * '1 minute'::interval
+        ) as clock (shown)
+    ))""",
 }
 MOMENTS = {
     "": "(moment::timestamp at time zone %(column_zone)s)",

@@ -66,6 +66,8 @@ TIMES: Texts = {
     "2026-10-25 00:30:00": "2026-10-25 00:30:00",
     "2026-10-25 00:30:00.50": "2026-10-25 00:30:00.5",
     "2026-03-29 01:30:00": "2026-03-29 01:30:00",
+    # In Havana, the first hour after the first of two midnights.
+    "2025-11-02 04:10:00": "2025-11-02 04:10:00",
     **dict.fromkeys(("infinity", "-infinity", "0044-03-15 12:00 BC", "12026-01-01 00:00")),
 }
 MOMENTS: Texts = {
@@ -173,6 +175,12 @@ UNITS: dict[str, tuple[dict[str, str], str]] = {
         {"bucket_of": "", "every": "6 hours"},
         "date_bin('6 hours', {0}, date_trunc('day', {0}, 'Europe/Berlin'))",
     ),
+    "watch": (
+        {"bucket_of": "", "every": "8 hours", "timezone": "America/Havana"},
+        "date_bin('8 hours', {0}, case when {0} between '2025-11-02 04:00+00' and"
+        " '2025-11-03 05:00+00' then '2025-11-02 04:00+00' else"
+        " date_trunc('day', {0}, 'America/Havana') end)",
+    ),
 }
 """By dimension of those: how it is declared, and in SQL."""
 
@@ -238,8 +246,8 @@ MODELS = {
     **{
         f"ft_{column}_periods": model(
             {
-                name: {key: text or column for key, text in declared.items()}
-                | BERLIN
+                name: BERLIN
+                | {key: text or column for key, text in declared.items()}
                 | (NEW_YORK if column == "at" else {})
                 for name, (declared, _) in UNITS.items()
             },

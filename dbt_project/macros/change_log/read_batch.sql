@@ -17,7 +17,7 @@ with change_log as (
         case
             when action is null then {{ waltally.get_staging_schema() }}.jsonb_or_null(payload)
         end as message
-    from {{ source('cdc', 'change_log') }}
+    from {{ waltally.name_table(source('cdc', 'change_log')) }}
     where slot_name = {{ slot }} and {{ part }}
     offset 0
 ),
@@ -56,7 +56,7 @@ truncates as (
         numbered.table_no,
         log.commit_lsn,
         log.ordinal
-    from {{ source('cdc', 'change_log') }} as log
+    from {{ waltally.name_table(source('cdc', 'change_log')) }} as log
     cross join lateral (
         select {{ waltally.get_staging_schema() }}.jsonb_or_null(log.payload) as message
     ) as parsed

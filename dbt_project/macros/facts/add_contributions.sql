@@ -23,7 +23,7 @@ totals as (
 ),
 
 added as (
-    insert into {{ this }} as stored ({{ columns }})
+    insert into {{ waltally.name_table() }} as stored ({{ columns }})
     select
         -- The same group has the same id, however often the fact is rebuilt.
         md5(row({{ waltally.number_names('totals.d', declared.dimensions | length) }})::text)::uuid,

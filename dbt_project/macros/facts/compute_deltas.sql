@@ -4,12 +4,14 @@
    image, -1 for the old one. Its dimensions are d0, d1, ..., and what it adds to the sum of a
    column is s0, s1, ..., in the order of the declaration; the fact's own names could be those of
    the columns here. is_measured_0, ... say of measures with conditions of their own whether these hold.
-   Three kinds of row have no sign: the last TRUNCATE of each part; changes that cannot be counted,
+   Three kinds of row have no sign: the last TRUNCATE of each part; changes of which something cannot be counted,
    with rejected_reason; images that belong to no group, where left_out says how many rows more or
    fewer there are. What a TRUNCATE took away has no row. is_ignored: the row was deleted from a
    table whose deletes the fact ignores, so it stays counted.
 
-   A column that an old image lacks is never guessed: it may have changed too.
+   A column that an old image lacks is never guessed: it may have changed too. A new image that cannot be counted
+   adds nothing, so it takes nothing away once it is the old one: of a row that is corrected only the new image counts,
+   and of one that becomes bad only the old one.
 
    changes, table_nos, places  as in select_values.
    slot                        the slot's name, as SQL. #}
@@ -67,7 +69,9 @@ imaged as (
 judged as (
     select
         *,
-        {{ waltally.explain_rejection(declared, values) }} as rejected_reason
+        {{ waltally.explain_rejection(declared, values) }} as unknown_reason,
+        {{ waltally.explain_bad_image(declared, values, 'new') }} as new_reason,
+        {{ waltally.explain_bad_image(declared, values, 'old') }} as old_reason
     from imaged
     offset 0
 ),
@@ -75,13 +79,14 @@ judged as (
 -- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
 images as (
     select
-        {{ waltally.quote_names(['part', 'action', 'commit_lsn', 'ordinal', 'rejected_reason', 'is_ignored', 'change_count', 'last_lsn'], 'judged') }},
+        {{ waltally.quote_names(['part', 'action', 'commit_lsn', 'ordinal', 'is_ignored', 'change_count', 'last_lsn'], 'judged') }},
         {%- for value in values if value.kind != 'condition' %}
         case
             when side.sign = 1 and judged.has_new then {{ waltally.read_value_text('judged.new_v' ~ values.index(value)) }}
             when side.sign = -1 and judged.has_old then {{ waltally.read_value_text('judged.old_v' ~ values.index(value)) }}
         end as v{{ values.index(value) }},
         {%- endfor %}
+        case when side.sign is null then coalesce(judged.unknown_reason, judged.new_reason) end as rejected_reason,
         case when {{ counts }} then side.sign end as sign,
         case
             when {{ counts }} or judged.is_ignored then 0
@@ -91,11 +96,12 @@ images as (
     cross join (values (1), (-1), (null)) as side (sign)
     where
         case
-            when judged.rejected_reason is not null then side.sign is null
-            when judged.is_cancelled then false
-            when side.sign = 1 then judged.meets_new
-            when side.sign = -1 then judged.meets_old and (judged.has_old or not judged.is_ignored)
-            else judged.action = 'T'
+            when side.sign is null
+                then coalesce(judged.unknown_reason, judged.new_reason) is not null
+                or judged.action = 'T' and not judged.is_cancelled
+            when judged.unknown_reason is not null or judged.is_cancelled then false
+            when side.sign = 1 then judged.meets_new and judged.new_reason is null
+            else judged.meets_old and judged.old_reason is null and (judged.has_old or not judged.is_ignored)
         end
     -- Without this a filter on a dimension, with its cast, could run before the filter above.
     offset 0

@@ -1,5 +1,5 @@
-{# SQL text: why a change cannot be counted; null where it can. For a row that says by has_old and
-   has_new which images count, with the values of each image as read_fact_value gives them. Values are
+{# SQL text: why nothing is known of a change; null where its images can be judged. For a row that says by has_old
+   and has_new which images count, with the values of each image as read_fact_value gives them. Values are
    in arrays, because a function takes 100 arguments at most. #}
 {% macro explain_rejection(declared, values) -%}
         {%- set places = {} -%}
@@ -20,7 +20,13 @@
                     {%- endfor %}
                 ], ', ')
             {%- endfor %}
-            {%- for image in ['new', 'old'] %}
+        end
+{%- endmacro %}
+
+{# SQL text: why the values of an image cannot be counted; null where they can. It is a rule of the image alone, so
+   what an old image had added when it was new is known: nothing, where there is a reason. A seed has the same rule. #}
+{% macro explain_bad_image(declared, values, image) -%}
+        {%- set conditions -%}
             {%- set keys = values | rejectattr('kind', 'in', ['sum', 'condition', 'measure_condition']) | list %}
             {%- for value in keys %}
             when has_{{ image }} and {{ waltally.find_bad_value(value, image ~ "_v" ~ values.index(value)) }}
@@ -36,6 +42,6 @@
             {%- for measure in declared.measures if measure.columns -%}
             {{- waltally.find_bad_sum(measure, values, image, declared.tables) }}
             {%- endfor %}
-            {%- endfor %}
-        end
+        {%- endset -%}
+        {{ 'case' ~ conditions ~ '\n        end' if conditions | trim else 'null::text' }}
 {%- endmacro %}

@@ -28,7 +28,7 @@ begin
         declared, derived, waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply')
     ) }};
     {%- if derived %}
-    update {{ this }} as stored
+    update {{ waltally.name_table() }} as stored
     set ({{ columns }}) = ({{ computed }})
     where exists (
         select from ({{ computed }}) as computed ({{ columns }})

@@ -19,6 +19,6 @@
         {%- endif %} as m{{ loop.index0 }},
         {%- endfor %}
         true as is_stored
-    from {{ this }} as stored
+    from {{ waltally.name_table() }} as stored
     where {{ 'exists (select from truncates)' if is_truncate else 'true' }}{{ waltally.write_slot_filter(declared, '$2', 'stored.') }}
 {% endmacro %}

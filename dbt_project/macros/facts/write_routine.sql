@@ -9,7 +9,7 @@
    because a column of the fact may have any name. #}
 {% macro write_routine(routine, declared, derived) %}
 {%- set change_type = waltally.get_staging_schema() ~ '.change' -%}
-{%- set listed = ref('waltally', 'rejected_changes') -%}
+{%- set listed = waltally.name_table(ref('waltally', 'rejected_changes')) -%}
 {%- set is_fact = declared.kind == 'fact' -%}
 create or replace function {{ routine }}(
     step text,
@@ -39,10 +39,10 @@ declare
     {%- endfor %}
     {%- endif %}
 begin
-    lock table {{ this }} in row exclusive mode nowait;
+    lock table {{ waltally.name_table() }} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
         if $1 = 'begin' and exists (
-            select from {{ this }} where true{{ waltally.write_slot_filter(declared, '$2') }}
+            select from {{ waltally.name_table() }} where true{{ waltally.write_slot_filter(declared, '$2') }}
         ) then
             -- Without a watermark nothing says where these counts come from: another slot, or a baseline
             -- that is gone. A rebuild would replace them by what this log alone holds.
@@ -54,8 +54,8 @@ begin
         {%- if is_fact %}
         {{ waltally.start_from_baseline(declared, derived) }}
         {%- else %}
-        delete from {{ this }} where true{{ waltally.write_slot_filter(declared, '$2') }};
-        insert into {{ this }} ({{ waltally.quote_names(declared.dimensions | map(attribute='name')) }})
+        delete from {{ waltally.name_table() }} where true{{ waltally.write_slot_filter(declared, '$2') }};
+        insert into {{ waltally.name_table() }} ({{ waltally.quote_names(declared.dimensions | map(attribute='name')) }})
         select
             {%- for column in declared.dimensions %}
             groups.dimensions[{{ loop.index }}]::{{ column.type }}{{ ',' if not loop.last }}

@@ -24,7 +24,7 @@ into
     {%- for column in keys %}, gone_{{ declared.dimensions.index(column) }}{% endfor %}
     {%- for name in names %}, kept_{{ loop.index0 }}{% endfor %}
 from ({{ changes }}) as sorted;
-delete from {{ this }} as stored
+delete from {{ waltally.name_table() }} as stored
 using unnest({% for column in keys %}gone_{{ declared.dimensions.index(column) }}{{ ', ' if not loop.last }}{% endfor %})
     as gone ({% for column in keys %}key_{{ declared.dimensions.index(column) }}{{ ', ' if not loop.last }}{% endfor %})
 where {% for column in keys %}{{ ' and ' if not loop.first }}stored.{{ waltally.quote_name(column.name) }} = gone.key_{{ declared.dimensions.index(column) }}{% endfor %};
@@ -36,17 +36,17 @@ where {% for column in keys %}{{ ' and ' if not loop.first }}stored.{{ waltally.
 {% for column in keys %}{{ ' and ' if not loop.first }}stored.{{ waltally.quote_name(column.name) }} = change.old_{{ declared.dimensions.index(column) }}{% endfor %}
 {%- endset %}
 {%- if names | length > keys | length %}
-update {{ this }} as stored
+update {{ waltally.name_table() }} as stored
 set ({{ columns }}) = row({{ waltally.number_names('kept.new_', names | length) }})
 from {{ kept }}
 where
     {{ is_stored }}
     and row({{ waltally.quote_names(names, 'stored') }}) is distinct from row({{ waltally.number_names('kept.new_', names | length) }});
 {%- endif %}
-insert into {{ this }} ({{ columns }})
+insert into {{ waltally.name_table() }} ({{ columns }})
 select {{ waltally.number_names('kept.new_', names | length) }}
 from {{ kept }}
-where not exists (select from {{ this }} as stored where {{ is_stored }});
+where not exists (select from {{ waltally.name_table() }} as stored where {{ is_stored }});
 for change in
     select * from ({{ changes }}) as sorted
     where has_hard and is_hard
@@ -54,18 +54,18 @@ for change in
 loop
     left_out := left_out + change.left_out;
     rejected_reason := change.rejected_reason;
-    if rejected_reason is null then
+    if not change.is_unknown then
         if change.action = 'T' then
-            delete from {{ this }} where true{{ waltally.write_slot_filter(declared, '$2') }};
+            delete from {{ waltally.name_table() }} where true{{ waltally.write_slot_filter(declared, '$2') }};
             is_truncated := true;
             left_out := 0;
         elsif not change.has_new then
             if change.has_old then
-                delete from {{ this }} as stored where {{ is_old }};
+                delete from {{ waltally.name_table() }} as stored where {{ is_old }};
             end if;
         else
             if change.has_old then
-                update {{ this }} as stored
+                update {{ waltally.name_table() }} as stored
                 set
                     {%- for name in names %}
                     {{ waltally.quote_name(name) }} = case
@@ -77,7 +77,7 @@ loop
                 continue when found;
             end if;
             if {% for name in names %}change.has_{{ loop.index0 }}{{ ' and ' if not loop.last }}{% endfor %} then
-                insert into {{ this }} ({{ columns }})
+                insert into {{ waltally.name_table() }} ({{ columns }})
                 values ({{ waltally.number_names('change.new_', names | length) }})
                 on conflict ({{ waltally.quote_names(declared.key) }}) do update
                 set ({{ columns }}) = row({{ waltally.quote_names(names, 'excluded') }});

@@ -1,6 +1,7 @@
 -- Does a type take this text as it is printed under DateStyle ISO and TimeZone UTC? Then a cast never
 -- fails, and a value has one text. Dates are those of the years 1 to 9999. `numeric` alone takes the
--- exponent of a double precision, because such values are only added up.
+-- exponent of a double precision, because such values are only added up. The longest text of a numeric(p, s) is
+-- that of numeric(1000, -1000) with its sign; a numeric without p may be longer, and is none.
 create or replace function cdc.takes(type text, value text) returns boolean
 language plpgsql immutable strict parallel unsafe as $$
 declare
@@ -33,10 +34,10 @@ begin
     elsif type = 'boolean' then
         return value in ('true', 'false');
     elsif type = 'numeric' then
-        return length(value) <= 1000 and value ~ '^-?\d+(\.\d+)?([eE][-+]?\d{1,3})?$';
+        return length(value) <= 2001 and value ~ '^-?\d+(\.\d+)?([eE][-+]?\d{1,3})?$';
     end if;
     -- numeric(precision, scale)
-    if length(value) > 1000 or value !~ '^-?\d+(\.\d+)?$' then
+    if length(value) > 2001 or value !~ '^-?\d+(\.\d+)?$' then
         return false;
     end if;
     parts := string_to_array(rtrim(substr(type, 9), ')'), ',');
