@@ -26,20 +26,22 @@ install: $(INSTALLED)  ## Install everything into .venv, Debian packages by apt-
 packages:
 	@ops/install-debian.sh
 
-CLASSES := .venv/spark-classes.jsa
-
-$(INSTALLED): requirements.lock pyproject.toml ops/spark-submit ops/spark_classes.py | packages
+$(INSTALLED): requirements.lock pyproject.toml ops/spark-submit | packages
 	@$(call has_pip,.venv) || { python=$$(ops/find-python) && "$$python" -m venv --clear .venv; }
 	@echo "Fetching Python packages into .venv: 706 MB, of which pyspark is 456 MB"
 	@$(PIP) --no-deps --no-compile -r requirements.lock
 	@$(PIP) --quiet --no-deps --editable .
 	@$(BIN)/python -m pip check
 	@install -m 755 ops/spark-submit $(BIN)/spark-submit
-	@echo "Storing the classes that Spark's jobs load"
-	@rm -f $(CLASSES)
-	@$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$(CLASSES) -Xlog:disable" \
-		ops/spark_classes.py
 	@touch $@
+
+# Spark then starts with two thirds of the CPU. That pays where it starts often: in the tests.
+CLASSES := .venv/spark-classes.jsa
+
+$(CLASSES): testkit/spark_classes.py | $(INSTALLED)
+	@echo "Storing the classes that Spark loads, so that the tests start it faster: up to a minute"
+	@rm -f $@
+	@$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:disable" $<
 
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries, ARGS=--page
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE)) $(ARGS)
@@ -51,7 +53,7 @@ picture: install  ## Draw the README's picture: the demo's terminal
 browser:
 	@-CHROMIUM=1 ops/install-debian.sh
 
-acceptance: install browser  ## Run every slow and exhaustive test, two at a time
+acceptance: install browser $(CLASSES)  ## Run every slow and exhaustive test, two at a time
 	@echo "Slow and exhaustive tests: random histories of the examples, crashes, Spark jobs"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 2 --dist worksteal -m slow
 	@echo "More random histories for the delta rules"
@@ -66,12 +68,12 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 
 # The tests of a file share its servers, and those of Spark two JVMs. tests/conftest.py has the order:
 # xdist would start the files with the fewest tests last, and those take longest.
-test: check  ## Run every check and every test but the slow ones, three at a time
+test: check $(CLASSES)  ## Run every check and every test but the slow ones, three at a time
 	@echo "Tests on real servers, three at a time"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/unit
 
 check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate before a commit
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(CHECKS)
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CHECKS)
 
 # The longest first, so that the two that run at a time end together.
 CHECKS := check-types check-unit check-sql check-python
@@ -130,11 +132,13 @@ DBT_DOCS := target/dbt-docs/index.html
 
 # The site opens from the disk. Its packages are no part of requirements.lock. Not `mkdocs --quiet`:
 # strict mode would not see the warnings.
-docs: $(DBT_DOCS)  ## Build the docs as a site, with dbt's own beside them: target/site/index.html
-	$(call has_pip,.venv-docs) || $(BIN)/python -m venv --clear .venv-docs
-	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		-r docs/site/requirements.txt
+docs: $(DBT_DOCS) .venv-docs/.installed  ## Build the docs as a site, with dbt's own beside them: target/site/index.html
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
+
+.venv-docs/.installed: docs/site/requirements.txt | $(INSTALLED)
+	$(call has_pip,.venv-docs) || $(BIN)/python -m venv --clear .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	@touch $@
 
 $(DBT_DOCS): docs/site/dbt_docs.py dbt_project.yml \
 		$(shell find dbt_project examples/notify/models -name '*.sql' -o -name '*.yml') | $(INSTALLED)

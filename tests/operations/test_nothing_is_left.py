@@ -29,7 +29,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.slow
 def test_a_spark_job_that_a_signal_ends_leaves_nothing(temporary: Path) -> None:
     job = subprocess.Popen(
-        [LOADER.parent / "spark-submit", "--master", "local[1]", "ops/spark_classes.py"],
+        [LOADER.parent / "spark-submit", "--master", "local[1]", "testkit/spark_classes.py"],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
         stderr=subprocess.PIPE,
