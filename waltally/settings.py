@@ -74,10 +74,11 @@ def check_names(slot: str, schema: str) -> None:
         )
     # In a statement with parameters a % would be one too.
     name = jobs_schema(schema)
-    if not schema or len(name.encode()) > 63 or "%" in schema or escaped(schema) != schema:
+    is_odd = "%" in schema or schema.startswith("pg_") or escaped(schema) != schema
+    if not schema or len(name.encode()) > 63 or is_odd:
         raise SettingError(
             f"LOADER_SCHEMA is {schema!r}: the schema's name has 1 to 58 bytes, no % and no "
-            "control character",
+            "control character, and does not begin with pg_",
             "set LOADER_SCHEMA or --schema, for instance to " + DEFAULT_SCHEMA,
         )
 

@@ -34,6 +34,11 @@ class Table:
         return f"{self.schema}.{self.name}"
 
     @property
+    def is_of_the_server(self) -> bool:
+        """Whether it is in a schema of PostgreSQL's own."""
+        return self.schema.startswith("pg_") or self.schema == "information_schema"
+
+    @property
     def quoted(self) -> str:
         """The name as SQL wants it."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"

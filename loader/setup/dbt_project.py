@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -154,6 +154,8 @@ class Declared:
     facts: tuple[Fact, ...]
     roll_ups: tuple[str, ...] = ()
     """The names of the declared roll-ups, which dbt installs; setup forgets the others."""
+    derived: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By fact and derived column, its SQL expression of the measures."""
     forget: frozenset[str] = frozenset()
     """Registered facts of other projects that may be forgotten."""
 
@@ -168,7 +170,13 @@ def read_manifest(path: Path) -> Declared:
             f"{path} is not a manifest of dbt: {type(error).__name__} ({error})",
             "`dbt parse` writes target/manifest.json; name it by --manifest or LOADER_MANIFEST",
         ) from error
-    return Declared(project, declared_facts(nodes), check_roll_ups(nodes))
+    facts = declared_facts(nodes)
+    derived = {
+        str(node["name"]): meta.get("derived", {})
+        for node in nodes.values()
+        if (meta := _meta(node)).get("waltally")
+    }
+    return Declared(project, facts, check_roll_ups(nodes), derived)
 
 
 def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:

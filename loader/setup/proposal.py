@@ -279,11 +279,14 @@ limit 10
 
 def read_columns(connection: Connection, table: Table) -> tuple[Column, ...]:
     """Return the table's columns. Raises SettingError where there is no such table."""
-    if rows := connection.ask(_COLUMNS, {"schema": table.schema, "name": table.name}):
+    rows = connection.ask(_COLUMNS, {"schema": table.schema, "name": table.name})
+    if rows and not table.is_of_the_server:
         return tuple(Column(*row) for row in rows)
     there = ", ".join(format_table(Table(*row)) for row in connection.ask(_TABLES))
     raise SettingError(
-        f"The source has no table {table}",
+        f"{table} is a table of the server's own: no slot has its changes"
+        if rows
+        else f"The source has no table {table}",
         f"name one with --table, for instance {there}"
         if there
         else "connect to the application's database with --source; this one has no tables",

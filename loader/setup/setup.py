@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Sequence
 from contextlib import closing
 
+from psycopg2 import errors as pg
+
 from loader.setup.dbt_project import Declared
 from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
 from loader.source.ddl_notes import missing_note
-from loader.source.findings import special_numbers_notes, table_findings, tables_replaced
+from loader.source.findings import table_findings, tables_replaced, value_notes
 from loader.source.remedies import setting_remedy
 from loader.source.server import ask_server
 from loader.source.server_checks import (
@@ -37,6 +39,7 @@ from waltally.errors import (
 )
 from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
+from waltally.tables import quoted
 
 
 def declaration_findings(facts: Sequence[Fact]) -> list[LoaderError]:
@@ -82,6 +85,33 @@ def zone_findings(facts: Sequence[Fact], target: Connection) -> list[LoaderError
         )
         for (zone,) in unknown
     ]
+
+
+def derived_findings(declared: Declared, target: Connection) -> list[LoaderError]:
+    """Return which derived columns name a measure that is not there.
+
+    What else could be wrong with an expression depends on who installs it, so dbt says it.
+    """
+    findings: list[LoaderError] = []
+    for fact in declared.facts:
+        measures = ", ".join(f"null::{each.type} as {quoted(each.name)}" for each in fact.measures)
+        for name, expression in declared.derived.get(fact.name, {}).items():
+            # Prepared, it is parsed and not run; the line break ends a comment.
+            selected = f"select {expression}\n from (select {measures}) as measures"
+            try:
+                target.ask(f"prepare derived as {selected}")
+                target.ask("deallocate derived")
+            except LoaderError as error:
+                if isinstance(error.__cause__, pg.UndefinedColumn):
+                    said = error.__cause__.diag.message_primary
+                    known = ", ".join(each.name for each in fact.measures)
+                    findings.append(
+                        SettingError(
+                            f"derived {name} of {fact.name}: {said}",
+                            f"use the measures of the fact: {known}",
+                        )
+                    )
+    return findings
 
 
 def other_slot_findings(facts: Sequence[Fact], target: Target) -> list[LoaderError]:
@@ -234,6 +264,7 @@ def _target_findings(declared: Declared, source: Connection, target: Target) -> 
         *encoding_findings(source, target),
         *zone_findings(declared.facts, target),
         *other_slot_findings(declared.facts, target),
+        *derived_findings(declared, target),
     ]
 
 
@@ -292,6 +323,12 @@ def set_up(
             return _with_notes(done, declared, source, failover)
 
 
+_SQL_ASCII = (
+    "the source is in SQL_ASCII: changes are counted as their bytes are, and a seed or an audit"
+    " stops at a text that is not UTF-8 (docs/source.md has the SQL that corrects such texts)"
+)
+
+
 def _refuse(findings: list[LoaderError]) -> None:
     if findings:
         raise combine(findings)
@@ -315,8 +352,10 @@ def _with_notes(
     if not done:
         return []
     note = missing_note(source)
+    is_ascii = source.info.parameter_status("server_encoding") == "SQL_ASCII"
     return [
         *done,
-        *special_numbers_notes(declared.facts, source),
+        *([_SQL_ASCII] if is_ascii else []),
+        *value_notes(declared.facts, source),
         *([] if note is None else [note]),
     ]

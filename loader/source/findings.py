@@ -25,10 +25,15 @@ def table_findings(facts: Sequence[Fact], source: Connection) -> list[LoaderErro
     return findings + declared_leaves(roots, tables) + leaf_findings(source, roots, facts)
 
 
-def special_numbers_notes(facts: Sequence[Fact], source: Connection) -> list[str]:
-    """Return which summed columns can hold a number that is null in the log."""
-    infos = [ask_table(source, table, facts) for table in source_tables(facts)]
-    return [note for info in infos if (note := table_checks.special_numbers_note(info, facts))]
+def value_notes(facts: Sequence[Fact], source: Connection) -> list[str]:
+    """Return which columns can hold values that are not counted, or count as null."""
+    found: list[str] = []
+    for table in source_tables(facts):
+        info = ask_table(source, table, facts)
+        found += table_checks.texts_notes(info, facts)
+        if note := table_checks.special_numbers_note(info, facts):
+            found.append(note)
+    return found
 
 
 def tables_replaced(

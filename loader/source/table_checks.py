@@ -20,29 +20,40 @@ _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return what is wrong with a table of these facts."""
-    if unfit := countable(info, facts):
-        return unfit
+    unfit = countable(info, facts)
     # The leaves of a partitioned table have the rows, and identities of their own.
-    if info.kind == "p":
-        return []
-    narrow = identity_wide(info, identity_columns(facts, info.table))
-    return [narrow] if narrow else []
+    if table_fit(info) or info.kind == "p":
+        return unfit
+    needed = identity_columns(facts, info.table)
+    present = [name for name in needed if name in info.columns]
+    narrow = identity_wide(info, present)
+    if narrow and present != list(needed):
+        narrow = IdentityTooNarrow(
+            narrow.sentence,
+            f"correct the columns of {info.table} first, because the SQL depends on them; then"
+            " `loader setup --check` prints it",
+        )
+    return [*unfit, narrow] if narrow else unfit
 
 
 def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return why the rows of a table cannot be counted for these facts; empty where they can."""
     feeds = [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
-    first = table_fit(info) or without_heirs(info) or columns_present(info, feeds)
+    first = table_fit(info) or without_heirs(info)
     if first is not None:
         return [first]
-    unreadable = (columns_stored(info), columns_readable(info))
-    return [*filter(None, unreadable), *types_suit(info, feeds)]
+    found = (columns_present(info, feeds), columns_stored(info), columns_readable(info))
+    return [*filter(None, found), *types_suit(info, feeds), *values_fit(info, feeds)]
 
 
 def table_fit(info: TableInfo) -> LoaderError | None:
     """Only an ordinary or a partitioned table that is logged can be followed."""
     table = info.table
     remedy = "correct the table's name in the declaration, then `loader setup`"
+    if table.is_of_the_server:
+        return TableUnfit(
+            f"{table} is a table of the server's own: no slot has its changes", remedy
+        )
     if info.kind is None:
         return TableUnfit(f"The table {table} does not exist at the source", remedy)
     if info.kind not in ("r", "p"):
@@ -147,6 +158,51 @@ def types_suit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iter
                         f"{fact.name} has {use} {info.table}.{name}, which is of type {type_}",
                         remedy,
                     )
+
+
+_TEXTS = ("text", "character varying", "character", "name", "citext")
+_VALUES = {
+    "boolean": ("boolean",),
+    "uuid": ("uuid",),
+    **dict.fromkeys(("smallint", "integer", "bigint"), _NUMBERS),
+    "date": ("date",),
+    "timestamp": ("timestamp without time zone",),
+    "timestamptz": ("timestamp with time zone",),
+}
+"""By the type of a dimension, the types whose values it can take; numeric(p, s) takes numbers."""
+_PLAIN = {type_ for types in _VALUES.values() for type_ in types}
+
+
+def _values(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[tuple[str, ...]]:
+    """Yield each dimension that is not a text: fact, column, its type, the dimension's type."""
+    for fact, part in feeds:
+        for each in fact.dimensions:
+            if each.kind == "column" and each.column and each.value_type != "text":
+                name = part.column(each.column)
+                if (type_ := info.types.get(name)) is not None:
+                    yield fact.name, name, type_, each.value_type
+
+
+def values_fit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
+    """A dimension must have a type that can take some value of its column."""
+    for fact, name, type_, wanted in _values(info, feeds):
+        if type_ in _PLAIN and type_ not in _VALUES.get(wanted, _NUMBERS):
+            yield TableUnfit(
+                f"{fact} takes {info.table}.{name} as {wanted}, which is of type {type_}: no value"
+                " of it could be counted",
+                "declare the dimension as 'text', or with the type of the column",
+            )
+
+
+def texts_notes(info: TableInfo, facts: Sequence[Fact]) -> Iterator[str]:
+    """Say which texts are taken as something else, so that some of them may not be counted."""
+    feeds = [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
+    for fact, name, type_, wanted in _values(info, feeds):
+        if type_ in _TEXTS:
+            yield (
+                f"{fact} takes {info.table}.{name} as {wanted}, which is of type {type_}: a row"
+                f" whose text is no {wanted} is left out and listed; as 'text' each one counts"
+            )
 
 
 _FIT = {

@@ -22,6 +22,7 @@ def status_command(
     max_lag_seconds: Annotated[
         float,
         typer.Option(
+            min=0,
             metavar="SECONDS",
             envvar="LOADER_MAX_LAG_SECONDS",
             help="Unhealthy when a position has not moved for so long although there is more.",
@@ -30,6 +31,7 @@ def status_command(
     max_wal_held_bytes: Annotated[
         int,
         typer.Option(
+            min=0,
             metavar="BYTES",
             envvar="LOADER_MAX_WAL_HELD_BYTES",
             help="Unhealthy when the slot holds more WAL than this; the default is 8 GiB.",
@@ -38,6 +40,7 @@ def status_command(
     min_safe_wal_bytes: Annotated[
         int,
         typer.Option(
+            min=0,
             metavar="BYTES",
             envvar="LOADER_MIN_SAFE_WAL_BYTES",
             help="Unhealthy when less WAL than this, and than it holds, is left until the slot "

@@ -25,7 +25,7 @@ def teardown_command(
 ) -> None:
     """Drop the slot, so that it holds no WAL; the counts then stand still.
 
-    Example: loader teardown --purge --yes
+    Example: loader teardown
     """
     from loader.setup import teardown
 

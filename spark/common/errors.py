@@ -136,6 +136,12 @@ def _remedy(text: str, work: str) -> str:
             f"let fewer tasks read at once, as by `spark-submit --master local[2] spark/{work}.py`,"
             " or raise that limit"
         )
+    # The server's words are translated, what is in quotes is not.
+    if re.search(r'"UTF8": 0x', text):
+        return (
+            "write the texts that are not UTF-8 in UTF-8, by the SQL in docs/source.md ('A source"
+            f" in SQL_ASCII'), then run the {work} again"
+        )
     if re.search(r"No FileSystem for scheme|ClassNotFoundException: Class \S+FileSystem ", text):
         return (
             "give Spark the jars of this file system (`--packages`, docs/spark.md says which), or"

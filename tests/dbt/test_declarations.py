@@ -10,6 +10,7 @@ from typing import Any
 
 import jinja2
 import pytest
+from dbt_common.clients.jinja import create_undefined
 from dbt_common.exceptions import DbtRuntimeError
 
 from loader.setup.dbt_project import check_roll_ups
@@ -63,7 +64,8 @@ def parsed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.mark.parametrize(("macro", "declared", "said"), refusals())
 def test_what_cannot_be_is_refused(parsed: Project, macro: str, declared: str, said: str) -> None:
-    expression = jinja2.Environment(autoescape=False).compile_expression(f"dict({declared})")
+    environment = jinja2.Environment(autoescape=False, undefined=create_undefined(None))
+    expression = environment.compile_expression(f"dict({declared})")
     changed: dict[str, Any] = expression(dict=dict) or {}
     model = changed.get("model", "ft_orders")
     with pytest.raises(DbtRuntimeError) as error:

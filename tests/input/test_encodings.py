@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from common.errors import CountingFailed, spark_errors
 
+from testkit.commands import ROOT
 from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
 from tests.input.test_values import churn
-from waltally.errors import EncodingUnfit
+from waltally.database import connect
+from waltally.errors import EncodingUnfit, LoaderError
 
 SOURCE, TARGET = "encoded_source", "encoded_target"
 
@@ -40,6 +44,29 @@ def test_the_source_may_have_any_encoding_the_target_shares(
             )
         source.insert(2)
         must_match_by_status(pipeline)
+
+
+def test_what_stops_a_seed_of_an_sql_ascii_source_is_said_and_corrected(cluster: Cluster) -> None:
+    """The server refuses such a text to whoever reads UTF-8; the SQL is that of the page."""
+    with database(cluster, SOURCE, "SQL_ASCII") as source:
+        source.load_notify()
+        assert "stops at a text that is not UTF-8" in source.must("setup")
+        source.execute("set client_encoding to sql_ascii")
+        source.insert(2)
+        with source.connection.cursor() as cursor:
+            cursor.execute(b"update notifications set notification_status = 'envoy\xe9'")
+        source.insert(1)
+        page = (ROOT / "docs/source.md").read_text()
+        correct = page.split("## A source in SQL_ASCII")[1].split("```sql")[1].split("```")[0]
+        with closing(connect(source.cluster.dsn(source.name), "source")) as reader:
+            read = "select notification_status from public.notifications"
+            with pytest.raises(LoaderError) as refused:
+                reader.ask(read)
+            with pytest.raises(CountingFailed) as failed, spark_errors("seed"):
+                raise OSError(f"ReadFailed: {refused.value.__cause__}")
+            assert "'A source in SQL_ASCII'" in str(failed.value.remedy)
+            source.execute(correct)
+            assert {status for (status,) in reader.ask(read)} == {"envoyé", "created"}
 
 
 def must_match_by_status(pipeline: Pipeline) -> None:

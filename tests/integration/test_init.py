@@ -35,6 +35,13 @@ def test_a_table_that_is_not_there_is_one_sentence_with_those_that_are(
     assert not (tmp_path / "facts").exists()
 
 
+def test_a_table_of_the_server_is_none_to_count(orders: Database, tmp_path: Path) -> None:
+    done = orders.loader("init", str(tmp_path / "facts"), "--table", "pg_catalog.pg_class")
+    assert done.returncode == 2
+    assert "no slot has its changes" in sentence(done.stderr)
+    assert "public.Orders" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["mine", "packages.yml"])
 def test_a_folder_with_files_is_left_alone(orders: Database, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("packages: []\n")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import psycopg2
 import pytest
 
 from loader.capture.protocol import ProtocolError, protocol_error
+from loader.setup.dbt_project import Declared
+from loader.setup.setup import derived_findings
 from testkit.commands import ROOT, run_loader
 from testkit.databases import Database, paste
 from testkit.facts import NOTIFY, declare, manifest_of
 from testkit.standbys import Family, before_16
+from waltally.database import connect
+from waltally.facts import parse
+from waltally.tables import Table
 
 
 def refusal(database: Database, *arguments: str, findings: int = 1) -> tuple[int, str]:
@@ -248,3 +254,16 @@ def test_the_migrations_of_the_page_are_what_setup_asks_for(source: Database) ->
     old = source.value("select payload::jsonb ->> 'identity' from cdc.change_log where action='D'")
     for column in ("service_id", "template_id", "notification_type", "notification_status"):
         assert column in old
+
+
+def test_a_derived_column_of_a_measure_that_is_not_there_is_said(database: Database) -> None:
+    """Any other error of an expression is what dbt says: it has other rights and another path."""
+    fact = parse("ft_n", Table("analytics", "ft_n"), declare("public.n", ("id", "uuid")))
+    right = {"twice": "row_count * 2", "text": "'a -- ' || row_count", "theirs": "own.f(row_count)"}
+    for expressions, expected in ((right, []), ({**right, "wrong": "rows / 2"}, ["wrong"])):
+        declared = Declared("mine", (fact,), derived={"ft_n": expressions})
+        with closing(connect(database.cluster.dsn(database.name), "target")) as target:
+            found = derived_findings(declared, target)
+        assert [each.sentence.split()[1] for each in found] == expected
+        assert all('column "rows" does not exist' in each.sentence for each in found)
+        assert all("row_count" in str(each.remedy) for each in found)

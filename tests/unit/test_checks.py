@@ -223,3 +223,37 @@ def test_who_may_not_see_the_standbys_gets_sql_that_finds_them() -> None:
     assert found is not None
     assert "least(2, count(" in found.remedy
     assert r"\gexec \\ select pg_reload_conf();" in found.remedy
+
+
+def test_a_missing_column_hides_no_other_finding() -> None:
+    """But the SQL for an identity would be another once the columns are right."""
+    without = {name: True for name in COLUMNS if name != "shop"}
+    info = replace(TABLE, columns=without, identity="n", types={**TABLE.types, "amount": "text"})
+    missing, sum_, narrow = table_checks.table_findings(info, [FACT])
+    assert "has no column shop" in missing.sentence
+    assert "the sum of public.n.amount" in sum_.sentence
+    assert "correct the columns of public.n first" in str(narrow.remedy)
+
+
+@pytest.mark.parametrize(
+    ("type_", "findings", "notes"),
+    [
+        ("uuid", 0, 0),
+        ("mood", 0, 0),
+        ("character varying", 0, 1),
+        ("integer", 1, 0),
+        ("timestamp with time zone", 1, 0),
+    ],
+)
+def test_a_dimension_takes_values_of_its_column(type_: str, findings: int, notes: int) -> None:
+    """A text may be a uuid, a number is none."""
+    info = replace(TABLE, types={**TABLE.types, "shop": type_})
+    said = [each.sentence for each in table_checks.table_findings(info, [FACT])]
+    assert ["ft_paid takes public.n.shop as uuid" in each for each in said] == [True] * findings
+    assert len(list(table_checks.texts_notes(info, [FACT]))) == notes
+
+
+@pytest.mark.parametrize("schema", ["pg_catalog", "information_schema", "pg_toast"])
+def test_a_table_of_the_server_is_none_to_follow(schema: str) -> None:
+    (found,) = table_checks.table_findings(replace(TABLE, table=Table(schema, "n")), [FACT])
+    assert "no slot has its changes" in found.sentence

@@ -114,3 +114,8 @@ def test_a_position_prints_as_postgresql_prints_it() -> None:
 def test_what_is_no_position_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a WAL position"):
         lsn.parse(text)
+
+
+def test_a_schema_cannot_have_a_name_of_the_server() -> None:
+    with pytest.raises(SettingError, match="does not begin with pg_"):
+        settings(schema="pg_waltally")

@@ -99,3 +99,29 @@
         ],
     ]) -%}
 {% endmacro %}
+
+{# Refuse arguments that a macro of models does not know, and names in the others that lack their quotes. `others` are
+   those that Jinja found no parameter for. #}
+{% macro check_arguments(given, others) %}
+    {%- for name in others -%}
+        {%- do waltally.refuse_declaration('it says ' ~ name ~ '; it takes ' ~ given.keys() | join(', ')) -%}
+    {%- endfor -%}
+    {%- for name, value in given.items() -%}
+        {%- do waltally.check_declaration([[value is undefined, 'it lacks ' ~ name]]) -%}
+        {%- do waltally.check_quotes(name, value) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+{# Refuse a name without quotes: Jinja takes it for a variable, which is not there. #}
+{% macro check_quotes(what, given) %}
+    {%- if given is undefined -%}
+        {%- do waltally.refuse_declaration(what ~ ' has ' ~ given.name ~ " without quotes; write '" ~ given.name ~ "'") -%}
+    {%- elif given is mapping -%}
+        {%- for name, value in given.items() -%}
+            {%- do waltally.check_quotes(what, name) -%}
+            {%- do waltally.check_quotes(what, value) -%}
+        {%- endfor -%}
+    {%- elif given is sequence and given is not string -%}
+        {%- for value in given -%}{%- do waltally.check_quotes(what, value) -%}{%- endfor -%}
+    {%- endif -%}
+{% endmacro %}

@@ -14,6 +14,9 @@
    Every batch is added to the table, a rebuild too: baseline + deltas - what the table holds. So
    readers see the old totals or the new ones, and any cut into batches gives the same. #}
 {% macro fact(tables, dimensions, measures, where={}, derived={}, engine='database') %}
+{%- do waltally.check_arguments({
+    'tables': tables, 'dimensions': dimensions, 'measures': measures, 'where': where, 'derived': derived, 'engine': engine,
+}, kwargs) -%}
 {%- if engine not in ['database', 'spark'] -%}
     {%- do waltally.refuse_declaration("engine is " ~ tojson(engine) ~ "; it takes 'database' or 'spark'") -%}
 {%- endif -%}

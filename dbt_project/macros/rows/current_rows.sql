@@ -6,5 +6,6 @@
    columns  {column: type}, the key's among them; {column: {from: slot}} in the key for a table of
             several databases. #}
 {% macro current_rows(table, key, columns) %}
+{%- do waltally.check_arguments({'table': table, 'key': key, 'columns': columns}, kwargs) -%}
 {{- waltally.configure_model(waltally.declare_current_rows(table, key, columns), {}) }}
 {% endmacro %}
