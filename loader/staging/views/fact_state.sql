@@ -1,9 +1,11 @@
 create or replace view cdc.fact_state as
-select plans.slot_name, plans.model_name, plans.state, plans.reason, plans.remedy, plans.applied_lsn
+select plans.slot_name, plans.model_name, plans.state, plans.reason, plans.remedy, plans.applied_lsn,
+    plans.fact_name
 from cdc.slot_position as log
 cross join lateral cdc.plan_models(log.slot_name) as plans
 union all
-select log.slot_name, plans.model_name, plans.state, plans.reason, plans.remedy, plans.applied_lsn
+select log.slot_name, plans.model_name, plans.state, plans.reason, plans.remedy, plans.applied_lsn,
+    plans.fact_name
 from cdc.slot_position as log
 cross join lateral cdc.plan_roll_ups(log.slot_name) as plans;
 
