@@ -66,6 +66,16 @@ def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(pipeline
     )
 
 
+OWN_ROWS = """
+select count(*) from pg_logical_slot_peek_changes(
+    %s, null, null, 'format-version', '2', 'filter-tables', 'public.*',
+    'filter-origins',
+    (select coalesce(min(roident), 0)::text from pg_replication_origin where roname like %s)
+) where data like '%%"table":"change_log_%%'
+"""
+"""Rows of the change log that a slot delivers to whoever leaves our origin out."""
+
+
 def test_own_rows_are_skipped_with_the_right_and_harmless_without(source: Database) -> None:
     role = f"least_{source.name}"
     source.execute(
@@ -75,10 +85,14 @@ def test_own_rows_are_skipped_with_the_right_and_harmless_without(source: Databa
     for user in ("postgres", role):
         source.must("setup", PGUSER=user)
         assert source.value(origins, f"%{source.slot}") == (user == "postgres")
+        other = other_slot(source)
         source.insert(1000)
         source.must("run", "--once", PGUSER=user)
         source.must("run", "--once", PGUSER=user)
         assert source.staged() == 1000
+        own_rows = source.value(OWN_ROWS, other, f"%{source.slot}")
+        assert own_rows == (0 if user == "postgres" else 1000)
+        source.execute("select pg_drop_replication_slot(%s)", other)
         source.must("teardown", "--purge", "--yes", PGUSER=user)
     source.execute(f"drop owned by {role}; drop role {role}")
 

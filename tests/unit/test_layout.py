@@ -17,6 +17,8 @@ POSITIONS = some.integers(0, 2**64 - 1)
 def test_a_name_says_the_positions(position: int) -> None:
     for block in blocks_at(position):
         assert block.holds(position)
+        assert block.holds(block.from_lsn)
+        assert not block.holds(block.to_lsn)
         assert Block.named(block.name) == block
 
 

@@ -1,0 +1,37 @@
+"""tests/promises.md has every line of docs/guarantees.md, each with tests that are there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from testkit.commands import ROOT
+
+ROWS = dict(
+    re.findall(r"^\| (.*?) \| (`.*`|none: .*) \|$", (ROOT / "tests/promises.md").read_text(), re.MULTILINE)
+)
+LINES = re.findall(
+    r"^- (.*(?:\n  .*)*)", (ROOT / "docs/guarantees.md").read_text(), flags=re.MULTILINE
+)
+"""A line of the page each, with what it goes on with."""
+
+
+def test_every_line_of_the_page_is_in_the_table() -> None:
+    plain = [" ".join(line.replace("**", "").split()) for line in LINES]
+    missing = [line for line in plain if not any(line.startswith(row) for row in ROWS)]
+    assert missing == []
+
+
+def test_the_table_has_no_line_that_is_gone() -> None:
+    plain = [" ".join(line.replace("**", "").split()) for line in LINES]
+    promises = [row for row in ROWS if re.match(r"[1-8] ", row)]
+    assert len(promises) == 8
+    gone = [row for row in ROWS if not any(line.startswith(row) for line in plain)]
+    assert gone == promises
+
+
+@pytest.mark.parametrize("promise", ROWS)
+def test_its_tests_are_there(promise: str) -> None:
+    for file, name in re.findall(r"`([^`]+)::(\w+)`", ROWS[promise]):
+        assert f"def {name}(" in (ROOT / file).read_text(), f"{file} has no {name}"
