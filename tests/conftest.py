@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -78,7 +79,10 @@ SECOND_JVM = "tests/spark/test_rules.py"
 @cache
 def _runs_jobs(file: str) -> bool:
     """Whether the tests of a file run Spark's jobs in their own process, with a JVM."""
-    return re.search(r"\brun_job\(|\.job\(|ExamplePipeline", (ROOT / file).read_text()) is not None
+    return (
+        re.search(r"(run|spark)_job\(|\.job\(|ExamplePipeline", (ROOT / file).read_text())
+        is not None
+    )
 
 
 LONGEST = ("spark", "dbt", "trouble", "runbook", "operations", "partitions")
@@ -99,6 +103,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="slow: `make acceptance` runs it"))
+
+
+SHOWN_FILES = 15
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After a run of many files, say which of them took longest, and how much of the whole."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) <= SHOWN_FILES:
+        return
+    terminalreporter.section(f"where {seconds.total():.0f} s of the tests' time went")
+    for file, spent in seconds.most_common(SHOWN_FILES):
+        terminalreporter.line(f"{spent:6.0f} s {spent / seconds.total():4.0%}  {file}")
 
 
 @pytest.fixture(autouse=True)

@@ -95,7 +95,8 @@ def run_one(scratch: Path, mutant: Mutant, name: str) -> str:
     finally:
         (scratch / name).write_text(before)
     if done.returncode == 1:
-        return f"found by {' '.join(re.findall('^FAILED ([^ ]+)', done.stdout, re.MULTILINE))}"
+        waited = f"waited {SECONDS} s: " if "from pytest-timeout" in done.stdout else ""
+        return f"found, {waited}{' '.join(re.findall('^FAILED ([^ ]+)', done.stdout, re.M))}"
     return "COULD NOT RUN\n" + done.stdout[-2000:] if done.returncode else "NOT FOUND"
 
 

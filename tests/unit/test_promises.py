@@ -8,9 +8,8 @@ import pytest
 
 from testkit.commands import ROOT
 
-ROWS = dict(
-    re.findall(r"^\| (.*?) \| (`.*`|none: .*) \|$", (ROOT / "tests/promises.md").read_text(), re.MULTILINE)
-)
+TABLE = (ROOT / "tests/promises.md").read_text()
+ROWS = dict(re.findall(r"^\| (.*?) \| (`.*`|none: .*) \|$", TABLE, re.MULTILINE))
 LINES = re.findall(
     r"^- (.*(?:\n  .*)*)", (ROOT / "docs/guarantees.md").read_text(), flags=re.MULTILINE
 )
@@ -34,4 +33,11 @@ def test_the_table_has_no_line_that_is_gone() -> None:
 @pytest.mark.parametrize("promise", ROWS)
 def test_its_tests_are_there(promise: str) -> None:
     for file, name in re.findall(r"`([^`]+)::(\w+)`", ROWS[promise]):
+        assert f"def {name}(" in (ROOT / file).read_text(), f"{file} has no {name}"
+
+
+def test_the_tests_to_copy_are_there() -> None:
+    named = re.findall(r"`(tests/[^`]+)::(\w+)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) == 3
+    for file, name in named:
         assert f"def {name}(" in (ROOT / file).read_text(), f"{file} has no {name}"
