@@ -6,7 +6,7 @@ import atexit
 import os
 import re
 import shutil
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -110,16 +110,17 @@ SHOWN_FILES = 15
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """After a run of many files, say which of them took longest, and how much of the whole."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 seconds[report.nodeid.partition("::")[0]] += report.duration
     if len(seconds) <= SHOWN_FILES:
         return
-    terminalreporter.section(f"where {seconds.total():.0f} s of the tests' time went")
-    for file, spent in seconds.most_common(SHOWN_FILES):
-        terminalreporter.line(f"{spent:6.0f} s {spent / seconds.total():4.0%}  {file}")
+    total = sum(seconds.values())
+    terminalreporter.section(f"where {total:.0f} s of the tests' time went")
+    for file in sorted(seconds, key=seconds.__getitem__, reverse=True)[:SHOWN_FILES]:
+        terminalreporter.line(f"{seconds[file]:6.0f} s {seconds[file] / total:4.0%}  {file}")
 
 
 @pytest.fixture(autouse=True)
